@@ -1,0 +1,45 @@
+# Every target makes `.venv` by itself and needs nothing but Python 3.11 or newer, git and make.
+# Another interpreter: `make PYTHON=python3.12 test`. Arguments: `make test ARGS="-k claims"`.
+
+ifeq ($(OS),Windows_NT)
+venv_bin := .venv/Scripts
+else
+venv_bin := .venv/bin
+endif
+python := $(venv_bin)/python
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench docs constraints clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Make or update .venv (the other targets do so by themselves)
+	@$(or $(PYTHON),python3) tools/setup.py $(if $(PYTHON),--exact)
+
+demo: setup ## A broker, agents and a review, live, in a minute
+	@$(venv_bin)/tandem demo $(ARGS)
+
+test: setup ## Everything that a change must pass, as CI runs it
+	@$(python) tools/check.py $(ARGS)
+
+lint: setup ## Only the checks that read: format, lint, types, imports, documents
+	@$(python) tools/check.py --static
+
+format: setup ## Rewrite the source as the formatter and the linter's safe fixes have it
+	@$(python) -m ruff check --fix --quiet . || true
+	@$(python) -m ruff format .
+
+bench: setup ## The benchmark: a real server over a real socket, against the floor
+	@$(python) -m bench $(ARGS)
+
+docs: setup ## Write the generated reference pages again
+	@$(python) -m tandem.operations.reference $(ARGS)
+
+constraints: setup ## Pin what .venv has installed now
+	@$(python) tools/constraints.py --write
+
+clean: ## Remove the environment, caches and reports
+	@rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist htmlcov
+	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,189 @@
+"""The composition root: the only module that wires, and the broker's life from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import uvicorn
+
+from tandem.clock import Clock, SystemClock
+from tandem.config import Settings
+from tandem.domain.policy import Policy
+from tandem.faces.app import create_app
+from tandem.faces.http.health import Health, Phase
+from tandem.operations.catalogue import REGISTRY
+from tandem.operations.dispatch import Dispatcher
+from tandem.services import log
+from tandem.services.context import Services
+from tandem.services.maintenance import Maintenance
+from tandem.services.projects import GitSettings, Projects
+from tandem.services.waits import WaitHub
+from tandem.store.base import Store
+from tandem.store.engine import make_store
+
+VERSION = version("tandem-broker")
+DRAIN_SECONDS = 10
+"""How long calls that are under way may take to end after the broker was asked to stop."""
+_KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 2048
+_log = logging.getLogger("tandem.app")
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The numbers that the services decide by."""
+    return Policy(
+        claim_timeout_seconds=settings.claim_timeout_seconds,
+        review_deadline_seconds=settings.review_deadline_seconds,
+        wait_seconds=settings.wait_seconds,
+        wait_max_seconds=settings.wait_max_seconds,
+        diff_limit_bytes=settings.diff_limit_bytes,
+        text_limit_bytes=settings.text_limit_bytes,
+        page_limit=settings.page_limit,
+        idempotency_ttl_seconds=settings.idempotency_ttl_seconds,
+    )
+
+
+def store_of(settings: Settings) -> Store:
+    """The store that the settings name, not open yet."""
+    return make_store(settings.database, durability=settings.durability, readers=settings.reader_threads)
+
+
+class Broker:
+    """Everything that one broker is made of.
+
+    Attributes:
+        instance_id: Tells this run of the broker from every other.
+        application: The ASGI application of all faces.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.instance_id = secrets.token_hex(8)
+        self._started = time.monotonic()
+        self._clock = clock or SystemClock()
+        self._store = store_of(settings)
+        git = GitSettings(settings.git_executable, settings.git_timeout_seconds)
+        self._services = Services(
+            store=self._store,
+            clock=self._clock,
+            policy=policy_of(settings),
+            projects=Projects(self._store, self._clock, git),
+            waits=WaitHub(self._store),
+            validations=asyncio.Semaphore(settings.validation_concurrency),
+        )
+        self._maintenance = Maintenance(
+            self._services,
+            sweep_seconds=settings.sweep_interval_seconds,
+            checkpoint_seconds=settings.checkpoint_interval_seconds,
+        )
+        self.health = Health(self._facts)
+        self.application = create_app(
+            Dispatcher(REGISTRY, self._services, self._clock),
+            clock=self._clock,
+            health=self.health,
+            version=VERSION,
+            allowed_hosts=settings.allowed_hosts,
+            body_limit_bytes=settings.body_limit_bytes,
+            fast_path=settings.fast_path,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Open the data, recover, and serve until left; whatever began is ended in reverse."""
+        async with contextlib.AsyncExitStack() as stack:
+            await self._store.open()
+            stack.push_async_callback(self._store.close)
+            await log.begin(self._store, self._clock)
+            await self._services.projects.load()
+            stack.push_async_callback(self._services.projects.close)
+            self._services.waits.follow(self._services.projects.notice)
+            await self._services.waits.start()
+            stack.push_async_callback(self._services.waits.stop)
+            await self._maintenance.start()
+            stack.push_async_callback(self._maintenance.stop)
+            self.health.phase = Phase.READY
+            try:
+                yield
+            finally:
+                self.health.phase = Phase.DRAINING
+
+    async def drain(self) -> None:
+        """Take no new work and answer every wait, so that what is under way can end."""
+        self.health.phase = Phase.DRAINING
+        await self._services.waits.stop()
+
+    def _facts(self) -> Mapping[str, Any]:
+        return {
+            "version": VERSION,
+            "pid": os.getpid(),
+            "instance_id": self.instance_id,
+            "log_id": self._services.waits.log_id,
+            "uptime_seconds": round(time.monotonic() - self._started, 3),
+            "waiting": self._services.waits.parked,
+        }
+
+
+async def run_broker(
+    settings: Settings,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    *,
+    on_ready: Callable[[Broker], None] | None = None,
+) -> None:
+    """Serve on a socket that is bound already, until asked to stop; then drain and leave the data tidy.
+
+    Args:
+        settings: The broker's settings.
+        listener: The port, taken before the data is touched.
+        stop: Set to ask the broker to stop.
+        on_ready: Called once the broker answers.
+
+    Raises:
+        ConfigInvalid: The database cannot be used, e.g. because it is newer.
+        Unavailable: The database cannot be reached.
+    """
+    broker = Broker(settings)
+    async with broker.running():
+        server = uvicorn.Server(_server_config(broker))
+        serving = asyncio.create_task(_serve(server, listener), name="server")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        while not server.started and not serving.done():  # noqa: ASYNC110 uvicorn has no event for it
+            await asyncio.sleep(0.001)
+        if on_ready and not serving.done():
+            on_ready(broker)
+        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+        _log.info("stopping")
+        await broker.drain()
+        server.should_exit = True
+        stopping.cancel()
+        await serving
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    # Not `serve()`: that would take the signals, which the process's own handler turns into `stop`.
+    await server._serve(sockets=[listener])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+
+
+def _server_config(broker: Broker) -> uvicorn.Config:
+    return uvicorn.Config(
+        broker.application,
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+    )

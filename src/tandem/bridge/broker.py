@@ -1,0 +1,152 @@
+"""Where the broker is, and how to bring it back when it is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tandem.bridge.http import Client, Target
+
+if TYPE_CHECKING:
+    from tandem.bridge.http import HttpFailure
+    from tandem.bridge.launch import Launch
+
+DEFAULT_URL = "http://127.0.0.1:8321"
+RUNTIME_FILE = "broker.json"
+_LONGEST_PAUSE_SECONDS = 8.0
+
+
+class Platform(Protocol):
+    """What differs between operating systems, handed in because the bridge imports nothing of ours."""
+
+    def data_dir(self) -> str:
+        """The user's default state folder."""
+        ...
+
+    def config_dir(self) -> str:
+        """The user's default configuration folder."""
+        ...
+
+    def detached(self) -> dict[str, Any]:
+        """Arguments for `subprocess.Popen` with which the child outlives us."""
+        ...
+
+    def make_private(self, path: str) -> None:
+        """Create a folder."""
+        ...
+
+
+def find_data_dir(platform: Platform) -> str:
+    """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
+    stated = os.environ.get("TANDEM_DATA_DIR") or _configured_data_dir(platform)
+    return os.path.abspath(os.path.expanduser(stated)) if stated else platform.data_dir()
+
+
+def _configured_data_dir(platform: Platform) -> str | None:
+    folder = os.environ.get("TANDEM_CONFIG_DIR") or platform.config_dir()
+    try:
+        with open(os.path.join(folder, "config.toml"), "rb") as file:
+            import tomllib  # most users have no such file, and each start would pay for it
+
+            stated = tomllib.load(file).get("data_dir")
+    except (OSError, ValueError):
+        # Absent, or wrong: the broker's own start reports the latter with its place.
+        return None
+    return stated if isinstance(stated, str) else None
+
+
+def published_url(data_dir: str) -> str | None:
+    """The URL that the running broker left in its data folder; null if none did."""
+    try:
+        with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
+            url = json.loads(file.read())["url"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return url if isinstance(url, str) else None
+
+
+class Broker:
+    """The broker that requests go to, however often it is restarted. Safe to share between threads."""
+
+    def __init__(self, stated_url: str | None, platform: Platform) -> None:
+        """Choose the broker; nothing is contacted yet.
+
+        Args:
+            stated_url: The broker that the user named; it is then never started from here, because
+                nobody knows with which data.
+            platform: What differs between operating systems.
+
+        Raises:
+            ValueError: `stated_url` is not a URL.
+        """
+        self._stated_url = stated_url
+        self._platform = platform
+        self._data_dir = "" if stated_url else find_data_dir(platform)
+        self._lock = threading.Lock()
+        self._client = Client(self._locate())
+        self._starting: Launch | None = None
+        self._pause_seconds = 0.5
+        self._next_start = 0.0
+        self._trouble = ""
+
+    @property
+    def client(self) -> Client:
+        """Requests to where the broker is, as far as is known."""
+        return self._client
+
+    def revive(self, failed: Client) -> None:
+        """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
+        with self._lock:
+            if failed is not self._client:
+                return
+            target = self._locate()
+            if target.url != failed.target.url:
+                self._client = Client(target)
+                failed.close()
+            elif self._stated_url is None:
+                self._start_if_due()
+
+    def answered(self) -> None:
+        """The broker is there: the next outage is a new one."""
+        self._pause_seconds = 0.5
+        self._trouble = ""
+
+    def refusal(self, failure: HttpFailure) -> dict[str, Any]:
+        """The envelope's error for a request that found no broker."""
+        url = self._client.target.url
+        advice = "Is it running?" if self._stated_url else "Start it with 'tandem up --background', then call again."
+        trouble = f" The last attempt to start it said: {self._trouble}" if self._trouble else ""
+        return {
+            "code": "UNAVAILABLE",
+            "message": f"The Tandem broker at {url} cannot be reached: {failure}. {advice}{trouble}",
+            "details": {"broker": url},
+            "retryable": True,
+        }
+
+    def _locate(self) -> Target:
+        if self._stated_url is not None:
+            return Target(self._stated_url)
+        try:
+            return Target(published_url(self._data_dir) or DEFAULT_URL)
+        except ValueError:
+            return Target(DEFAULT_URL)
+
+    def _start_if_due(self) -> None:
+        from tandem.bridge import launch  # imports subprocess, which a bridge with a running broker never needs
+
+        if self._starting is not None:
+            if self._starting.process.poll() is None:
+                return
+            self._trouble = self._starting.last_words()
+            self._starting = None
+        if time.monotonic() < self._next_start:
+            return
+        self._next_start = time.monotonic() + self._pause_seconds
+        self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+        try:
+            self._starting = launch.start(self._data_dir, self._platform)
+        except OSError as error:
+            self._trouble = str(error)

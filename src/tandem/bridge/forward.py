@@ -1,0 +1,199 @@
+"""One message on its way to the broker and its answer back, through outages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from tandem.bridge import messages
+from tandem.bridge.http import Aborted, Exchange, HttpFailure, Lost, NotSent, quoted
+from tandem.bridge.repetition import Call
+from tandem.bridge.replies import cursor_to_pin, protocol_version, replies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tandem.bridge.broker import Broker
+    from tandem.bridge.http import Answer, Client
+    from tandem.bridge.messages import Message
+    from tandem.bridge.project import ProjectFinder
+
+OUTAGE_SECONDS = 30.0
+"""How long a request outlasts a broker that is away; with the longest wait still under a client's minute."""
+
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 1.0
+_EARLY_SECONDS = 1.0
+"""A wait that ends without news this long before its time was cut short, or is longer than the broker allows."""
+
+_OK = 200
+_WITHOUT_PROJECT = frozenset({"initialize", "server/discover", "ping", "tools/list"})
+
+
+class Flight:
+    """A request that the client awaits; cancelling it frees the broker's side too.
+
+    Attributes:
+        message: The request.
+        exchange: Its connection.
+        was_heard: Whether the broker took the last attempt up, so that what follows is a new outage.
+    """
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.exchange = Exchange()
+        self.was_heard = False
+        self._cancelled = threading.Event()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the client no longer wants the answer."""
+        return self._cancelled.is_set()
+
+    def cancel(self) -> None:
+        """Close the request's connection, so that the broker ends its wait."""
+        self._cancelled.set()
+        self.exchange.abort()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, but no longer than until the cancellation."""
+        self._cancelled.wait(seconds)
+
+
+class Route:
+    """How requests are addressed.
+
+    Attributes:
+        path: The role's endpoint, e.g. `/mcp/reviewer`.
+        project: The project that the user named.
+        finder: Finds it by the folder where none was named.
+        agent: The identity to state; null for none.
+    """
+
+    __slots__ = ("agent", "finder", "path", "project")
+
+    def __init__(self, role: str | None, project: str | None, finder: ProjectFinder, agent: str | None) -> None:
+        self.path = "/mcp" if role is None else f"/mcp/{role}"
+        self.project = project
+        self.finder = finder
+        self.agent = agent
+
+
+class Forwarder:
+    """Sends messages to the broker and writes what comes back. Safe to share between threads."""
+
+    def __init__(self, broker: Broker, route: Route, write: Callable[[bytes], None]) -> None:
+        self._broker = broker
+        self._route = route
+        self._write = write
+        self._negotiated: str | None = None
+
+    def notify(self, message: Message) -> None:
+        """Pass a notification on if the broker is there; nobody waits for it."""
+        try:
+            self._post(self._broker.client, message, message.raw, Exchange()).read()
+        except HttpFailure:
+            return
+
+    def answer(self, flight: Flight) -> None:
+        """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
+        call = Call(flight.message)
+        pause = _FIRST_PAUSE_SECONDS
+        outage_since: float | None = None
+        while not flight.is_cancelled:
+            client = self._broker.client
+            try:
+                self._attempt(client, call, flight)
+            except Aborted:
+                return
+            except HttpFailure as failure:
+                if outage_since is None or flight.was_heard:
+                    outage_since = time.monotonic()
+                refused = self._give_up(call, failure, outage_since)
+            else:
+                self._broker.answered()
+                return
+            if refused is not None:
+                self._say(flight, messages.refusal(flight.message, refused))
+                return
+            flight.was_heard = False
+            self._broker.revive(client)
+            flight.pause(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
+        """The error to end with after a failed attempt; null to go on trying."""
+        if isinstance(failure, Lost) and not call.is_repeatable:
+            return _unknown_outcome(failure)
+        if time.monotonic() - outage_since > OUTAGE_SECONDS:
+            return self._broker.refusal(failure)
+        return None
+
+    def _attempt(self, client: Client, call: Call, flight: Flight) -> None:
+        if call.is_unpinned:
+            seen = list(self._converse(client, call.message, call.glance(), flight))
+            cursor = cursor_to_pin(seen[-1])
+            if cursor is None:
+                self._say(flight, *seen)
+                return
+            call.pin(cursor)
+        for reply in self._converse(client, call.message, call.line(), flight):
+            if call.seconds_left() > _EARLY_SECONDS and cursor_to_pin(reply) and not _is_ready(client, flight.exchange):
+                # It answers its waits when it is asked to stop; the client asked to wait for longer.
+                raise NotSent("it stopped during the wait")
+            if call.message.method == "initialize":
+                self._negotiated = protocol_version(reply) or self._negotiated
+            self._say(flight, reply)
+
+    def _converse(self, client: Client, message: Message, line: bytes, flight: Flight) -> Iterator[bytes]:
+        project = self._project(client, message, flight.exchange)
+        query = "" if project is None else "?project=" + quoted(project)
+        answer = self._post(client, message, line, flight.exchange, query)
+        flight.was_heard = answer.status == _OK
+        return replies(answer, message)
+
+    def _post(self, client: Client, message: Message, line: bytes, exchange: Exchange, query: str = "") -> Answer:
+        head = {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            **messages.headers(message, self._negotiated),
+        }
+        if self._route.agent:
+            head["Tandem-Agent"] = self._route.agent
+        return client.request("POST", self._route.path + query, line, head, exchange)
+
+    def _project(self, client: Client, message: Message, exchange: Exchange) -> str | None:
+        route = self._route
+        if route.project is not None or message.method in _WITHOUT_PROJECT:
+            return route.project
+        if message.arguments.get("project") is not None:
+            return None
+        return route.finder.find(client, exchange)
+
+    def _say(self, flight: Flight, *replies: bytes) -> None:
+        for reply in replies:
+            if not flight.is_cancelled:
+                self._write(reply)
+
+
+def _is_ready(client: Client, exchange: Exchange) -> bool:
+    """Whether the broker takes new work, which one that is stopping does not."""
+    try:
+        answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"}, exchange)
+        answer.read()
+    except (NotSent, Lost):
+        return False
+    return answer.status == _OK
+
+
+def _unknown_outcome(failure: HttpFailure) -> dict[str, Any]:
+    return {
+        "code": "UNAVAILABLE",
+        "message": (
+            "The broker went away before it answered, and whether the call had its effect is unknown. "
+            "Look before you repeat it, or give an idempotency_key."
+        ),
+        "details": {"outcome": "unknown", "reason": str(failure)},
+        "retryable": False,
+    }

@@ -1,0 +1,344 @@
+"""A small HTTP client over keep-alive connections that knows how far each request got.
+
+Written on sockets, as importing `http.client` (with TLS and mail parsing) takes as long as all else that
+the bridge does before its first answer. Speaks HTTP/1.1 as far as a broker needs it.
+
+Errors:
+
+    HttpFailure
+    ├── NotSent     the request did not leave whole: the other side cannot have acted on it
+    ├── Lost        it left whole, and the answer did not arrive whole: the other side may have acted
+    └── Aborted     this side closed the connection, see `Exchange.abort`
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CONNECT_SECONDS = 5.0
+SILENCE_SECONDS = 60.0
+"""The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
+
+_URL = re.compile(r"(https?)://(\[[0-9a-fA-F:.]+\]|[^/:@?#\s\[\]]+)(?::(\d{1,5}))?(/[^?#\s]*)?")
+_UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
+_LONGEST_LINE_BYTES = 65_536
+_MOST_HEADERS = 200
+_FIRST_FINAL_STATUS = 200
+_NO_BODY = frozenset({204, 304})
+
+
+class HttpFailure(Exception):
+    """A request without a whole answer."""
+
+
+class NotSent(HttpFailure):
+    """The request did not leave whole, so that it can be repeated safely, whatever it is."""
+
+
+class Lost(HttpFailure):
+    """The request left whole and its answer did not arrive whole: it may have had its effect."""
+
+
+class Aborted(HttpFailure):
+    """The exchange was given up by this side."""
+
+
+class Target:
+    """Where requests go.
+
+    Attributes:
+        url: As it was stated, without a trailing slash.
+        host: Name or address.
+        port: TCP port.
+        secure: Whether to use TLS.
+        authority: Host and port as the `Host` header has them.
+        prefix: The path that all others are under; empty, or begins with a slash.
+    """
+
+    __slots__ = ("authority", "host", "port", "prefix", "secure", "url")
+
+    def __init__(self, url: str) -> None:
+        """Parse `http://host:port/prefix`.
+
+        Raises:
+            ValueError: The text is not an http or https URL, or holds credentials.
+        """
+        self.url = url.rstrip("/")
+        found = _URL.fullmatch(self.url)
+        if found is None:
+            raise ValueError(f"'{url}' is not a URL such as http://127.0.0.1:8321")
+        scheme, name, port, prefix = found.groups()
+        self.secure = scheme == "https"
+        self.host = name.strip("[]")
+        self.port = int(port) if port else (443 if self.secure else 80)
+        self.authority = f"{name}:{port}" if port else name
+        self.prefix = prefix or ""
+
+
+class Exchange:
+    """One request's hold on a connection; `abort` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._aborted = False
+
+    @property
+    def aborted(self) -> bool:
+        """Whether `abort` was called."""
+        return self._aborted
+
+    def abort(self) -> None:
+        """Close the connection under the request, which then fails with `Aborted`; again is safe."""
+        with self._lock:
+            self._aborted = True
+            if self._socket is not None:
+                _shut(self._socket)
+
+    def hold(self, connected: socket.socket | None) -> None:
+        """Remember what `abort` has to close.
+
+        Raises:
+            Aborted: It was called already.
+        """
+        with self._lock:
+            self._socket = connected
+            if self._aborted and connected is not None:
+                raise Aborted
+
+    def blame(self, kind: type[HttpFailure], cause: Exception) -> HttpFailure:
+        """The failure to raise for a connection that broke: whoever broke it."""
+        return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
+
+
+class _Connection:
+    """A connected socket and its reading side."""
+
+    __slots__ = ("reader", "socket")
+
+    def __init__(self, target: Target, silence_seconds: float) -> None:
+        self.socket = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
+        # The head and the body of a request leave in one piece; waiting for more would only delay them.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if target.secure:
+            import ssl  # brokers on this machine have no TLS, and each start would pay for it
+
+            self.socket = ssl.create_default_context().wrap_socket(self.socket, server_hostname=target.host)
+        self.socket.settimeout(silence_seconds)
+        self.reader = self.socket.makefile("rb")
+
+    def is_quiet(self) -> bool:
+        """Whether an idle connection says nothing, as it must: what it says can only be its end."""
+        try:
+            return not select.select([self.socket], [], [], 0)[0]
+        except (OSError, ValueError):
+            # Closed, or a number too high for select: then it is not worth keeping.
+            return False
+
+    def close(self) -> None:
+        self.reader.close()
+        self.socket.close()
+
+
+class Answer:
+    """An answer whose head has arrived. Read it whole, or close it.
+
+    Attributes:
+        status: The HTTP status.
+        content_type: Lower case, without parameters; empty if none was stated.
+    """
+
+    def __init__(self, client: Client, connection: _Connection, exchange: Exchange) -> None:
+        self._client = client
+        self._connection = connection
+        self._exchange = exchange
+        try:
+            self.status, head = _read_head(connection)
+            self.content_type = head.get("content-type", "").partition(";")[0].strip().lower()
+            self._keep = head.get("connection", "").lower() != "close"
+            self._is_chunked = head.get("transfer-encoding", "").lower() == "chunked"
+            self._length = 0 if self.status in _NO_BODY else int(head.get("content-length", -1))
+        except (OSError, ValueError) as error:
+            self.close()
+            raise exchange.blame(Lost, error) from error
+
+    def read(self) -> bytes:
+        """The body; the connection then serves the next request.
+
+        Raises:
+            Lost: It did not arrive whole.
+            Aborted: It was given up.
+        """
+        return b"".join(self._pieces())
+
+    def lines(self) -> Iterator[bytes]:
+        """The body line by line as it arrives, without line ends.
+
+        Raises:
+            Lost: It did not arrive whole.
+            Aborted: It was given up.
+        """
+        rest = b""
+        for piece in self._pieces():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                yield line.rstrip(b"\r")
+        if rest:
+            yield rest
+
+    def close(self) -> None:
+        """Give up the rest of the body, and the connection with it."""
+        self._exchange.hold(None)
+        self._connection.close()
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The body as it arrives."""
+        reader = self._connection.reader
+        is_whole = False
+        try:
+            if self._is_chunked:
+                while size := _chunk_size(reader.readline(_LONGEST_LINE_BYTES)):
+                    yield _exactly(reader.read(size), size)
+                    reader.readline(_LONGEST_LINE_BYTES)
+                while reader.readline(_LONGEST_LINE_BYTES).strip():
+                    pass
+            elif self._length >= 0:
+                yield _exactly(reader.read(self._length), self._length)
+            else:
+                self._keep = False
+                while piece := reader.read1(_LONGEST_LINE_BYTES):
+                    yield piece
+            is_whole = True
+        except (OSError, ValueError) as error:
+            raise self._exchange.blame(Lost, error) from error
+        finally:
+            self._exchange.hold(None)
+            if is_whole and self._keep:
+                self._client.put_back(self._connection)
+            else:
+                self._connection.close()
+
+
+class Client:
+    """Requests to one target; idle connections are kept for the next ones. Safe to share between threads."""
+
+    def __init__(self, target: Target, *, silence_seconds: float = SILENCE_SECONDS) -> None:
+        self.target = target
+        self._silence_seconds = silence_seconds
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+
+    def request(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange | None = None
+    ) -> Answer:
+        """Send a request and wait for the head of its answer.
+
+        Args:
+            method: E.g. `POST`.
+            path: Below the target's own, with the query; already quoted.
+            body: What to send; may be empty.
+            headers: Beside `Host` and `Content-Length`; values must be single lines.
+            exchange: To give the request up by.
+
+        Raises:
+            NotSent: It cannot have had an effect.
+            Lost: It may have had one.
+            Aborted: `exchange.abort` was called.
+            ValueError: A header's value has a line end.
+        """
+        exchange = exchange or Exchange()
+        head = [f"{method} {self.target.prefix}{path} HTTP/1.1", f"Host: {self.target.authority}"]
+        head += [f"{name}: {value}" for name, value in headers.items()]
+        head.append(f"Content-Length: {len(body)}")
+        if any("\r" in line or "\n" in line for line in head):
+            raise ValueError("a header must be a single line")
+        connection = self._send("\r\n".join(head).encode() + b"\r\n\r\n" + body, exchange)
+        return Answer(self, connection, exchange)
+
+    def put_back(self, connection: _Connection) -> None:
+        """Keep a connection whose answer was read whole."""
+        with self._lock:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _send(self, request: bytes, exchange: Exchange) -> _Connection:
+        connection: _Connection | None = None
+        try:
+            connection = self._take_idle() or _Connection(self.target, self._silence_seconds)
+            exchange.hold(connection.socket)
+            connection.socket.sendall(request)
+        except (OSError, Aborted) as error:
+            exchange.hold(None)
+            if connection is not None:
+                connection.close()
+            raise exchange.blame(NotSent, error) from error
+        return connection
+
+    def _take_idle(self) -> _Connection | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                connection = self._idle.pop()
+            if connection.is_quiet():
+                return connection
+            connection.close()
+
+
+def quoted(text: str) -> str:
+    """A text as one part of a URL's path or query."""
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode(errors="replace"))
+
+
+def _read_head(connection: _Connection) -> tuple[int, dict[str, str]]:
+    """Status and headers; interim answers are passed over. ValueError if it is not HTTP."""
+    while True:
+        version, _, rest = _line(connection).partition(" ")
+        if not version.startswith("HTTP/1."):
+            raise ValueError("the connection was closed before an answer" if not version else "not an HTTP answer")
+        status = int(rest[:3])
+        head: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
+        while line := _line(connection):
+            name, _, value = line.partition(":")
+            head[name.strip().lower()] = value.strip()
+            if len(head) > _MOST_HEADERS:
+                raise ValueError("too many headers")
+        if status >= _FIRST_FINAL_STATUS:
+            return status, head
+
+
+def _line(connection: _Connection) -> str:
+    return connection.reader.readline(_LONGEST_LINE_BYTES).decode("latin-1").rstrip("\r\n")
+
+
+def _chunk_size(line: bytes) -> int:
+    if not line.endswith(b"\n"):
+        raise ValueError("the answer was cut off")
+    return int(line.partition(b";")[0], 16)
+
+
+def _exactly(piece: bytes, size: int) -> bytes:
+    if len(piece) != size:
+        raise ValueError("the answer was cut off")
+    return piece
+
+
+def _shut(connected: socket.socket) -> None:
+    try:
+        connected.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        # It is closed already, which is what was wanted.
+        return

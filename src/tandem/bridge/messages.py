@@ -1,0 +1,150 @@
+"""JSON-RPC messages of MCP as the bridge needs them: what came in, which headers it takes, error answers."""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from typing import Any, cast
+
+_META_VERSION = "io.modelcontextprotocol/protocolVersion"
+_NAMING_PARAMETER = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PLAIN_HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_WRAPPED = re.compile(r"=\?base64\?.*\?=")
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
+
+
+class Message:
+    """One message from the client.
+
+    Attributes:
+        raw: Its line as it came, UTF-8.
+        body: The parsed object.
+        method: Null for an answer.
+        id: Null for a notification.
+        is_request: Whether an answer is owed.
+    """
+
+    __slots__ = ("body", "id", "is_request", "method", "raw")
+
+    def __init__(self, raw: bytes, body: dict[str, Any]) -> None:
+        self.raw = raw
+        self.body = body
+        method = body.get("method")
+        self.method = method if isinstance(method, str) else None
+        self.id: Any = body.get("id")
+        self.is_request = self.method is not None and "id" in body
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters; empty if there are none or they are no object."""
+        return as_object(self.body.get("params"))
+
+    @property
+    def modern_version(self) -> str | None:
+        """The revision that a sessionless message states for itself; null for the session-based ones."""
+        version = as_object(self.params.get("_meta")).get(_META_VERSION)
+        return version if isinstance(version, str) else None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a tool call; empty if there are none."""
+        return as_object(self.params.get("arguments"))
+
+    @property
+    def tool(self) -> str | None:
+        """The operation that a tool call names, without dots; null for anything else."""
+        name = self.params.get("name") if self.method == "tools/call" else None
+        return name.replace(".", "_") if isinstance(name, str) else None
+
+    def with_arguments(self, **changes: Any) -> bytes:
+        """The message as a line, with some arguments of its tool call set."""
+        arguments = {**self.arguments, **changes}
+        return encode({**self.body, "params": {**self.params, "arguments": arguments}})
+
+
+class Malformed(ValueError):
+    """A line that is no message.
+
+    Attributes:
+        code: The JSON-RPC error code to answer with.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def parse(line: bytes) -> Message:
+    """Read one line.
+
+    Raises:
+        Malformed: It is not JSON, or not one JSON-RPC message.
+    """
+    try:
+        body = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        raise Malformed(PARSE_ERROR, "Parse error: a message is one line of JSON in UTF-8") from None
+    found = as_object(body)
+    if not (isinstance(found.get("method"), str) or "id" in found):
+        raise Malformed(INVALID_REQUEST, "A message must be a single JSON-RPC object")
+    return Message(line.strip(), found)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """A JSON object; empty for every other value."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def headers(message: Message, negotiated: str | None) -> dict[str, str]:
+    """What the HTTP transport wants to see in the head: version, and for sessionless revisions method and name."""
+    found: dict[str, str] = {}
+    modern = message.modern_version
+    if modern is None:
+        if negotiated is not None and message.method != "initialize":
+            found["MCP-Protocol-Version"] = negotiated
+        return found
+    found["MCP-Protocol-Version"] = _header_value(modern)
+    if message.method is not None:
+        found["Mcp-Method"] = _header_value(message.method)
+        name = message.params.get(_NAMING_PARAMETER.get(message.method, ""))
+        if isinstance(name, str):
+            found["Mcp-Name"] = _header_value(name)
+    return found
+
+
+def _header_value(text: str) -> str:
+    """As it is where HTTP can carry it, else in the protocol's base64 wrapping."""
+    if _PLAIN_HEADER.fullmatch(text) and not _WRAPPED.fullmatch(text):
+        return text
+    wrapped = binascii.b2a_base64(text.encode(errors="replace"), newline=False).decode()
+    return f"=?base64?{wrapped}?="
+
+
+def encode(body: Any) -> bytes:
+    """One line; ASCII, so that lone surrogates pass as they came."""
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def error(message_id: Any, code: int, text: str, data: Any = None) -> bytes:
+    """A JSON-RPC error answer."""
+    inner = {"code": code, "message": text} | ({} if data is None else {"data": data})
+    return encode({"jsonrpc": "2.0", "id": message_id, "error": inner})
+
+
+def refusal(message: Message, refused: dict[str, Any]) -> bytes:
+    """An answer that carries an error of the envelope: a failed result for a tool call, else an error."""
+    if message.method != "tools/call":
+        return error(message.id, INTERNAL_ERROR, f"{refused['code']}: {refused['message']}", refused)
+    envelope = {"ok": False, "error": refused}
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": encode(envelope).decode()}],
+        "structuredContent": envelope,
+        "isError": True,
+    }
+    if message.modern_version is not None:
+        result["resultType"] = "complete"
+    return encode({"jsonrpc": "2.0", "id": message.id, "result": result})

@@ -1,0 +1,108 @@
+"""Which registered project the folder belongs to that the agent works in.
+
+Git's own files are read instead of running git: a start of git costs more than the bridge does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tandem.bridge.http import Client, Exchange
+
+_FOUND_SECONDS = 60.0
+_MISSED_SECONDS = 5.0
+"""How long an answer is believed: a project may be registered while the agent runs."""
+
+
+def top_level(folder: str) -> str | None:
+    """The root of the working tree that a folder is in; null outside of git."""
+    current = os.path.realpath(folder)
+    while not os.path.exists(os.path.join(current, ".git")):
+        parent = os.path.dirname(current)
+        if parent == current:
+            return None
+        current = parent
+    return current
+
+
+def main_worktree(root: str) -> str | None:
+    """The main working tree of a linked one; null if `root` is not linked, or the repository is bare."""
+    git_dir = _pointer(os.path.join(root, ".git"), "gitdir:")
+    common = _pointer(os.path.join(git_dir, "commondir"), "") if git_dir else None
+    if common is None or os.path.basename(common) != ".git":
+        return None
+    return os.path.dirname(common)
+
+
+def _pointer(file: str, mark: str) -> str | None:
+    """The path that one of git's one-line files names; null if it is no such file."""
+    try:
+        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
+            text = lines.readline().strip()
+    except OSError:
+        return None
+    if not text.startswith(mark):
+        return None
+    return os.path.realpath(os.path.join(os.path.dirname(file), text.removeprefix(mark).strip()))
+
+
+def places(folder: str) -> list[str]:
+    """Where to look for a project's folder: the folder itself, then its like in the main working tree."""
+    here = os.path.realpath(folder)
+    found = [here]
+    root = top_level(here)
+    main = main_worktree(root) if root is not None else None
+    if root is not None and main is not None:
+        found.append(os.path.normpath(os.path.join(main, os.path.relpath(here, root))))
+    return found
+
+
+def owner(folder: str, projects: dict[str, str]) -> str | None:
+    """The project whose folder is the nearest above a place; `projects` maps names to folders."""
+    for place in places(folder):
+        fitting = [(len(root), name) for name, root in projects.items() if _is_under(place, root)]
+        if fitting:
+            return max(fitting)[1]
+    return None
+
+
+def _is_under(place: str, root: str) -> bool:
+    inner = os.path.normcase(place)
+    outer = os.path.normcase(os.path.realpath(root))
+    return inner == outer or inner.startswith(outer.rstrip(os.sep) + os.sep)
+
+
+class ProjectFinder:
+    """Asks the broker for its projects, and remembers the answer for a while."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._name: str | None = None
+        self._until = 0.0
+
+    def find(self, client: Client, exchange: Exchange) -> str | None:
+        """The folder's project; null if none is registered for it.
+
+        Raises:
+            HttpFailure: The broker did not answer.
+        """
+        if time.monotonic() >= self._until:
+            self._name = owner(self._folder, _projects(client, exchange))
+            self._until = time.monotonic() + (_MISSED_SECONDS if self._name is None else _FOUND_SECONDS)
+        return self._name
+
+
+def _projects(client: Client, exchange: Exchange) -> dict[str, str]:
+    sent = {"Content-Type": "application/json", "Accept": "application/json"}
+    answer = client.request("POST", "/api/v1/list_projects", b"{}", sent, exchange)
+    text = answer.read()
+    try:
+        projects = json.loads(text)["data"]["projects"]
+        return {project["project"]: project["root"] for project in projects}
+    except (ValueError, KeyError, TypeError):
+        # Refused, or not our broker: the call itself will say so better than this could.
+        return {}

@@ -1,0 +1,217 @@
+"""`tandem apply`: brings the working tree to exactly what was approved."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import orjson
+import typer
+from rich.text import Text
+
+from tandem.cli import sources
+from tandem.cli.calls import run
+from tandem.cli.completion import complete_review
+from tandem.cli.exits import Exit
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import progress, show, show_envelope
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, find_project
+from tandem.client import TandemClient
+from tandem.domain.answers import Proposal, ReviewStatus
+from tandem.errors import InvalidInput, InvalidTransition, TandemError
+from tandem.git.repository import Repository
+from tandem.git.worktree import WorktreeUpdate
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem apply rv_4k2m
+
+  tandem apply rv_4k2m --index && git commit -m 'Retry uploads'"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `apply`."""
+    app.command("apply", epilog=_EPILOG)(apply)
+
+
+def apply(
+    review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
+    *,
+    index: Annotated[bool, typer.Option("--index", help="Stage the touched files too.")] = False,
+    broker: BrokerOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring the working tree to the approved round, or change nothing and say why."""
+    run(_apply(review_id, Place(broker, None, agent), index=index, as_json=as_json), as_json=as_json)
+
+
+async def _apply(review_id: str, place: Place, *, index: bool, as_json: bool) -> Exit:
+    async with place.client() as client, progress("applying"):
+        status = await client.get_review_status(review_id)
+        _ensure_approved(status)
+        proposal = await client.get_proposal(review_id, round=status.round)
+        await _ensure_ours(client, place, proposal)
+        try:
+            update = await asyncio.to_thread(_bring, proposal, index=index)
+        except InvalidInput as refusal:
+            earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
+            raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
+    if as_json:
+        data = {"review_id": review_id, "round": status.round, **_facts(update)}
+        show_envelope(orjson.dumps({"ok": True, "data": data}))
+    else:
+        _report(update, status)
+    return Exit.DONE
+
+
+def _ensure_approved(status: ReviewStatus) -> None:
+    if status.status == "approved" or (status.status == "closed" and status.outcome == "approved"):
+        return
+    state = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
+    raise InvalidTransition(
+        f"{status.review_id} is {state}, not approved; nothing was changed.",
+        review_id=status.review_id,
+        status=status.status,
+        expected="approved",
+    )
+
+
+async def _ensure_ours(client: TandemClient, place: Place, proposal: Proposal) -> None:
+    """A change is applied in its own project's repository, or in one that nobody registered."""
+    found = await find_project(client, place)
+    if found not in {None, proposal.project}:
+        raise InvalidInput(
+            f"{proposal.review_id} belongs to the project {proposal.project}; this repository is {found}.",
+            field="project",
+            expected=proposal.project,
+            actual=found,
+        )
+
+
+def _bring(proposal: Proposal, *, index: bool) -> WorktreeUpdate:
+    with sources.here() as repository:
+        if proposal.diff is not None:
+            return repository.apply_to_worktree(proposal.diff, proposal.base_commit or proposal.base, index=index)
+        if proposal.path is None or proposal.description is None:
+            raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
+        if index:
+            raise InvalidInput("A text is written to its file only; git add it yourself.", field="index")
+        return _bring_text(repository, proposal.path, proposal.description)
+
+
+def _explained(refusal: InvalidInput, earlier: list[Proposal]) -> InvalidInput:
+    """The refusal, with what to do where it is only an earlier round that is in the way."""
+    paths: list[str] = refusal.details.get("paths", [])
+    if not paths:
+        return refusal
+    with sources.here() as repository:
+        known = next((one for one in reversed(earlier) if _holds(repository, one, paths)), None)
+    if known is None:
+        return refusal
+    listed = " ".join(paths)
+    return InvalidInput(
+        f"The working tree has round {known.round} of {known.review_id} at {', '.join(paths)}; nothing was changed. "
+        f"Put it away, then apply again: git stash push --include-untracked -- {listed}",
+        field="worktree",
+        paths=paths,
+        round=known.round,
+    )
+
+
+def _holds(repository: Repository, proposal: Proposal, paths: list[str]) -> bool:
+    """Whether the working tree has a round's content at all of some paths."""
+    if proposal.diff is None:
+        return False
+    try:
+        local = repository.working_diff()
+        present = {change.path: change for change in repository.validate_diff(local.diff, local.base).changes}
+        round_ = repository.validate_diff(proposal.diff, proposal.base_commit or proposal.base).changes
+    except TandemError:
+        return False  # What cannot be told apart is local work.
+    wanted = {change.path: (change.mode_after, change.blob_after) for change in round_}
+    return all(
+        path in wanted and path in present and (present[path].mode_after, present[path].blob_after) == wanted[path]
+        for path in paths
+    )
+
+
+def _bring_text(repository: Repository, path: str, text: str) -> WorktreeUpdate:
+    """Write a whole file, unless something local stands in its place."""
+    approved = repository.text_change(path, text).changes[0]
+    file = repository.root.joinpath(*PurePosixPath(path).parts)
+    _ensure_plain(repository.root, file, path)
+    present = _content(file)
+    if present == text.encode():
+        return WorktreeUpdate((), (), (path,))
+    if present is not None:
+        try:
+            local = repository.text_change(path, present.decode()).changes[0].blob_after
+        except UnicodeDecodeError:
+            local = None
+        if local != approved.blob_before:
+            raise InvalidInput(
+                f"{path} has local changes that are neither the state at HEAD nor the approved one. "
+                "Commit, stash or undo them first; nothing was changed.",
+                field="worktree",
+                paths=[path],
+            )
+    _replace(file, text.encode())
+    return WorktreeUpdate((path,), (), ())
+
+
+def _ensure_plain(root: Path, file: Path, path: str) -> None:
+    for place in (file, *file.parents):
+        if place == root:
+            return
+        if place.is_symlink() or (place is not file and place.exists() and not place.is_dir()):
+            raise InvalidInput(
+                f"{place.relative_to(root).as_posix()} is in the way: a link or a file.", field="worktree", path=path
+            )
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", field="worktree") from error
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Write a file whole or not at all, with the mode it had."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as stream:
+            stream.write(content)
+        if file.exists():
+            temporary.chmod(file.stat().st_mode)
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
+
+
+def _facts(update: WorktreeUpdate) -> dict[str, object]:
+    return {
+        "changed": update.changed,
+        "written": update.written,
+        "deleted": update.deleted,
+        "already": update.already,
+        "indexed": update.indexed,
+    }
+
+
+def _report(update: WorktreeUpdate, status: ReviewStatus) -> None:
+    for path in update.written:
+        show(Text.assemble(("written  ", "green"), plain(path)))
+    for path in update.deleted:
+        show(Text.assemble(("deleted  ", "red"), plain(path)))
+    if update.changed:
+        show(Text(f"The working tree has round {status.round} of {status.review_id}."))
+    else:
+        show(Text(f"Already there: the working tree has round {status.round} of {status.review_id}."))

@@ -1,0 +1,113 @@
+"""`tandem audit …`: the log of everything that happened, and the proof that it is whole."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tandem.cli.broker import DataDirOption
+from tandem.cli.calls import run
+from tandem.cli.exits import Exit
+from tandem.cli.generated import add_operation
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import console, show, show_envelope
+from tandem.cli.whereabouts import JsonOption
+from tandem.client.table import OPERATIONS
+from tandem.config import Settings, load_settings
+from tandem.errors import NotFound
+from tandem.instance import find_running
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem audit verify
+
+  tandem audit verify --data-dir ./copy --json"""
+_SQLITE = "sqlite:///"
+_QUIET_SECONDS = 1.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `audit`."""
+    group = typer.Typer(help="The log of everything that happened, and its proof.", no_args_is_help=True)
+    for operation in OPERATIONS.values():
+        if operation.noun == "audit":
+            add_operation(group, operation)
+    group.command("verify", epilog=_EPILOG)(verify)
+    app.add_typer(group, name="audit")
+
+
+def verify(
+    *,
+    data_dir: DataDirOption = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every event's hash and chain, replay the log and compare it with the state.
+
+    Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
+    """
+    run(_verify(data_dir, database, as_json=as_json), as_json=as_json)
+
+
+async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool) -> Exit:
+    settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
+    _ensure_there(settings)
+    # Late: the log and the other commands need none of what the broker is made of.
+    from tandem.app import store_of
+    from tandem.services import audit
+
+    store = store_of(settings)
+    await store.open()
+    try:
+        with _progress() as progress:
+            report = await audit.verify(store, progress)
+    finally:
+        # Beside a running broker nothing may checkpoint but its own writer; the process's end lets go as well.
+        if find_running(settings.data_dir) is None:
+            await store.close()
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": {**asdict(report), "intact": report.intact}}))
+    else:
+        for problem in report.problems:
+            show(Text.assemble(("problem  ", "red"), plain(problem)))
+        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
+        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+    return Exit.DONE if report.intact else Exit.REFUSED
+
+
+def _ensure_there(settings: Settings) -> None:
+    """An audit must not make the database that it looks for."""
+    file = settings.database.removeprefix(_SQLITE)
+    if file != settings.database and not Path(file).is_file():
+        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[int, int], None]]:
+    """A bar on a terminal's standard error, for audits that take over a second."""
+    columns = (TextColumn("checking the log"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console(stderr=True), transient=True)
+    task = bar.add_task("", total=None)
+    began = time.monotonic()
+
+    def looked(done: int, total: int) -> None:
+        if sys.stderr.isatty() and not bar.live.is_started and time.monotonic() - began > _QUIET_SECONDS:
+            bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield looked
+    finally:
+        bar.stop()

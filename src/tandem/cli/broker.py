@@ -1,0 +1,316 @@
+"""`tandem up`, `status`, `down` and `logs`: the broker's process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tandem import logs, platforms
+from tandem.bridge import launch
+from tandem.bridge.http import Client, HttpFailure, Target
+from tandem.bridge.messages import as_object
+from tandem.cli.exits import Exit
+from tandem.cli.terminal import say, show_envelope, show_refusal, visible
+from tandem.config import Settings, load_settings
+from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
+from tandem.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
+
+_log = logging.getLogger("tandem.process")
+
+START_SECONDS = 30.0
+"""How long `--background` waits for the broker to answer."""
+
+STOP_SECONDS = 20.0
+"""How long `down` waits for an orderly stop: twice what the broker gives to calls under way."""
+
+_KILL_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
+_FOLLOW_SECONDS = 0.2
+_STOP_FILE_SECONDS = 0.5
+_PROBE_SECONDS = 5.0
+_FIRST_FIELDS = ("timestamp", "level", "logger", "event", "exception")
+
+DataDirOption = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("up")(up)
+    app.command("status")(status)
+    app.command("down")(down)
+    app.command("logs")(show_logs)
+
+
+def up(
+    *,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only.")] = None,
+    data_dir: DataDirOption = None,
+    background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the broker; in the foreground until Ctrl-C, or in the background.
+
+    Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
+    """
+    try:
+        settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
+        if background:
+            _announce(_start_in_background(settings, port, host), settings, as_json=as_json)
+        else:
+            _serve(settings, as_json=as_json)
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+
+
+def status(
+    *,
+    broker: Annotated[
+        str | None, typer.Option("--broker", metavar="URL", envvar="TANDEM_BROKER", help="Ask this one instead.")
+    ] = None,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
+    try:
+        settings = load_settings({"data_dir": data_dir}).settings
+        running = find_running(settings.data_dir)
+        url = broker or (running.url if running else None)
+        health = _health(url) if url else None
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    facts = {"running": health is not None, "url": url, **(health or {})}
+    if broker is None:
+        facts["data_dir"] = str(settings.data_dir)
+    if as_json:
+        _show({"ok": True, "data": facts})
+    elif health is None:
+        say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
+    else:
+        _show_facts(facts)
+    raise typer.Exit(Exit.DONE if health is not None else Exit.UNREACHABLE)
+
+
+def down(
+    *,
+    data_dir: DataDirOption = None,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds for an orderly stop before it is ended.")] = (
+        STOP_SECONDS
+    ),
+    as_json: JsonOption = False,
+) -> None:
+    """Stop the broker: what is under way is finished, waits are answered, then it ends."""
+    try:
+        settings = load_settings({"data_dir": data_dir}).settings
+        running = find_running(settings.data_dir)
+        ended = "not_running" if running is None else _stop(running, settings.data_dir, timeout)
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    if as_json:
+        _show({"ok": True, "data": {"ended": ended, "pid": running.pid if running else None}})
+    elif running is None:
+        say(f"No broker runs on the data in {settings.data_dir}.")
+    else:
+        how = "has stopped" if ended == "stopped" else "was killed"
+        say(f"The broker at {running.url} (process {running.pid}) {how}.")
+
+
+def show_logs(
+    *,
+    data_dir: DataDirOption = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are written: JSON.")] = False,
+) -> None:
+    """Show the broker's log."""
+    try:
+        path = load_settings({"data_dir": data_dir}).settings.log_file
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    if not path.exists() and not follow:
+        say(f"There is no log yet: {path}")
+    last, position = logs.tail(path, lines)
+    _print_lines(last, as_json=as_json)
+    following = logs.follow(path, position) if follow else iter(())
+    try:
+        for line in following:
+            if line is None:
+                time.sleep(_FOLLOW_SECONDS)
+            else:
+                _print_lines([line], as_json=as_json)
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.DONE) from None
+
+
+def _serve(settings: Settings, *, as_json: bool) -> None:
+    """Be the broker until asked to stop."""
+    with Instance(settings) as instance:
+        _begin_log(settings)
+        try:
+            with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
+                runner.run(_run(settings, instance, as_json=as_json))
+        except TandemError as error:
+            _log.error("not started: %s: %s", error.code, error.message)
+            raise
+        except Exception:
+            _log.exception("the broker failed")
+            raise
+        else:
+            _log.info("stopped")
+        finally:
+            logs.end()
+
+
+async def _run(settings: Settings, instance: Instance, *, as_json: bool) -> None:
+    stop = asyncio.Event()
+    platforms.on_stop_signals(asyncio.get_running_loop(), stop.set)
+    # After the signals: a broker that is still importing can be stopped too.
+    from tandem import app
+
+    def ready(broker: app.Broker) -> None:
+        running = instance.publish(app.VERSION, broker.instance_id)
+        _log.info("ready", extra=asdict(running))
+        _announce(running, settings, as_json=as_json)
+
+    watching = asyncio.create_task(_watch_stop_file(instance, stop)) if platforms.STOPS_BY_FILE else None
+    try:
+        await app.run_broker(settings, instance.listener, stop, on_ready=ready)
+    finally:
+        if watching is not None:
+            watching.cancel()
+
+
+async def _watch_stop_file(instance: Instance, stop: asyncio.Event) -> None:
+    while not instance.is_asked_to_stop():  # noqa: ASYNC110 - a file sets no event
+        await asyncio.sleep(_STOP_FILE_SECONDS)
+    stop.set()
+
+
+def _begin_log(settings: Settings) -> None:
+    try:
+        logs.begin(
+            settings.log_file,
+            level=settings.log_level,
+            max_bytes=settings.log_max_bytes,
+            backups=settings.log_backups,
+        )
+    except OSError as error:
+        raise ConfigInvalid(
+            f"The log {settings.log_file} cannot be written: {error.strerror}.", setting="data_dir"
+        ) from error
+
+
+def _start_in_background(settings: Settings, port: int | None, host: str | None) -> Running:
+    """The broker of the data folder: the one that runs, else a new one that answers.
+
+    Raises:
+        Unavailable: It ended before it answered, or took too long; with its last words.
+    """
+    running = find_running(settings.data_dir)
+    if running is not None and _health(running.url) is not None:
+        say(f"A broker runs already (process {running.pid}).")
+        return running
+    refuse_foreign_host(settings.host)
+    options = [*(["--port", str(port)] if port is not None else []), *(["--host", host] if host is not None else [])]
+    try:
+        launched = launch.start(str(settings.data_dir), platforms, options)
+    except OSError as error:
+        raise ConfigInvalid(
+            f"A broker cannot be started in {settings.data_dir}: {error.strerror}.", setting="data_dir"
+        ) from error
+    deadline = time.monotonic() + START_SECONDS
+    said = time.monotonic()
+    while time.monotonic() < deadline:
+        running = find_running(settings.data_dir)
+        if running is not None and _health(running.url) is not None:
+            return running
+        if launched.process.poll() is not None and find_running(settings.data_dir) is None:
+            raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
+        if time.monotonic() - said > 1:
+            said = time.monotonic()
+            say(f"Waiting for the broker ({round(START_SECONDS - (deadline - said))} s) …")
+        time.sleep(_LOOK_SECONDS)
+    raise Unavailable(
+        f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
+    )
+
+
+def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:
+    """End a broker: `stopped` in order, else `killed`."""
+    try:
+        if platforms.STOPS_BY_FILE:
+            (data_dir / STOP_FILE).touch()
+        else:
+            platforms.ask_to_stop(running.process)
+        if platforms.wait_until_gone(running.process, timeout_seconds):
+            return "stopped"
+        say(f"The broker has not stopped within {timeout_seconds:g} s: it is killed.")
+        platforms.kill(running.process)
+    except PermissionError as error:
+        raise Unavailable(f"The broker cannot be stopped: {error}.", pid=running.pid) from error
+    if not platforms.wait_until_gone(running.process, _KILL_SECONDS):
+        raise Unavailable(f"Process {running.pid} cannot be ended.", pid=running.pid)
+    return "killed"
+
+
+def _health(url: str) -> dict[str, Any] | None:
+    """What `/healthz` says; null if no broker is there or it is not ready."""
+    try:
+        client = Client(Target(url), silence_seconds=_PROBE_SECONDS)
+    except ValueError as error:
+        raise InvalidInput(f"{error}.", field="broker") from error
+    try:
+        answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"})
+        found = as_object(json.loads(answer.read()))
+    except (HttpFailure, ValueError):
+        return None
+    finally:
+        client.close()
+    return as_object(found.get("data")) if found.get("ok") is True else None
+
+
+def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
+    if as_json:
+        facts = {"url": running.url, "pid": running.pid, "data_dir": str(settings.data_dir)}
+        _show({"ok": True, "data": {**facts, "version": running.version, "instance_id": running.instance_id}})
+    else:
+        typer.echo(running.url)
+        say(f"Tandem {running.version}, process {running.pid}, data in {settings.data_dir}, log in {settings.log_file}")
+
+
+def _show(envelope: dict[str, Any]) -> None:
+    show_envelope(json.dumps(envelope).encode())
+
+
+def _show_facts(facts: dict[str, Any]) -> None:
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        typer.echo(f"{name:<{width}}  {value}")
+
+
+def _print_lines(lines: Iterable[str], *, as_json: bool) -> None:
+    for line in lines:
+        typer.echo(line if as_json else _readable(line))
+
+
+def _readable(line: str) -> str:
+    """A line of the log for people."""
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        head = f"{fields['timestamp'][:19]}Z {fields['level']:<8} {fields['event']}"
+    except (ValueError, KeyError, TypeError):
+        return visible(line)
+    rest = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _FIRST_FIELDS)
+    trace = f"\n{fields['exception']}" if "exception" in fields else ""
+    return visible(f"{head}  {rest}".rstrip() + trace)

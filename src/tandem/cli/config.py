@@ -1,0 +1,78 @@
+"""`tandem config show`: every setting, its value and where that comes from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tandem.bridge.project import top_level
+from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
+from tandem.config import LoadedSettings, Settings, load_settings, masked
+from tandem.errors import TandemError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command group."""
+    group = typer.Typer(no_args_is_help=True, help="Settings, and where each comes from.")
+    group.command("show")(show_settings)
+    app.add_typer(group, name="config")
+
+
+def show_settings(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
+    ] = None,
+) -> None:
+    """Show every setting with its value and origin, and what was found and ignored.
+
+    The project's .tandem/config.toml is that of the repository you are in. It may only tighten.
+    """
+    root = top_level(".")
+    try:
+        loaded = load_settings({"data_dir": data_dir}, Path(root) if root else None)
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    if as_json:
+        show_envelope(json.dumps({"ok": True, "data": described(loaded)}).encode())
+        return
+    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    for key, entry in described(loaded)["settings"].items():
+        style = "dim" if entry["origin"] == "default" else ""
+        table.add_row(*(Text(visible(str(text)), style) for text in (key, _shown(entry["value"]), entry["origin"])))
+    show(table)
+    for ignored in loaded.ignored:
+        say(f"ignored: {ignored.key} in {ignored.origin}: {ignored.reason}")
+
+
+def described(loaded: LoadedSettings) -> dict[str, Any]:
+    """All settings as JSON values, secrets masked."""
+    return {
+        "settings": {
+            key: {
+                "value": masked(key, getattr(loaded.settings, key)),
+                "origin": loaded.origins[key],
+                "description": field.description,
+            }
+            for key, field in Settings.model_fields.items()
+        },
+        "ignored": [{"key": one.key, "origin": one.origin, "reason": one.reason} for one in loaded.ignored],
+    }
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None:
+            return "(none)"
+        case bool():
+            return str(value).lower()
+        case list() | tuple():
+            return ", ".join(map(str, value)) or "(none)"  # pyright: ignore[reportUnknownArgumentType] any value
+        case _:
+            return str(value)

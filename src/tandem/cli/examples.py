@@ -1,0 +1,49 @@
+"""Examples for the help of each generated command. A test runs every one through the parser."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "create_review": (
+        "tandem review create --intent 'Retry uploads' --agent-type claude-code --diff @change.diff",
+        "git diff HEAD | tandem review create --intent 'Retry uploads' --diff -",
+        "tandem review create --intent 'Plan 03-02' --category plan_review --path PLAN.md --description @PLAN.md",
+    ),
+    "get_review_status": (
+        "tandem review status rv_4k2m",
+        "tandem review status rv_4k2m --wait --timeout 600",
+    ),
+    "get_proposal": (
+        "tandem review proposal rv_4k2m",
+        "tandem review proposal rv_4k2m --since-round 1",
+        "tandem review proposal rv_4k2m --files src/upload.py --json",
+    ),
+    "list_reviews": (
+        "tandem review list --status pending",
+        "tandem review list --status pending --wait",
+        "tandem review list --turn proposer --category code_change --json",
+    ),
+    "claim_review": (
+        "tandem review claim --reviewer-id alice",
+        "tandem review claim rv_4k2m --reviewer-id alice",
+    ),
+    "renew_claim": ("tandem review renew rv_4k2m --claim-generation 1",),
+    "release_claim": ("tandem review release rv_4k2m --claim-generation 1 --reason 'Out of my depth'",),
+    "submit_verdict": (
+        "tandem review verdict rv_4k2m --verdict approved --reviewer-id alice",
+        "tandem review verdict rv_4k2m --verdict changes_requested --reason @why.md --counter-patch @better.diff",
+    ),
+    "accept_counter_patch": ("tandem review accept rv_4k2m cp_91xw",),
+    "reject_counter_patch": ("tandem review reject rv_4k2m cp_91xw --reason 'Breaks the retry limit'",),
+    "add_message": (
+        "tandem review message rv_4k2m --sender-role proposer --body 'The limit is in config.py'",
+        "tandem review message rv_4k2m --sender-role reviewer --reviewer-id alice --body @question.md",
+    ),
+    "get_discussion": ("tandem review discussion rv_4k2m",),
+    "close_review": ("tandem review close rv_4k2m",),
+    "get_review_timeline": ("tandem review timeline rv_4k2m",),
+    "get_activity_feed": ("tandem review feed", "tandem review feed --wait --json"),
+    "get_audit_log": ("tandem audit log", "tandem audit log --kind verdict_submitted --limit 20"),
+    "get_review_stats": ("tandem review stats", "tandem review stats --since 2026-11-01"),
+    "list_projects": ("tandem project list",),
+    "remove_project": ("tandem project remove webshop",),
+}

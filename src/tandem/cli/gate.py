@@ -1,0 +1,81 @@
+"""`tandem gate …`: is exactly this content approved?"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from tandem.cli import sources
+from tandem.cli.calls import present, run
+from tandem.cli.exits import Exit
+from tandem.cli.inputs import Inputs
+from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
+from tandem.cli.terminal import progress
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.domain.answers import GateDecision
+from tandem.errors import InvalidInput
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate check
+
+  tandem gate check --commit HEAD
+
+  tandem gate check --range main..feature --json"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `gate`."""
+    group = typer.Typer(help="Is exactly this content approved?", no_args_is_help=True)
+    group.command("check", epilog=_EPILOG)(check)
+    app.add_typer(group, name="gate")
+
+
+def check(  # noqa: PLR0913 an option each
+    *,
+    staged: StagedOption = False,
+    commit: CommitOption = None,
+    range_: RangeOption = None,
+    digest: Annotated[str | None, typer.Option("--digest", help="A round's digest instead of content.")] = None,
+    changes: Annotated[
+        str | None, typer.Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
+    ] = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
+    source = Source(staged, commit, range_)
+    if sum((digest is not None, changes is not None, not source.is_default)) > 1:
+        raise typer.BadParameter("Choose one of --staged, --commit, --range, --digest and --changes.")
+    asked: dict[str, Any] | None = None
+    if digest is not None:
+        asked = {"digest": digest}
+    elif changes is not None:
+        asked = {"changes": Inputs().json("--changes", changes)}
+    run(_check(asked, source, Place(broker, project, agent), as_json=as_json), as_json=as_json)
+
+
+async def _check(asked: dict[str, Any] | None, source: Source, place: Place, *, as_json: bool) -> Exit:
+    async with place.client() as client, progress("checking"):
+        project = await find_project(client, place)
+        if project is None:
+            raise InvalidInput(
+                "This repository is not registered. Register it with: tandem project add", field="project"
+            )
+        if asked is None:
+            asked = {"changes": await asyncio.to_thread(_changes, source)}
+        envelope = await client.call("check_gate", {"project": project, **asked})
+    status = present(envelope, GateDecision, as_json=as_json)
+    if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:
+        return Exit.REFUSED
+    return status
+
+
+def _changes(source: Source) -> list[dict[str, Any]]:
+    with sources.here() as repository:
+        return sources.changes(repository, source)

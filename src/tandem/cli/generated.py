@@ -1,0 +1,223 @@
+"""Commands made from the registry: `tandem <noun> <verb>` with an option for each field of the request."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from annotated_types import MaxLen
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+from tandem.cli.calls import Patience, call, run
+from tandem.cli.completion import Offers, complete_project, complete_review
+from tandem.cli.examples import EXAMPLES
+from tandem.cli.inputs import Inputs, note
+from tandem.cli.whereabouts import (
+    COMMON_PANEL,
+    PROJECT_HELP,
+    AgentOption,
+    BrokerOption,
+    JsonOption,
+    Place,
+    TimeoutOption,
+    WaitOption,
+)
+from tandem.client.described import Described
+
+_WAIT_FIELDS = frozenset({"wait", "timeout_s"})
+_POSITIONAL = frozenset({"review_id", "counter_patch_id", "name"})
+_COMMON_FIELDS = frozenset({"project", "idempotency_key"})
+_ARGUMENT_SUFFIX = "_argument"
+_DEFAULT_AGENT_TYPE = "cli"
+
+_ABOUT = {
+    "project": PROJECT_HELP,
+    "metadata": "Whatever else a reviewer should see.",
+    "comments": 'Remarks on lines: [{"file": "src/a.py", "line": 3, "body": "…"}].',
+    "limit": "Rows a page, at most 200.",
+}
+"""Where the command line says it better than the request does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a request as an option.
+
+    Attributes:
+        name: The field's name.
+        hint: The type that the parser is given.
+        form: How the value is read: as it is, as a long text, or as JSON.
+        info: The model's field.
+        positional: Whether it may also be given without its name.
+    """
+
+    name: str
+    hint: Any
+    form: Literal["plain", "text", "json"]
+    info: FieldInfo
+    positional: bool
+
+    @property
+    def option(self) -> str:
+        """The option, as it is typed."""
+        return "--" + self.name.replace("_", "-")
+
+    def read(self, value: Any, inputs: Inputs) -> Any:
+        """The value for the request."""
+        match self.form:
+            case "text":
+                return inputs.text(self.option, value)
+            case "json":
+                return inputs.json(self.option, value)
+            case _:
+                return value
+
+
+def add_operation(app: typer.Typer, operation: Described) -> None:
+    """Add the command of an operation to the group of its noun."""
+    fields = [field for field in fields_of(operation) if field.name not in _WAIT_FIELDS]
+
+    def command(**values: Any) -> None:
+        as_json = values.pop("as_json")
+        place = Place(values.pop("broker"), values.get("project"), values.pop("agent"))
+        patience = Patience(values.pop("wait", False), values.pop("timeout", None))
+        arguments = dict(_arguments(fields, values))
+        run(call(operation, arguments, place, patience=patience, as_json=as_json), as_json=as_json)
+
+    # Typer reads a command's parameters from its signature.
+    command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
+    app.command(operation.verb, help=escape(operation.description), epilog=_epilog(operation))(command)
+
+
+def fields_of(operation: Described) -> list[Field]:
+    """The fields of an operation's request: those that are required first, those that all have last."""
+    fields = [_field(name, info) for name, info in operation.request.model_fields.items()]
+    return sorted(fields, key=lambda field: (field.name in _COMMON_FIELDS, not field.info.is_required()))
+
+
+def _field(name: str, info: FieldInfo) -> Field:
+    hint, is_long = _plain_type(info.annotation, list(info.metadata))
+    origin = get_origin(hint)
+    is_json = origin is dict or hint is dict or (origin is list and issubclass(get_args(hint)[0], BaseModel))
+    positional = name == "review_id" or (info.is_required() and name in _POSITIONAL)
+    if is_json:
+        return Field(name, str, "json", info, positional=False)
+    if hint is str and is_long:
+        return Field(name, str, "text", info, positional=False)
+    return Field(name, hint, "plain", info, positional)
+
+
+def _plain_type(annotation: Any, metadata: list[Any]) -> tuple[Any, bool]:
+    """A field's type without constraints and null, and whether it is a text without a fixed length."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _plain_type(arguments[0], [*metadata, *_spread(arguments[1:])])
+    if origin in {Union, types.UnionType}:
+        given = [argument for argument in arguments if argument is not type(None)]
+        return _plain_type(given[0], metadata)
+    if origin is list:
+        item, _ = _plain_type(arguments[0], [])
+        return list[item], False
+    return annotation, not any(isinstance(fact, MaxLen) for fact in metadata)
+
+
+def _spread(metadata: tuple[Any, ...]) -> Iterator[Any]:
+    for fact in metadata:
+        yield from fact.metadata if isinstance(fact, FieldInfo) else (fact,)
+
+
+def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.Parameter]:
+    for field in fields:
+        if _is_argument(operation, field):
+            argument = typer.Argument(
+                metavar=field.name.upper(), help=_help(field), show_default=False, autocompletion=_completion(field)
+            )
+            yield _parameter(field.name + _ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
+    for field in fields:
+        yield _option(operation, field)
+    if operation.blocking:
+        yield _parameter("wait", WaitOption, default=False)
+        yield _parameter("timeout", TimeoutOption, None)
+    yield _parameter("broker", BrokerOption, None)
+    yield _parameter("agent", AgentOption, None)
+    yield _parameter("as_json", JsonOption, default=False)
+
+
+def _is_argument(operation: Described, field: Field) -> bool:
+    # Naming a review while creating one means to revise it: too much to say without a name.
+    return field.positional and operation.name != "create_review"
+
+
+def _option(operation: Described, field: Field) -> inspect.Parameter:
+    flags = f"{field.option}/--no-{field.option[2:]}" if field.info.default is None and field.hint is bool else None
+    is_agent = field.name == "agent_type"
+    is_argument = _is_argument(operation, field)
+    option = typer.Option(
+        flags or field.option,
+        help=_help(field),
+        metavar=_metavar(field),
+        envvar="TANDEM_AGENT" if is_agent else None,
+        autocompletion=_completion(field),
+        # Its twin without a name is shown.
+        hidden=is_argument,
+        rich_help_panel=COMMON_PANEL if field.name in _COMMON_FIELDS else None,
+    )
+    if is_agent:
+        return _parameter(field.name, Annotated[str, option], _DEFAULT_AGENT_TYPE)
+    if field.info.is_required() and not is_argument:
+        return _parameter(field.name, Annotated[field.hint, option], inspect.Parameter.empty)
+    default = None if field.info.is_required() else field.info.default
+    return _parameter(field.name, Annotated[field.hint if default is not None else field.hint | None, option], default)
+
+
+def _metavar(field: Field) -> str | None:
+    if field.form == "json":
+        return "JSON"
+    if field.form == "text":
+        return "TEXT"
+    return "ID" if field.name.endswith("_id") else None
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _help(field: Field) -> str:
+    said = _ABOUT.get(field.name) or field.info.description or ""
+    if field.form != "plain":
+        said = f"{said} {note(is_json=field.form == 'json')}".strip()
+    return escape(said)
+
+
+def _completion(field: Field) -> Callable[[str], Offers] | None:
+    return {"review_id": complete_review, "parent_id": complete_review, "project": complete_project}.get(field.name)
+
+
+def _epilog(operation: Described) -> str | None:
+    examples = EXAMPLES.get(operation.name)
+    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in examples) if examples else None
+
+
+def _arguments(fields: list[Field], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    inputs = Inputs()
+    for field in fields:
+        value = _chosen(field, values)
+        if value is not None:
+            yield field.name, field.read(value, inputs)
+
+
+def _chosen(field: Field, values: dict[str, Any]) -> Any:
+    """A field's value, given by its name or by its place."""
+    by_name, by_place = values.get(field.name), values.get(field.name + _ARGUMENT_SUFFIX)
+    if by_name is not None and by_place is not None and by_name != by_place:
+        raise typer.BadParameter(f"Given twice: {by_place} and {by_name}.", param_hint=field.option)
+    value = by_place if by_name is None else by_name
+    if value is None and field.info.is_required():
+        raise typer.BadParameter(f"Missing {field.name.upper()}.", param_hint=field.option)
+    return value

@@ -1,0 +1,101 @@
+"""The `tandem` command: which commands there are, and where each is."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+_REVIEWING = "Reviewing"
+_SETTING_UP = "Projects and the broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command of the first level.
+
+    Attributes:
+        module: Where it is; its `register(app)` adds it to a Typer app.
+        about: Its line in the help.
+        panel: The heading it stands under.
+    """
+
+    module: str
+    about: str
+    panel: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "submit": Entry("tandem.cli.submit", "Put your change up for review.", _REVIEWING),
+    "apply": Entry("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
+    "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
+    "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
+    "audit": Entry("tandem.cli.audit", "The log of everything that happened, and its proof.", _REVIEWING),
+    "project": Entry("tandem.cli.project", "Registered projects and their folders.", _SETTING_UP),
+    "up": Entry("tandem.cli.broker", "Start the broker.", _SETTING_UP),
+    "status": Entry("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
+    "down": Entry("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
+    "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
+    "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
+    "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
+    "demo": Entry("tandem.cli.demo", "Watch two agents play a whole review.", _SETTING_UP),
+}
+
+
+class Commands(TyperGroup):
+    """Imports a command's module only when it is called, so that each starts as fast as it can."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, entry in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=entry.about, rich_help_panel=entry.panel))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called, with the name's stand-in replaced by the real one."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in COMMANDS else command, rest
+
+
+def load(name: str) -> Any:
+    """Import a command of the first level."""
+    loaded = typer.Typer(rich_markup_mode="rich")
+    importlib.import_module(COMMANDS[name].module).register(loaded)
+    return get_group(loaded).commands[name]
+
+
+app = typer.Typer(
+    cls=Commands,
+    help=(
+        "Put changes up for review, review them, and hand work to each other.\n\n"
+        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'what it is for' --wait[/bold]."
+    ),
+    epilog=(
+        "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested, "
+        "11 rejected, 12 still waiting, 13 closed without approval."
+    ),
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def tandem(
+    version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),  # noqa: FBT001, FBT003 Typer's form of a flag
+) -> None:
+    """Options of `tandem` itself."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"tandem {version_of('tandem-broker')}")
+        raise typer.Exit
+
+
+def run() -> None:
+    """Run the command line with the process's arguments; ends the process with the exit status."""
+    app(prog_name="tandem" if not sys.argv[0].endswith("tandem") else None)

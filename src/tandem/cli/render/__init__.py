@@ -1,0 +1,8 @@
+"""Answers as people want to read them: tables for lists, panels for proposals."""
+
+from __future__ import annotations
+
+from tandem.cli.render import records
+from tandem.cli.render.answers import render
+
+__all__ = ["records", "render"]

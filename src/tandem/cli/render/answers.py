@@ -1,0 +1,243 @@
+"""One rendering for each answer of the contract."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.text import Text
+
+from tandem.cli.render import parts
+from tandem.cli.render.parts import ago, facts, listing, plain, state
+from tandem.domain import answers
+
+_NEXT_ACTIONS = {
+    "wait": "wait for the reviewer",
+    "answer_message": "answer the reviewer's message: tandem review message",
+    "decide_counter_patch": "decide the counter-patch: tandem review accept | reject",
+    "revise": "revise and submit again: tandem submit --revise",
+    "apply_and_close": "apply it and close: tandem apply, tandem review close",
+    "revert": "the change is not wanted: take it back",
+    "escalate": "stop and ask a person",
+    "none": None,
+}
+
+
+@singledispatch
+def render(answer: Any) -> RenderableType:
+    """An answer for a console."""
+    raise TypeError(f"no rendering for {type(answer).__name__}")
+
+
+@render.register
+def _(answer: answers.ReviewCreated) -> RenderableType:
+    head = Text.assemble(
+        (answer.review_id, "bold"), f"  round {answer.round}  ", state(answer.status), f"  {answer.priority}"
+    )
+    checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
+    return Group(
+        head,
+        facts([("project", answer.project), ("category", answer.category), ("content", checked)]),
+        parts.files(answer.affected_files),
+    )
+
+
+@render.register
+def _(answer: answers.ReviewStatus) -> RenderableType:
+    verdict = answer.verdict and Text(answer.verdict, style=parts.STATUS_STYLES.get(answer.verdict, ""))
+    patch = answer.counter_patch_id and f"{answer.counter_patch_id} ({answer.counter_patch_status})"
+    lease = answer.lease_expires_at and f"ends {ago(answer.lease_expires_at)}"
+    return facts(
+        [
+            ("review", Text.assemble((answer.review_id, "bold"), "  ", state(answer.status, answer.outcome))),
+            ("project", answer.project),
+            ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
+            ("verdict", verdict),
+            ("reason", answer.verdict_reason),
+            ("reviewer", answer.reviewer_id),
+            ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),
+            ("lease", lease),
+            ("counter-patch", patch),
+            ("attention", answer.attention),
+            ("turn", answer.turn),
+            ("next", _NEXT_ACTIONS.get(answer.next_action, answer.next_action)),
+            ("cursor", Text(answer.cursor, style="dim")),
+        ]
+    )
+
+
+@render.register
+def _(answer: answers.Proposal) -> RenderableType:
+    title = Text.assemble((answer.review_id, "bold"), "  ", state(answer.status))
+    about: list[RenderableType] = [_heading(answer), parts.files(answer.affected_files)]
+    if answer.description:
+        about.append(Padding(plain(answer.description), (1, 0, 0, 0)))
+    # Diffs stand outside of the panel, so that they can be copied.
+    shown: list[RenderableType] = [Panel(Group(*about), title=title, title_align="left", border_style="dim")]
+    if answer.interdiff is not None:
+        shown += [Rule("since the earlier round", style="dim"), parts.diff(answer.interdiff), Rule(style="dim")]
+    if answer.diff:
+        shown.append(parts.diff(answer.diff))
+    if answer.counter_patch:
+        shown += _counter_patch(answer.counter_patch)
+    return Group(*shown)
+
+
+def _heading(answer: answers.Proposal) -> RenderableType:
+    of = "" if answer.round == answer.current_round else f" of {answer.current_round}"
+    work = ", ".join(part for part in (answer.phase, answer.plan, answer.task) if part)
+    return Group(
+        plain(answer.intent, "bold"),
+        facts(
+            [
+                ("from", f"{answer.proposer_id} ({answer.agent_type}, {answer.agent_role})"),
+                ("kind", f"{answer.category}, {answer.priority}"),
+                ("work", work),
+                ("round", f"{answer.round}{of}, {ago(answer.created_at)}, by {answer.author} ({answer.origin})"),
+                ("file", answer.path),
+                ("base", answer.base_commit or answer.base),
+                ("digest", answer.digest or "none: not validated"),
+                ("follows", answer.parent_id),
+                ("followed by", ", ".join(answer.child_ids)),
+            ]
+        ),
+    )
+
+
+def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
+    about: list[RenderableType] = [
+        facts(
+            [
+                ("author", patch.author),
+                ("status", patch.status),
+                ("made", ago(patch.created_at)),
+                ("reason", patch.reason),
+            ]
+        ),
+        parts.files(patch.affected_files),
+    ]
+    if patch.description:
+        about.append(plain(patch.description))
+    title = Text(f"counter-patch {patch.id}")
+    panel = Panel(Group(*about), title=title, title_align="left", border_style="magenta")
+    return [panel, parts.diff(patch.diff)] if patch.diff else [panel]
+
+
+@render.register
+def _(answer: answers.ReviewPage) -> RenderableType:
+    if not answer.reviews:
+        return Text("No reviews.", style="dim")
+    table = listing("id", "state", "priority", "project", "intent", "by", "turn", "age", fixed=("id", "state", "age"))
+    for row in answer.reviews:
+        table.add_row(
+            row.review_id,
+            state(row.status, row.outcome),
+            parts.priority(row.priority),
+            plain(row.project),
+            plain(row.intent),
+            plain(row.proposer_id),
+            row.turn or "",
+            ago(row.created_at),
+        )
+    return Group(table, _more(answer.next_page))
+
+
+def _more(next_page: str | None) -> RenderableType:
+    return Text(f"More with --page {next_page}" if next_page else "", style="dim", end="\n" if next_page else "")
+
+
+@render.register
+def _(answer: answers.Claim) -> RenderableType:
+    if answer.review is None:
+        return Text("Nothing to review.", style="dim")
+    fits = {True: "applies to HEAD", False: "does not apply to HEAD as it is", None: ""}[answer.applies_to_head]
+    head = facts(
+        [
+            ("claimed", Text.assemble((answer.review_id or "", "bold"), f"  round {answer.round}")),
+            ("generation", answer.claim_generation),
+            ("lease", f"ends {ago(answer.lease_expires_at)}"),
+            ("base", fits),
+        ]
+    )
+    return Group(head, render(answer.review))
+
+
+@render.register
+def _(answer: answers.ClaimRenewed) -> RenderableType:
+    return facts([("review", answer.review_id), ("lease", f"ends {ago(answer.lease_expires_at)}")])
+
+
+@render.register
+def _(answer: answers.ClaimReleased) -> RenderableType:
+    return Text.assemble(answer.review_id, "  ", state(answer.status))
+
+
+@render.register
+def _(answer: answers.VerdictGiven) -> RenderableType:
+    return facts(
+        [
+            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
+            ("verdict", f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"),
+            ("counter-patch", answer.counter_patch_id),
+        ]
+    )
+
+
+@render.register
+def _(answer: answers.CounterPatchDecided) -> RenderableType:
+    return facts(
+        [
+            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
+            ("counter-patch", answer.counter_patch_id),
+            ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
+        ]
+    )
+
+
+@render.register
+def _(answer: answers.MessageSent) -> RenderableType:
+    return facts(
+        [
+            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
+            ("message", f"{answer.message_id} in round {answer.round}"),
+            ("turn", answer.turn),
+        ]
+    )
+
+
+@render.register
+def _(answer: answers.Discussion) -> RenderableType:
+    if not answer.entries:
+        return Text("Nothing has been said yet.", style="dim")
+    return Group(*(_entry(entry) for entry in answer.entries), _more(answer.next_page))
+
+
+def _entry(entry: answers.DiscussionEntry) -> RenderableType:
+    place = "" if entry.file is None else f"  {entry.file}" + ("" if entry.line is None else f":{entry.line}")
+    settled = f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
+    what = entry.verdict or entry.kind.replace("_", "-")
+    head = Text.assemble(
+        (visible_name(entry.author), "bold"),
+        f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
+        (what, parts.STATUS_STYLES.get(what, "cyan")),
+        (f"  {entry.id}", "dim"),
+    ).append_text(plain(place + settled, "dim"))
+    shown: list[RenderableType] = [head]
+    shown += [Padding(plain(text), (0, 2)) for text in (entry.body, entry.description) if text]
+    if entry.diff:
+        shown.append(Padding(parts.diff(entry.diff), (0, 2)))
+    return Padding(Group(*shown), (0, 0, 1, 0))
+
+
+def visible_name(name: str) -> str:
+    """A name by others, harmless."""
+    return plain(name).plain
+
+
+@render.register
+def _(answer: answers.ReviewClosed) -> RenderableType:
+    return Text.assemble(answer.review_id, "  ", state(answer.status, answer.outcome))

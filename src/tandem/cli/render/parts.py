@@ -1,0 +1,124 @@
+"""The parts that renderings are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from tandem.cli.terminal import visible
+from tandem.domain.patches import AffectedFile
+
+STATUS_STYLES = {
+    "pending": "yellow",
+    "claimed": "cyan",
+    "in_review": "cyan",
+    "changes_requested": "magenta",
+    "approved": "green",
+    "rejected": "red",
+    "closed": "dim",
+}
+_PRIORITY_STYLES = {"critical": "bold red", "low": "dim"}
+_MINUTE_SECONDS = 60
+_HOUR_SECONDS = 3600
+_DAY_SECONDS = 86_400
+_WEEK_SECONDS = 7 * _DAY_SECONDS
+_DIGEST_LENGTH = 12
+
+
+def plain(value: object, style: str = "") -> Text:
+    """A value by others, harmless; nothing for null."""
+    return Text("" if value is None else visible(str(value)), style=style)
+
+
+def state(status: str, outcome: str | None = None) -> Text:
+    """A review's state in its colour."""
+    text = Text(status, style=STATUS_STYLES.get(status, ""))
+    return text.append(f" ({outcome})") if outcome else text
+
+
+def priority(name: str) -> Text:
+    """A priority in its colour."""
+    return Text(name, style=_PRIORITY_STYLES.get(name, ""))
+
+
+def digest(value: str | None) -> str:
+    """Enough of a digest to tell it from others."""
+    if value is None:
+        return "none"
+    return value if ":" in value else value[:_DIGEST_LENGTH]
+
+
+def ago(at: str | None, *, now: datetime | None = None) -> str:
+    """How long ago, or in how long, a moment is: `3 min ago`, `in 20 min`; the date when that is far off."""
+    if at is None:
+        return ""
+    moment = datetime.fromisoformat(at)
+    seconds = ((now or datetime.now(tz=UTC)) - moment).total_seconds()
+    if abs(seconds) >= _WEEK_SECONDS:
+        return moment.astimezone().strftime("%Y-%m-%d")
+    length = duration(abs(seconds))
+    return f"{length} ago" if seconds >= 0 else f"in {length}"
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time in its one fitting unit."""
+    if seconds is None:
+        return "–"
+    if seconds < _MINUTE_SECONDS:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR_SECONDS:
+        return f"{seconds // _MINUTE_SECONDS:.0f} min"
+    if seconds < _DAY_SECONDS:
+        return f"{seconds // _HOUR_SECONDS:.0f} h"
+    return f"{seconds // _DAY_SECONDS:.0f} d"
+
+
+def facts(rows: Iterable[tuple[str, object]]) -> Table:
+    """Names and values, one pair a line; pairs without a value are left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        if value is not None and str(value) != "":
+            table.add_row(name, value if isinstance(value, Text) else plain(value))
+    return table
+
+
+def listing(*columns: str, fixed: tuple[str, ...] = ("id",)) -> Table:
+    """A table for a list; the columns in `fixed` never break, so that they can be copied."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, no_wrap=column in fixed, overflow="fold")
+    return table
+
+
+def files(affected: tuple[AffectedFile, ...]) -> Table:
+    """The files of a change with their counts of lines."""
+    table = Table.grid(padding=(0, 1))
+    for file in affected:
+        counts = Text("binary", style="dim") if file.added is None else Text(f"+{file.added}", style="green")
+        if file.added is not None:
+            counts.append(f" -{file.removed}", style="red")
+        name = plain(file.path) if file.old_path is None else plain(f"{file.old_path} → {file.path}")
+        table.add_row(Text(f"  {file.operation}", style="dim"), name, counts)
+    return table
+
+
+def diff(content: str) -> Text:
+    """A unified diff; coloured where the console can."""
+    text = Text()
+    for line in content.splitlines(keepends=True):
+        text.append(visible(line), style=_diff_style(line))
+    return text
+
+
+def _diff_style(line: str) -> str:
+    if line.startswith(("diff --git", "index ", "--- ", "+++ ", "similarity ", "rename ", "new file", "deleted file")):
+        return "bold"
+    if line.startswith("@@"):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1], "")

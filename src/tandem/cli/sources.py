@@ -1,0 +1,127 @@
+"""What `tandem submit` puts up and `tandem gate check` asks about: from the working tree, commits or a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tandem.errors import InvalidInput
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+
+StagedOption = Annotated[bool, typer.Option("--staged", help="What the index holds.")]
+CommitOption = Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")]
+RangeOption = Annotated[
+    str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
+]
+_RANGE_END = re.compile(r".*?\.\.\.?(?P<end>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a change comes from; at most one of these, none for the working tree.
+
+    Attributes:
+        staged: What the index holds.
+        commit: What one commit changed.
+        range: What changed between two commits.
+        text: One file, whole.
+    """
+
+    staged: bool = False
+    commit: str | None = None
+    range: str | None = None
+    text: Path | None = None
+
+    def __post_init__(self) -> None:
+        if sum((self.staged, self.commit is not None, self.range is not None, self.text is not None)) > 1:
+            raise typer.BadParameter("Choose one of --staged, --commit, --range and --text.")
+        if self.range is not None and ".." not in self.range:
+            raise typer.BadParameter("Write it as A..B.", param_hint="--range")
+        if self.commit is not None and ".." in self.commit:
+            raise typer.BadParameter("This is a range; use --range.", param_hint="--commit")
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing was chosen."""
+        return self == Source()
+
+
+def here() -> Repository:
+    """The repository that the command runs in.
+
+    Raises:
+        InvalidInput: It runs in none.
+    """
+    return Repository.discover(Path.cwd())
+
+
+def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:
+    """The fields of `create_review` that say what is put up.
+
+    Raises:
+        InvalidInput: There is nothing to put up, or the file cannot be.
+    """
+    if source.text is not None:
+        return text_content(repository, source.text)
+    found = repository.working_diff(Scope(staged=source.staged, revision=source.commit or source.range))
+    for folder in found.left_out:
+        warn(f"left out: {folder} is a git repository of its own")
+    if not found.diff:
+        raise InvalidInput(f"Nothing to submit: {_emptiness(source)}.", field="diff", base=found.base)
+    return {"diff": found.diff, "base": found.base}
+
+
+def text_content(repository: Repository, file: Path) -> dict[str, Any]:
+    """A file as a text with its path from the repository's root.
+
+    Raises:
+        InvalidInput: It cannot be read, is not UTF-8, or is not in this repository.
+    """
+    # The file's own name is kept: a link is refused by the broker, not followed here.
+    absolute = file.expanduser().parent.resolve() / file.name
+    root = repository.root.resolve()
+    if not absolute.is_relative_to(root):
+        raise InvalidInput(f"{file} is not in the repository at {root}.", field="text")
+    try:
+        text = absolute.read_bytes().decode()
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}.", field="text") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{file} is not UTF-8; submit it as a change to files, without --text.", field="text"
+        ) from error
+    return {"path": absolute.relative_to(root).as_posix(), "description": text}
+
+
+def changes(repository: Repository, source: Source) -> list[dict[str, Any]]:
+    """The raw changes that a gate is asked about: of a commit or a range, else of the index.
+
+    Raises:
+        InvalidInput: A revision names nothing.
+    """
+    target: str | None = None
+    base: str | None = None
+    if source.commit is not None or source.range is not None:
+        revision = source.commit or source.range
+        base = repository.working_diff(Scope(revision=revision)).base
+        target = source.commit or _end(source.range or "")
+    return [asdict(change) for change in repository.raw_changes(base, target)]
+
+
+def _end(revisions: str) -> str:
+    match = _RANGE_END.fullmatch(revisions)
+    return (match["end"] if match else "") or "HEAD"
+
+
+def _emptiness(source: Source) -> str:
+    if source.staged:
+        return "the index equals HEAD; git add what you want reviewed"
+    if source.commit or source.range:
+        return f"{source.commit or source.range} changes nothing"
+    return "the working tree equals HEAD; what is already committed goes up with --commit or --range"

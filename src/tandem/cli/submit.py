@@ -1,0 +1,209 @@
+"""`tandem submit`: puts a change up for review, and waits for the verdict if asked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import orjson
+import typer
+
+from tandem.cli import sources
+from tandem.cli.calls import Patience, present, run
+from tandem.cli.completion import complete_review
+from tandem.cli.exits import Exit
+from tandem.cli.inputs import Inputs
+from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
+from tandem.cli.terminal import progress, say
+from tandem.cli.whereabouts import (
+    AgentOption,
+    BrokerOption,
+    JsonOption,
+    Place,
+    ProjectOption,
+    TimeoutOption,
+    find_project,
+)
+from tandem.client import TandemClient
+from tandem.client.waits import is_decided, wait_until
+from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
+from tandem.errors import InvalidInput
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem submit -m 'Retry uploads' --wait --timeout 900
+
+  tandem submit -m 'Retry uploads' --staged --task 03-02-1
+
+  tandem submit --revise rv_4k2m --wait
+
+  tandem submit -m 'Plan of phase 3' --text .planning/03-PLAN.md"""
+_IDENTITY_FIELDS = ("phase", "plan", "task")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the command was told to put up, and how.
+
+    Attributes:
+        source: Where the change comes from.
+        stated: Fields of `create_review` that were given.
+        revise: The review to make a new round of.
+        parent: The rejected review that this one follows.
+    """
+
+    source: Source
+    stated: dict[str, Any]
+    revise: str | None
+    parent: str | None
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `submit`."""
+    app.command("submit", epilog=_EPILOG)(submit)
+
+
+def submit(  # noqa: PLR0913 an option each
+    *,
+    intent: Annotated[
+        str | None,
+        typer.Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
+    ] = None,
+    staged: StagedOption = False,
+    commit: CommitOption = None,
+    range_: RangeOption = None,
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="Details: text, @FILE or - for standard input.")
+    ] = None,
+    revise: Annotated[
+        str | None,
+        typer.Option("--revise", metavar="REVIEW", help="A new round of it.", autocompletion=complete_review),
+    ] = None,
+    parent: Annotated[
+        str | None,
+        typer.Option("--parent", metavar="REVIEW", help="Follow a rejected one.", autocompletion=complete_review),
+    ] = None,
+    category: Annotated[
+        Literal["plan_review", "code_change", "verification", "handoff"] | None,
+        typer.Option("--category", help="Default: plan_review for --text, else code_change."),
+    ] = None,
+    phase: Annotated[str | None, typer.Option("--phase", metavar="NAME")] = None,
+    plan: Annotated[str | None, typer.Option("--plan", metavar="NAME")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="NAME")] = None,
+    agent_type: Annotated[
+        str, typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Which agent made the change.")
+    ] = "cli",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
+    timeout: TimeoutOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put your change up for review: by default the whole working tree, new files included."""
+    source = Source(staged, commit, range_, text)
+    if text is not None and description is not None:
+        raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
+    if intent is None and revise is None and parent is None:
+        raise typer.BadParameter("Say what the change is for.", param_hint="--intent")
+    if revise is not None and parent is not None:
+        raise typer.BadParameter("A revision keeps its review; give one of them.", param_hint="--parent")
+    details = Inputs().text("--description", description) if description is not None else None
+    fields = {"intent": intent, "description": details, "category": category, "agent_type": agent_type}
+    fields |= {"phase": phase, "plan": plan, "task": task}
+    order = Order(source, {name: value for name, value in fields.items() if value is not None}, revise, parent)
+    patience = Patience(wait, timeout)
+    place = Place(broker, project, agent)
+    run(_put_up(order, place, patience=patience, as_json=as_json), as_json=as_json)
+
+
+async def _put_up(order: Order, place: Place, *, patience: Patience, as_json: bool) -> Exit:
+    async with place.client() as client:
+        async with progress("putting it up"):
+            envelope = await client.call("create_review", await _request(client, order, place))
+        data = orjson.loads(envelope)
+        if not (patience.wait and data["ok"]):
+            return present(envelope, ReviewCreated, as_json=as_json)
+        if as_json:
+            say(f"{data['data']['review_id']} is up, round {data['data']['round']}")
+        else:
+            present(envelope, ReviewCreated, as_json=False)
+        status = await _verdict(client, data["data"], patience)
+    return present(status, ReviewStatus, as_json=as_json, patience=patience)
+
+
+async def _request(client: TandemClient, order: Order, place: Place) -> dict[str, Any]:
+    """The request, completed from the review that is revised or followed."""
+    known_id = order.revise or order.parent
+    known = await client.get_proposal(known_id) if known_id else None
+    project = known.project if known else await find_project(client, place)
+    if project is None:
+        raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
+    request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
+    request |= await asyncio.to_thread(_content, order, known)
+    if order.revise:
+        return {**request, "review_id": order.revise}
+    return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {})
+
+
+def _inherited(known: Proposal) -> dict[str, Any]:
+    """What a new round keeps of the one before, unless told otherwise."""
+    kept: dict[str, Any] = {"intent": known.intent, "agent_role": known.agent_role}
+    kept |= {name: getattr(known, name) for name in _IDENTITY_FIELDS if getattr(known, name) is not None}
+    if known.path is None and known.description is not None:
+        kept["description"] = known.description
+    return kept
+
+
+def _content(order: Order, known: Proposal | None) -> dict[str, Any]:
+    with sources.here() as repository:
+        if order.revise and known and known.path is not None and order.source.is_default:
+            return sources.text_content(repository, repository.root / known.path)
+        return sources.content(repository, order.source, say)
+
+
+async def _verdict(client: TandemClient, created: dict[str, Any], patience: Patience) -> bytes:
+    """The status envelope once there is a verdict, or the time is up."""
+    remarks = _Remarks()
+
+    def done(data: dict[str, Any]) -> bool:
+        remarks.follow(data)
+        return is_decided(data)
+
+    arguments = {"review_id": created["review_id"], "cursor": created["cursor"], "wake_on": "any"}
+    async with progress("waiting for the verdict"):
+        return await wait_until(
+            client.call, "get_review_status", arguments, ready=done, done=done, timeout_s=patience.timeout_s
+        )
+
+
+class _Remarks:
+    """Says on standard error what happens while a verdict is waited for."""
+
+    def __init__(self) -> None:
+        self._said = ("", "")
+
+    def follow(self, data: dict[str, Any]) -> None:
+        """Say what is new: who reviews, and what the proposer has to do for the verdict to come."""
+        step = (data["status"], data["next_action"])
+        if step == self._said or is_decided(data):
+            return
+        self._said = step
+        review_id, reviewer = data["review_id"], data["reviewer_id"]
+        match data["next_action"]:
+            case "answer_message":
+                say(f"{reviewer} waits for your answer; read: tandem review discussion {review_id}")
+                say(f"answer: tandem review message {review_id} --sender-role proposer --body '…'")
+            case "decide_counter_patch":
+                patch = data["counter_patch_id"]
+                say(f"{reviewer or 'a reviewer'} sent a counter-patch; read: tandem review proposal {review_id}")
+                say(f"decide: tandem review accept {review_id} {patch}, or: tandem review reject {review_id} {patch}")
+            case _ if reviewer:
+                say(f"{reviewer} reviews it")
+            case _:
+                say("in the queue")

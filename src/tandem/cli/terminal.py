@@ -1,0 +1,99 @@
+"""The terminal: answers on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+from rich.console import Console, RenderableType
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from tandem.cli.exits import Exit, of_error
+from tandem.errors import TandemError
+
+_PIPE_WIDTH = 160
+"""Columns where there is no terminal: wide enough that lines of lists do not break."""
+_SPINNER_DELAY_SECONDS = 1.0
+_DETAILS_SAID_ALREADY = frozenset({"problems", "allowed_fields", "url", "git"})
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for one of the two outputs, as they are now."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False, emoji=False
+    )
+
+
+def show(renderable: RenderableType) -> None:
+    """Print an answer."""
+    console().print(renderable)
+
+
+def say(message: str) -> None:
+    """Print a remark that is no part of the answer."""
+    console(stderr=True).print(Text(visible(message)), soft_wrap=True)
+
+
+def show_envelope(envelope: bytes) -> None:
+    """Print an envelope exactly as the broker answered it, and a newline."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(envelope + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
+    """Print a refusal, as an envelope or for people; answers with the exit status."""
+    if as_json:
+        show_envelope(orjson.dumps({"ok": False, "error": error.as_dict()}))
+        return of_error(error)
+    line = Text("refused: ", style="bold red")
+    line.append(error.code, style="bold")
+    line.append(f": {visible(error.message)}", style="not bold default")
+    errors = console(stderr=True)
+    errors.print(line, soft_wrap=True)
+    for name, value in error.details.items():
+        if name not in _DETAILS_SAID_ALREADY and value not in (None, "", [], {}):
+            errors.print(Text(f"  {name}: {visible(_short(value))}", style="dim"), soft_wrap=True)
+    return of_error(error)
+
+
+@asynccontextmanager
+async def progress(doing: str) -> AsyncGenerator[None, None]:
+    """Show a spinner and the time on a terminal's standard error, for what takes over a second."""
+    spinning = asyncio.create_task(_spin(doing)) if sys.stderr.isatty() else None
+    try:
+        yield
+    finally:
+        if spinning:
+            spinning.cancel()
+            await asyncio.gather(spinning, return_exceptions=True)
+
+
+async def _spin(doing: str) -> None:
+    await asyncio.sleep(_SPINNER_DELAY_SECONDS)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        shown.add_task(doing, total=None)
+        await asyncio.Event().wait()
+
+
+def visible(text: str) -> str:
+    """Text by others with every control and direction character spelled out, so that it cannot play tricks."""
+    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    # Carriage returns are honest in diffs of CRLF files; the others are given by number.
+    return "\\r" if char == "\r" else f"\\u{ord(char):04x}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+    return str(value)

@@ -1,0 +1,84 @@
+"""Where a command runs: which broker it talks to, for which project, and as whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir, published_url
+from tandem.bridge.project import owner, top_level
+from tandem.client import TandemClient
+
+COMMON_PANEL = "Common options"
+PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
+
+BrokerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        envvar="TANDEM_BROKER",
+        help="The broker; default: the one on this machine.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+ProjectOption = Annotated[
+    str | None, typer.Option("--project", metavar="NAME", help=PROJECT_HELP, rich_help_panel=COMMON_PANEL)
+]
+AgentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        envvar="TANDEM_AGENT",
+        help="Who is calling, for the log.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print the envelope, exactly as the broker answered it.", rich_help_panel=COMMON_PANEL),
+]
+
+WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until there is something new.")]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait; default: as long as it takes."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What every command that talks to a broker is told.
+
+    Attributes:
+        broker: The URL, if one was given.
+        project: The project, if one was given.
+        agent: Who is calling; null if nobody said.
+    """
+
+    broker: str | None = None
+    project: str | None = None
+    agent: str | None = None
+
+    def client(self) -> TandemClient:
+        """A client for the broker: the one that was named, else the one that runs for this user."""
+        return TandemClient(self.broker or published_url(find_data_dir(platforms)), agent=self.agent)
+
+
+async def find_project(client: TandemClient, place: Place) -> str | None:
+    """The project that was given; else the registered one whose folder we are in, if any.
+
+    A linked worktree belongs to the project of its main worktree, unless it is registered itself.
+    """
+    if place.project is not None:
+        return place.project
+    here = str(Path.cwd())
+    if top_level(here) is None:
+        return None
+    registered = (await client.list_projects()).projects
+    return owner(here, {project.project: project.root for project in registered})

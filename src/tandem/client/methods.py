@@ -1,0 +1,381 @@
+"""The operations as typed methods. Written by `python -m tandem.client.generate`; do not edit."""
+
+# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.
+# It is compared with the registry byte for byte, so that no formatter may touch it:
+# fmt: off
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from tandem.domain import answers
+
+if TYPE_CHECKING:
+    # Named in signatures only; to build the models would take longer than a call.
+    from tandem.operations import requests
+
+Answer = TypeVar("Answer")
+
+KEYED = frozenset({
+    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "reject_counter_patch",
+    "release_claim", "renew_claim", "submit_verdict",
+})
+"""Operations that take an idempotency key."""
+REPEATABLE = frozenset({
+    "accept_counter_patch", "add_message", "check_gate", "claim_review", "close_review", "create_review",
+    "get_activity_feed", "get_audit_log", "get_discussion", "get_proposal", "get_review_stats", "get_review_status",
+    "get_review_timeline", "list_projects", "list_reviews", "register_project", "reject_counter_patch",
+    "release_claim", "renew_claim", "submit_verdict",
+})
+"""Reads, and writes that have one effect also when sent twice."""
+
+
+class Operations(ABC):
+    """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
+
+    @abstractmethod
+    async def _operate(self, operation: str, arguments: Mapping[str, Any], answer: type[Answer]) -> Answer:
+        """Send one operation and read its answer; arguments that are null are left out."""
+        ...
+
+    async def create_review(
+        self,
+        *,
+        intent: str,
+        agent_type: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        agent_role: str = "proposer",
+        phase: str | None = None,
+        plan: str | None = None,
+        task: str | None = None,
+        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+        description: str | None = None,
+        diff: str | None = None,
+        base: str | None = None,
+        path: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        proposer_id: str | None = None,
+        review_id: str | None = None,
+        parent_id: str | None = None,
+        skip_diff_validation: bool = False,
+    ) -> answers.ReviewCreated:
+        """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+        arguments: dict[str, Any] = {
+            "intent": intent, "agent_type": agent_type, "project": project, "idempotency_key": idempotency_key,
+            "agent_role": agent_role, "phase": phase, "plan": plan, "task": task, "category": category,
+            "description": description, "diff": diff, "base": base, "path": path, "metadata": metadata,
+            "proposer_id": proposer_id, "review_id": review_id, "parent_id": parent_id,
+            "skip_diff_validation": skip_diff_validation,
+        }
+        return await self._operate("create_review", arguments, answers.ReviewCreated)
+
+    async def get_review_status(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        wake_on: Literal["turn", "any"] = "turn",
+        timeout_s: float | None = None,
+    ) -> answers.ReviewStatus:
+        """Where a review stands; with wait, answers when it is your turn."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project, "wait": wait, "cursor": cursor, "wake_on": wake_on,
+            "timeout_s": timeout_s,
+        }
+        return await self._operate("get_review_status", arguments, answers.ReviewStatus)
+
+    async def get_proposal(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        round: int | None = None,
+        since_round: int | None = None,
+        files: list[str] | None = None,
+    ) -> answers.Proposal:
+        """A round's whole content, and the pending counter-patch."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project, "round": round, "since_round": since_round, "files": files,
+        }
+        return await self._operate("get_proposal", arguments, answers.Proposal)
+
+    async def list_reviews(
+        self,
+        *,
+        project: str | None = None,
+        status: Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
+        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+        priority: Literal["critical", "normal", "low"] | None = None,
+        turn: Literal["proposer", "reviewer"] | None = None,
+        attention: bool | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> answers.ReviewPage:
+        """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
+        arguments: dict[str, Any] = {
+            "project": project, "status": status, "category": category, "priority": priority, "turn": turn,
+            "attention": attention, "wait": wait, "cursor": cursor, "timeout_s": timeout_s, "limit": limit,
+            "page": page,
+        }
+        return await self._operate("list_reviews", arguments, answers.ReviewPage)
+
+    async def claim_review(
+        self,
+        *,
+        reviewer_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        review_id: str | None = None,
+        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+    ) -> answers.Claim:
+        """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
+        arguments: dict[str, Any] = {
+            "reviewer_id": reviewer_id, "project": project, "idempotency_key": idempotency_key,
+            "review_id": review_id, "category": category,
+        }
+        return await self._operate("claim_review", arguments, answers.Claim)
+
+    async def renew_claim(
+        self,
+        review_id: str,
+        *,
+        claim_generation: int,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.ClaimRenewed:
+        """Extend your lease while you work."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "claim_generation": claim_generation, "project": project,
+            "idempotency_key": idempotency_key,
+        }
+        return await self._operate("renew_claim", arguments, answers.ClaimRenewed)
+
+    async def release_claim(
+        self,
+        review_id: str,
+        *,
+        claim_generation: int,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> answers.ClaimReleased:
+        """Give your claim back: the review returns to the queue."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "claim_generation": claim_generation, "project": project,
+            "idempotency_key": idempotency_key, "reason": reason,
+        }
+        return await self._operate("release_claim", arguments, answers.ClaimReleased)
+
+    async def submit_verdict(
+        self,
+        review_id: str,
+        *,
+        verdict: Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+        counter_patch: str | None = None,
+        comments: list[requests.LineComment] | None = None,
+        claim_generation: int | None = None,
+        reviewer_id: str | None = None,
+        round: int | None = None,
+    ) -> answers.VerdictGiven:
+        """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "verdict": verdict, "project": project, "idempotency_key": idempotency_key,
+            "reason": reason, "counter_patch": counter_patch, "comments": comments,
+            "claim_generation": claim_generation, "reviewer_id": reviewer_id, "round": round,
+        }
+        return await self._operate("submit_verdict", arguments, answers.VerdictGiven)
+
+    async def accept_counter_patch(
+        self,
+        review_id: str,
+        *,
+        counter_patch_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> answers.CounterPatchDecided:
+        """Make the pending counter-patch the next round's content."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
+            "idempotency_key": idempotency_key, "reason": reason,
+        }
+        return await self._operate("accept_counter_patch", arguments, answers.CounterPatchDecided)
+
+    async def reject_counter_patch(
+        self,
+        review_id: str,
+        *,
+        counter_patch_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> answers.CounterPatchDecided:
+        """Decline the pending counter-patch; the round's content stays."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
+            "idempotency_key": idempotency_key, "reason": reason,
+        }
+        return await self._operate("reject_counter_patch", arguments, answers.CounterPatchDecided)
+
+    async def add_message(
+        self,
+        review_id: str,
+        *,
+        sender_role: Literal["proposer", "reviewer"],
+        body: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        resolves: str | None = None,
+        reviewer_id: str | None = None,
+        claim_generation: int | None = None,
+    ) -> answers.MessageSent:
+        """Say something in the discussion; the two sides alternate."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "sender_role": sender_role, "body": body, "project": project,
+            "idempotency_key": idempotency_key, "metadata": metadata, "resolves": resolves,
+            "reviewer_id": reviewer_id, "claim_generation": claim_generation,
+        }
+        return await self._operate("add_message", arguments, answers.MessageSent)
+
+    async def get_discussion(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        round: int | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> answers.Discussion:
+        """Messages, line comments, verdicts and counter-patches, oldest first."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project, "round": round, "limit": limit, "page": page,
+        }
+        return await self._operate("get_discussion", arguments, answers.Discussion)
+
+    async def close_review(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+    ) -> answers.ReviewClosed:
+        """End a review: approved, rejected, or withdrawn if it was undecided."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project, "idempotency_key": idempotency_key, "reason": reason,
+        }
+        return await self._operate("close_review", arguments, answers.ReviewClosed)
+
+    async def get_review_timeline(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+    ) -> answers.Timeline:
+        """Every event of one review, oldest first."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project,
+        }
+        return await self._operate("get_review_timeline", arguments, answers.Timeline)
+
+    async def get_activity_feed(
+        self,
+        *,
+        project: str | None = None,
+        status: Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
+        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> answers.ActivityFeed:
+        """Reviews by latest activity with their last event; with wait, answers on the next one."""
+        arguments: dict[str, Any] = {
+            "project": project, "status": status, "category": category, "wait": wait, "cursor": cursor,
+            "timeout_s": timeout_s, "limit": limit, "page": page,
+        }
+        return await self._operate("get_activity_feed", arguments, answers.ActivityFeed)
+
+    async def get_audit_log(
+        self,
+        *,
+        project: str | None = None,
+        review_id: str | None = None,
+        kind: str | None = None,
+        actor: str | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+        limit: int = 50,
+    ) -> answers.AuditPage:
+        """Events after a cursor, oldest first; without a cursor, the newest page."""
+        arguments: dict[str, Any] = {
+            "project": project, "review_id": review_id, "kind": kind, "actor": actor, "wait": wait, "cursor": cursor,
+            "timeout_s": timeout_s, "limit": limit,
+        }
+        return await self._operate("get_audit_log", arguments, answers.AuditPage)
+
+    async def get_review_stats(
+        self,
+        *,
+        project: str | None = None,
+        since: str | None = None,
+    ) -> answers.Statistics:
+        """Counts, approval rate and mean times, by category and reviewer."""
+        arguments: dict[str, Any] = {
+            "project": project, "since": since,
+        }
+        return await self._operate("get_review_stats", arguments, answers.Statistics)
+
+    async def check_gate(
+        self,
+        *,
+        project: str,
+        changes: list[requests.GateChange] | None = None,
+        digest: str | None = None,
+    ) -> answers.GateDecision:
+        """Is exactly this content approved? Give the raw changes or a digest."""
+        arguments: dict[str, Any] = {
+            "project": project, "changes": changes, "digest": digest,
+        }
+        return await self._operate("check_gate", arguments, answers.GateDecision)
+
+    async def register_project(
+        self,
+        *,
+        root: str,
+        name: str | None = None,
+    ) -> answers.ProjectView:
+        """Register a folder as a project; its name defaults to the folder's."""
+        arguments: dict[str, Any] = {
+            "root": root, "name": name,
+        }
+        return await self._operate("register_project", arguments, answers.ProjectView)
+
+    async def list_projects(self) -> answers.ProjectList:
+        """All registered projects."""
+        return await self._operate("list_projects", {}, answers.ProjectList)
+
+    async def remove_project(
+        self,
+        *,
+        name: str,
+    ) -> answers.ProjectRemoved:
+        """Forget a project's folder; its reviews stay."""
+        arguments: dict[str, Any] = {
+            "name": name,
+        }
+        return await self._operate("remove_project", arguments, answers.ProjectRemoved)

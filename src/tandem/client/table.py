@@ -1,0 +1,35 @@
+"""What each operation is. Written by `python -m tandem.client.generate`; do not edit."""
+
+# ruff: noqa: E501 - a line each.
+# It is compared with the registry byte for byte, so that no formatter may touch it:
+# fmt: off
+
+from __future__ import annotations
+
+from tandem.client.described import Described
+from tandem.domain import answers
+from tandem.operations import requests
+
+OPERATIONS: dict[str, Described] = {
+    "create_review": Described("create_review", "review", "create", requests.CreateReview, answers.ReviewCreated, blocking=False),
+    "get_review_status": Described("get_review_status", "review", "status", requests.GetReviewStatus, answers.ReviewStatus, blocking=True),
+    "get_proposal": Described("get_proposal", "review", "proposal", requests.GetProposal, answers.Proposal, blocking=False),
+    "list_reviews": Described("list_reviews", "review", "list", requests.ListReviews, answers.ReviewPage, blocking=True),
+    "claim_review": Described("claim_review", "review", "claim", requests.ClaimReview, answers.Claim, blocking=False),
+    "renew_claim": Described("renew_claim", "review", "renew", requests.RenewClaim, answers.ClaimRenewed, blocking=False),
+    "release_claim": Described("release_claim", "review", "release", requests.ReleaseClaim, answers.ClaimReleased, blocking=False),
+    "submit_verdict": Described("submit_verdict", "review", "verdict", requests.SubmitVerdict, answers.VerdictGiven, blocking=False),
+    "accept_counter_patch": Described("accept_counter_patch", "review", "accept", requests.AcceptCounterPatch, answers.CounterPatchDecided, blocking=False),
+    "reject_counter_patch": Described("reject_counter_patch", "review", "reject", requests.RejectCounterPatch, answers.CounterPatchDecided, blocking=False),
+    "add_message": Described("add_message", "review", "message", requests.AddMessage, answers.MessageSent, blocking=False),
+    "get_discussion": Described("get_discussion", "review", "discussion", requests.GetDiscussion, answers.Discussion, blocking=False),
+    "close_review": Described("close_review", "review", "close", requests.CloseReview, answers.ReviewClosed, blocking=False),
+    "get_review_timeline": Described("get_review_timeline", "review", "timeline", requests.GetReviewTimeline, answers.Timeline, blocking=False),
+    "get_activity_feed": Described("get_activity_feed", "review", "feed", requests.GetActivityFeed, answers.ActivityFeed, blocking=True),
+    "get_audit_log": Described("get_audit_log", "audit", "log", requests.GetAuditLog, answers.AuditPage, blocking=True),
+    "get_review_stats": Described("get_review_stats", "review", "stats", requests.GetReviewStats, answers.Statistics, blocking=False),
+    "check_gate": Described("check_gate", "gate", "check", requests.CheckGate, answers.GateDecision, blocking=False),
+    "register_project": Described("register_project", "project", "add", requests.RegisterProject, answers.ProjectView, blocking=False),
+    "list_projects": Described("list_projects", "project", "list", requests.ListProjects, answers.ProjectList, blocking=False),
+    "remove_project": Described("remove_project", "project", "remove", requests.RemoveProject, answers.ProjectRemoved, blocking=False),
+}

@@ -1,0 +1,321 @@
+"""The settings: what there is to set, where it may be set, and which place won.
+
+Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
+defaults. What stands in a repository may only tighten: a project's file can make the settings that say
+so stricter and nothing else; the rest of it is ignored, and reported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from tandem import platforms
+from tandem.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_settings import PydanticBaseSettingsSource
+
+PREFIX = "TANDEM_"
+CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
+PROJECT_FILE = Path(".tandem", "config.toml")
+USER_FILE = "config.toml"
+DEFAULT_PORT = 8321
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+class Tighten(StrEnum):
+    """In which direction a project's file may move a setting."""
+
+    LOWER = "a lower value"
+    FULL_DURABILITY = "full"
+
+
+def _default_data_dir() -> Path:
+    return Path(platforms.data_dir())
+
+
+def _absolute(value: object) -> object:
+    """A folder without `~` that does not depend on where one stands; texts only."""
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) and str(value) else value
+
+
+def _comma_separated(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Bytes = Annotated[int, Field(ge=1, le=2**31)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Durations are seconds, sizes bytes."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, hide_input_in_errors=True)
+
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Annotated[Path, BeforeValidator(_absolute)] = Field(
+        default_factory=_default_data_dir, description="Folder of the database, the logs and the instance lock."
+    )
+    database_url: str | None = Field(
+        None,
+        repr=False,
+        pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
+        description="`sqlite:///path` or `postgresql://…`; default: SQLite in the data folder.",
+    )
+    durability: Literal["full", "normal"] = Field(
+        "full",
+        description="full: an acknowledged write survives loss of power; normal: only the end of the process.",
+        json_schema_extra={"tighten": Tighten.FULL_DURABILITY},
+    )
+    reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
+    wait_seconds: Seconds = Field(25, description="How long a wait lasts that names no time.")
+    wait_max_seconds: Seconds = Field(
+        50, description="The longest that one call waits.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    claim_timeout_seconds: Seconds = Field(
+        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    review_deadline_seconds: Seconds = Field(
+        3600, ge=1, description="The longest that a claim can be renewed.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    sweep_interval_seconds: Seconds = Field(5, description="Time between two looks for expired claims.")
+    checkpoint_interval_seconds: Seconds = Field(60, description="Time between two checkpoints of the event log.")
+    diff_limit_bytes: Bytes = Field(
+        5_000_000, description="Largest diff.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    text_limit_bytes: Bytes = Field(
+        256_000, description="Largest single text.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    body_limit_bytes: Bytes = Field(
+        16_000_000, description="Largest request body.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    page_limit: int = Field(
+        200, ge=1, le=10_000, description="Most rows of one page.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
+    git_timeout_seconds: Seconds = Field(
+        10, description="Time limit of one git command.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    validation_concurrency: int = Field(4, ge=1, le=64, description="Diffs validated at the same time.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_max_bytes: Bytes = Field(10_000_000, description="Size at which the log file is rotated.")
+    log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = Field(
+        (), description="Further names that a Host header may carry; separated by commas."
+    )
+    fast_path: bool = Field(
+        default=True, description="Answer tool calls by Tandem's own code path rather than the SDK's."
+    )
+    idempotency_ttl_seconds: float = Field(
+        86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed in: `load_settings` reads the sources itself, to know each value's origin."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def database(self) -> str:
+        """The database's URL, the default included; may hold a password."""
+        return self.database_url or f"sqlite:///{(self.data_dir / 'tandem.db').as_posix()}"
+
+    @property
+    def log_file(self) -> Path:
+        """The broker's log, JSON lines; rotated ones stand beside it."""
+        return self.data_dir / "logs" / "broker.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A value that was found and not used.
+
+    Attributes:
+        key: The setting as it was written.
+        origin: The file or variable.
+        reason: Why, and what would be allowed.
+    """
+
+    key: str
+    origin: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings and where they come from.
+
+    Attributes:
+        settings: The values.
+        origins: For each setting, `default`, a file, a variable or a flag.
+        ignored: What was found and not used.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    ignored: tuple[Ignored, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What one place says: value and origin by setting."""
+
+    values: dict[str, tuple[Any, str]]
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | None = None) -> LoadedSettings:
+    """Read all sources and merge them.
+
+    Args:
+        flags: Settings given on the command line; those that are None were not given.
+        project_root: The repository whose `.tandem/config.toml` counts; None for the broker itself.
+
+    Raises:
+        ConfigInvalid: An unknown key or a value that cannot be used; names the place, the key and
+            what is allowed.
+    """
+    user = _file_layer(user_file())
+    ignored: list[Ignored] = []
+    project = _tightening(project_root, user, ignored) if project_root is not None else _Layer({})
+    merged = {**user.values, **project.values, **_environment_layer().values, **_flags_layer(flags or {}).values}
+    settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
+    origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
+    return LoadedSettings(settings, origins, tuple(ignored))
+
+
+def user_file() -> Path:
+    """Where the user's own configuration is, whether or not it exists."""
+    return Path(os.environ.get(CONFIG_DIR_VARIABLE) or platforms.config_dir()) / USER_FILE
+
+
+def masked(key: str, value: Any) -> Any:
+    """A setting's value as it may be shown: JSON, and without the database's password."""
+    if key == "database_url" and isinstance(value, str):
+        parts = urlsplit(value)
+        if parts.password is not None:
+            secretless = parts.netloc.replace(f":{parts.password}@", ":***@")
+            return urlunsplit(parts._replace(netloc=secretless))
+    return str(value) if isinstance(value, Path) else value
+
+
+def _file_layer(path: Path) -> _Layer:
+    document = _read_toml(path)
+    return _Layer({key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()})
+
+
+def _environment_layer() -> _Layer:
+    values: dict[str, tuple[Any, str]] = {}
+    for key in Settings.model_fields:
+        variable = PREFIX + key.upper()
+        text = os.environ.get(variable)
+        if text:
+            values[key] = (_checked(key, text, variable), variable)
+    return _Layer(values)
+
+
+def _flags_layer(flags: Mapping[str, Any]) -> _Layer:
+    return _Layer(
+        {key: (_checked(key, value, _flag(key)), _flag(key)) for key, value in flags.items() if value is not None}
+    )
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _tightening(project_root: Path, below: _Layer, ignored: list[Ignored]) -> _Layer:
+    """The project's values that are stricter than what they would replace."""
+    path = project_root / PROJECT_FILE
+    values: dict[str, tuple[Any, str]] = {}
+    for key, raw in _read_toml(path).items():
+        direction = _direction(key)
+        if direction is None:
+            ignored.append(Ignored(key, str(path), "a repository may not set this; use your own configuration"))
+            continue
+        value = _checked(key, raw, str(path))
+        current = below.values[key][0] if key in below.values else Settings.model_fields[key].get_default()
+        if _is_stricter(direction, value, current):
+            values[key] = (value, str(path))
+        else:
+            reason = f"a repository may only tighten this: {direction.value} than {current}"
+            if direction is Tighten.FULL_DURABILITY:
+                reason = "a repository may only tighten this: to full"
+            ignored.append(Ignored(key, str(path), reason))
+    return _Layer(values)
+
+
+def _direction(key: str) -> Tighten | None:
+    field = Settings.model_fields.get(key)
+    extra: Any = field.json_schema_extra if field is not None else None
+    return extra["tighten"] if extra else None
+
+
+def _is_stricter(direction: Tighten, value: Any, current: Any) -> bool:
+    if direction is Tighten.FULL_DURABILITY:
+        return value == "full"
+    return value < current
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path} is not valid TOML: {error}.", origin=str(path)) from error
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read: {error.strerror}.", origin=str(path)) from error
+
+
+def _checked(key: str, value: Any, origin: str) -> Any:
+    """The value as the setting's own type."""
+    field = Settings.model_fields.get(key)
+    if field is None:
+        allowed = sorted(Settings.model_fields)
+        raise ConfigInvalid(
+            f"{origin}: there is no setting '{key}'. There are: {', '.join(allowed)}.",
+            setting=key,
+            origin=origin,
+            allowed=allowed,
+        )
+    try:
+        return getattr(Settings.model_validate({key: value}), key)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
+        raise ConfigInvalid(
+            f"{origin}: {key}: {problem}. {field.description}",
+            setting=key,
+            origin=origin,
+            problem=problem,
+            allowed=_allowed(key),
+        ) from None
+
+
+def _allowed(key: str) -> dict[str, Any]:
+    """What the setting accepts, as JSON Schema says it."""
+    schema: dict[str, Any] = Settings.model_json_schema()["properties"][key]
+    shown = {name: value for name, value in schema.items() if name not in {"title", "description", "tighten"}}
+    return json.loads(json.dumps(shown, default=str))

@@ -1,0 +1,1 @@
+"""Pure: records, tables of transitions, decisions. No I/O, no framework."""

@@ -1,0 +1,136 @@
+"""Claims: who holds a review, since which generation, and until when."""
+
+from __future__ import annotations
+
+from tandem.clock import MICROSECONDS
+from tandem.domain.discussion import afresh
+from tandem.domain.policy import Policy
+from tandem.domain.reviews import Action, Guard, Review, State, Step, step
+from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+
+
+def reviewer_step(
+    action: Action, review: Review, *, generation: int | None, reviewer_id: str | None
+) -> tuple[Step, str]:
+    """The step of a reviewer's write and who takes it, once the fence has let it pass.
+
+    A generation that is no longer the current one is refused before anything else is looked at: the
+    claim it belonged to is over, whatever the review has become since.
+
+    Raises:
+        StaleClaim: The generation is not the current one.
+        InvalidTransition: The state has no such step.
+        NotClaimant: The reviewer is not the holder (or, after a verdict, not who gave it).
+        InvalidInput: Neither generation nor reviewer was given.
+    """
+    if generation is not None and generation < review.claim_generation:
+        raise _stale(review, generation)
+    found = step(action, review)
+    if generation is not None and generation != review.claim_generation:
+        raise _stale(review, generation)
+    if generation is None and reviewer_id is None:
+        raise InvalidInput(
+            "Say which claim this is: send the claim_generation that claim_review answered.", field="claim_generation"
+        )
+    entitled = review.verdict_by if found.guard is Guard.LAST_REVIEWER else review.reviewer_id
+    if entitled is None or (reviewer_id is not None and reviewer_id != entitled):
+        raise NotClaimant(
+            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'nobody'}. Claim it first.",
+            review_id=review.id,
+            expected=entitled,
+            actual=reviewer_id,
+        )
+    return found, entitled
+
+
+def _whose(guard: Guard) -> str:
+    return "reviewed by" if guard is Guard.LAST_REVIEWER else "claimed by"
+
+
+def _stale(review: Review, generation: int) -> StaleClaim:
+    return StaleClaim(
+        "Your claim has ended and changes nothing any more; claim the review again if it is still open.",
+        review_id=review.id,
+        expected=review.claim_generation,
+        actual=generation,
+        status=review.state,
+    )
+
+
+def check_not_own(review: Review, reviewer: str, *, author: str, origin: str) -> None:
+    """Refuse a verdict on one's own proposal; an accepted counter-patch had its second pair of eyes.
+
+    Raises:
+        SelfApproval: The reviewer proposed the review or made the round.
+    """
+    if reviewer == review.proposer_id or (origin != "counter_patch" and reviewer == author):
+        raise SelfApproval(
+            "Nobody gives the verdict on their own proposal; release the claim and let another reviewer take it.",
+            review_id=review.id,
+            reviewer_id=reviewer,
+        )
+
+
+def check_round(review: Review, asked: int | None) -> int:
+    """The round that a verdict is for: the one asked for, else the one the claim was given.
+
+    Raises:
+        StaleRound: It is no longer the current one.
+    """
+    meant = asked if asked is not None else review.claim_round
+    if meant != review.round:
+        raise StaleRound(
+            f"Round {review.round} is the current one; read it with get_proposal and send round={review.round}.",
+            review_id=review.id,
+            expected=review.round,
+            actual=meant,
+        )
+    return review.round
+
+
+def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tuple[Review, bool]:
+    """The review claimed by a reviewer, and whether that is a new claim (not the holder's own again).
+
+    Raises:
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in this state.
+    """
+    found = step(Action.CLAIM, review)
+    if not found.new_generation:
+        if review.reviewer_id != reviewer_id:
+            raise AlreadyClaimed(
+                f"{review.reviewer_id} holds this review; claim another, or wait until it is released.",
+                review_id=review.id,
+                reviewer_id=review.reviewer_id,
+            )
+        return renewed(review._replace(claim_round=review.round), now_us, policy), False
+    fresh = review._replace(
+        state=found.to or review.state,
+        claim_generation=review.claim_generation + 1,
+        reviewer_id=reviewer_id,
+        claim_round=review.round,
+        claimed_at=now_us,
+        first_claimed_at=review.first_claimed_at or now_us,
+        updated_at=now_us,
+    )
+    return renewed(afresh(fresh), now_us, policy), True
+
+
+def renewed(review: Review, now_us: int, policy: Policy) -> Review:
+    """The review with its lease extended, though never past the claim's hard deadline."""
+    deadline = (review.claimed_at or now_us) + round(policy.review_deadline_seconds * MICROSECONDS)
+    wanted = now_us + round(policy.claim_timeout_seconds * MICROSECONDS)
+    return review._replace(lease_expires_at=min(wanted, deadline))
+
+
+def freed(review: Review, found: Step, now_us: int) -> Review:
+    """The review after its claim ended without a verdict, or at a verdict, revision or close."""
+    return review._replace(
+        state=found.to or review.state,
+        claim_generation=review.claim_generation + int(found.new_generation),
+        reviewer_id=review.reviewer_id if found.to not in (State.PENDING, State.CLOSED) else None,
+        claim_round=None,
+        claimed_at=None,
+        lease_expires_at=None,
+        updated_at=now_us,
+    )

@@ -1,0 +1,78 @@
+"""The event: one line of the append-only log, chained to the one before it on the same subject."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from typing import NamedTuple
+
+import orjson
+
+GENESIS = ""
+"""What the first event of a subject chains to."""
+
+
+class Kind(StrEnum):
+    """Every kind of event that this part of the product writes."""
+
+    REVIEW_CREATED = "review_created"
+    REVIEW_REVISED = "review_revised"
+    REVIEW_CLAIMED = "review_claimed"
+    CLAIM_RELEASED = "claim_released"
+    REVIEW_RECLAIMED = "review_reclaimed"
+    VERDICT_SUBMITTED = "verdict_submitted"
+    VERDICT_COMMENT = "verdict_comment"
+    COUNTER_PATCH_PROPOSED = "counter_patch_proposed"
+    COUNTER_PATCH_ACCEPTED = "counter_patch_accepted"
+    COUNTER_PATCH_REJECTED = "counter_patch_rejected"
+    COUNTER_PATCH_SUPERSEDED = "counter_patch_superseded"
+    MESSAGE_SENT = "message_sent"
+    MESSAGE_RESOLVED = "message_resolved"
+    REVIEW_CLOSED = "review_closed"
+    PROJECT_REGISTERED = "project_registered"
+    CHECKPOINT = "checkpoint"
+
+
+class Event(NamedTuple):
+    """One event. Field order is the column order of its table.
+
+    Attributes:
+        seq: Position in the log; given in commit order, so it is the cursor of every wait.
+        at: Microseconds since the epoch, UTC.
+        project: The project it belongs to; empty for the log's own.
+        subject: What it happened to: a review's id, `project:<name>`, or `log`.
+        actor: Who did it.
+        kind: What happened.
+        old: The state before, where there is one.
+        new: The state after, where there is one.
+        data: Facts for readers, as JSON text.
+        delta: The rows as this event left them, as JSON text; what a replay rebuilds the state from.
+        previous: The hash of the subject's event before this one.
+        hash: SHA-256 over all of the above, hexadecimal; empty until it is sealed.
+    """
+
+    seq: int
+    at: int
+    project: str
+    subject: str
+    actor: str
+    kind: str
+    old: str | None
+    new: str | None
+    data: str
+    delta: str
+    previous: str
+    hash: str = ""
+
+    def sealed(self) -> Event:
+        """The event with its hash."""
+        return self._replace(hash=self._expected_hash())
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether the hash fits the fields."""
+        return self.hash == self._expected_hash()
+
+    def _expected_hash(self) -> str:
+        # Through a JSON array, so that no two different events give the same bytes.
+        return hashlib.sha256(orjson.dumps(self[:-1])).hexdigest()

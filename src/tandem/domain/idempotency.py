@@ -1,0 +1,16 @@
+"""Idempotency keys: what makes two calls the same call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key in its scope (principal, project, operation), and the hash of the body it came with."""
+
+    principal: str
+    project: str
+    operation: str
+    key: str
+    body_hash: str

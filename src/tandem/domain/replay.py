@@ -1,0 +1,112 @@
+"""Replaying the log: the state that a subject's events imply, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tandem.domain.events import Event
+from tandem.domain.reviews import Review
+from tandem.domain.statistics import CounterMove, moves
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+VOLATILE = frozenset({"lease_expires_at"})
+"""Columns that no event restores: renewals of a lease are not events."""
+
+ROWS = {
+    "round": ("rounds", ("review_id", "round")),
+    "verdict": ("verdicts", ("id",)),
+    "counter_patch": ("counter_patches", ("id",)),
+    "project": ("projects", ("name",)),
+}
+"""Parts of a delta that are one new row: their table and its key."""
+
+
+class Replay:
+    """One subject's state, rebuilt from its events in order.
+
+    Attributes:
+        tables: Rows by table and key, as the events so far left them.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[Key, Row]] = {}
+        self._review: Review | None = None
+
+    def apply(self, event: Event) -> list[CounterMove]:
+        """Take in the next event; the counters that it moves.
+
+        Raises:
+            KeyError: The event speaks of a row that no event made.
+            ValueError: The event's delta is not what Tandem writes.
+            TypeError: Likewise.
+        """
+        delta: dict[str, Any] = orjson.loads(event.delta)
+        for part, (table, key) in ROWS.items():
+            if part in delta:
+                row: Row = delta[part]
+                self._rows(table)[tuple(row[column] for column in key)] = row
+        for message in delta.get("messages", ()):
+            self._rows("messages")[(message["id"],)] = message
+        if "decision" in delta:
+            decision: Row = delta["decision"]
+            self._rows("counter_patches")[(decision["id"],)].update(
+                status=decision["status"], reason=decision["reason"], decided_at=decision["decided_at"]
+            )
+        if "resolved" in delta:
+            resolved, by = delta["resolved"]
+            self._rows("messages")[(resolved,)].update(resolved_by=by)
+        if "project" in delta:
+            self._rows("projects")[(event.subject.removeprefix("project:"),)].update(
+                event_seq=event.seq, event_hash=event.hash
+            )
+        return self._apply_review(event, delta["review"]) if "review" in delta else []
+
+    def finish(self) -> dict[str, dict[Key, Row]]:
+        """All rows, those included that follow from the review: what the gate opens for."""
+        review = self._review
+        if review is not None and review.approved_round is not None:
+            self._approve(review, review.approved_round)
+        return self.tables
+
+    def _rows(self, table: str) -> dict[Key, Row]:
+        return self.tables.setdefault(table, {})
+
+    def _apply_review(self, event: Event, changed: Row) -> list[CounterMove]:
+        before = self._review
+        stamp: Row = {"event_seq": event.seq, "event_hash": event.hash}
+        if before is None:
+            whole: Row = dict.fromkeys(VOLATILE)
+            whole.update(changed, **stamp)
+            after = Review(**whole)
+        else:
+            after = before._replace(**changed, **stamp)
+        self._review = after
+        self._rows("reviews")[(after.id,)] = {
+            name: value for name, value in after._asdict().items() if name not in VOLATILE
+        }
+        return moves(before, after, event.kind)
+
+    def _approve(self, review: Review, number: int) -> None:
+        approved = self._rows("rounds")[review.id, number]
+        if approved["digest"] is None:
+            return
+        digest_key = (review.project, approved["digest"], review.id)
+        self._rows("approvals")[digest_key] = {
+            "project": review.project,
+            "digest": approved["digest"],
+            "review_id": review.id,
+            "round": number,
+        }
+        for change in orjson.loads(approved["changes"]):
+            key = (review.project, change["path"], change["blob_after"], review.id, number)
+            self._rows("approved_paths")[key] = {
+                "project": review.project,
+                "review_id": review.id,
+                "round": number,
+                "kind": "change" if approved["path"] is None else "text",
+                **change,
+            }

@@ -1,0 +1,315 @@
+"""The review: its record, its states, and the table of everything that may happen to it.
+
+Nothing bypasses `TABLE`: every operation asks `step()` what it does in the current state, and
+every pair that is not in the table is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from tandem.errors import InvalidTransition
+
+Side = Literal["proposer", "reviewer"]
+Category = Literal["plan_review", "code_change", "verification", "handoff"]
+Priority = Literal["critical", "normal", "low"]
+Outcome = Literal["approved", "rejected", "withdrawn"]
+NextAction = Literal[
+    "wait", "answer_message", "decide_counter_patch", "revise", "apply_and_close", "revert", "escalate", "none"
+]
+
+PRIORITIES: tuple[Priority, ...] = ("critical", "normal", "low")
+"""In queue order; a review stores its index."""
+
+ESCALATION_ROUND = 3
+"""From this round on, changes requested mean that agents stop and ask a person."""
+
+
+class State(StrEnum):
+    """Where a review is in its life."""
+
+    PENDING = "pending"
+    """In the queue: nobody holds a claim on it."""
+    CLAIMED = "claimed"
+    """A reviewer holds the claim; nothing has been said yet."""
+    IN_REVIEW = "in_review"
+    """A reviewer holds the claim and the discussion has begun."""
+    CHANGES_REQUESTED = "changes_requested"
+    """The proposer is asked to revise; nobody holds a claim."""
+    APPROVED = "approved"
+    """The current round's content may pass the gate."""
+    REJECTED = "rejected"
+    """The change is not wanted; it goes on only as a new review."""
+    CLOSED = "closed"
+    """The end: outcome approved, rejected or withdrawn."""
+
+
+class Action(StrEnum):
+    """What may be done to a review; the rows of the table."""
+
+    REVISE = "revise"
+    CLAIM = "claim"
+    CLAIM_NEXT = "claim_next"
+    RENEW = "renew"
+    RELEASE = "release"
+    EXPIRE = "expire"
+    PROPOSER_MESSAGE = "proposer_message"
+    REVIEWER_MESSAGE = "reviewer_message"
+    COMMENT = "comment"
+    APPROVE = "approve"
+    REQUEST_CHANGES = "request_changes"
+    REJECT = "reject"
+    ACCEPT_COUNTER_PATCH = "accept_counter_patch"
+    REJECT_COUNTER_PATCH = "reject_counter_patch"
+    CLOSE = "close"
+
+
+class Guard(StrEnum):
+    """Who may take a step, beyond the operation's role."""
+
+    ANYONE = "anyone"
+    HOLDER = "holder"
+    """Only the reviewer whose claim generation is the current one."""
+    LAST_REVIEWER = "last_reviewer"
+    """Only the reviewer who gave the latest verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One cell of the table: where an action leads from a state.
+
+    Attributes:
+        to: The next state; null when it stays.
+        new_generation: Whether the claim generation rises.
+        new_round: Whether a new round begins.
+        guard: Who may take the step.
+        outcome: The outcome that a close records.
+    """
+
+    to: State | None = None
+    new_generation: bool = False
+    new_round: bool = False
+    guard: Guard = Guard.ANYONE
+    outcome: Outcome | None = None
+
+
+_S = State
+_HELD = (_S.CLAIMED, _S.IN_REVIEW)
+
+
+def _held(step: Step) -> dict[State, Step]:
+    return dict.fromkeys(_HELD, step)
+
+
+_REVISED = Step(_S.PENDING, new_round=True)
+_REVISED_FROM_HOLDER = Step(_S.PENDING, new_round=True, new_generation=True)
+_CLAIMED = Step(_S.CLAIMED, new_generation=True)
+_FREED = Step(_S.PENDING, new_generation=True)
+_WITHDRAWN = Step(_S.CLOSED, outcome="withdrawn")
+_STAYS = Step()
+
+TABLE: dict[Action, dict[State, Step]] = {
+    Action.REVISE: {
+        _S.PENDING: _REVISED,
+        **_held(_REVISED_FROM_HOLDER),
+        _S.CHANGES_REQUESTED: _REVISED,
+        _S.APPROVED: _REVISED,
+    },
+    # In a held state the holder gets its own claim again; others are refused by `claims`.
+    Action.CLAIM: {
+        _S.PENDING: _CLAIMED,
+        **_held(Step(guard=Guard.HOLDER)),
+        _S.CHANGES_REQUESTED: _CLAIMED,
+    },
+    Action.CLAIM_NEXT: {_S.PENDING: _CLAIMED},
+    Action.RENEW: _held(Step(guard=Guard.HOLDER)),
+    Action.RELEASE: _held(Step(_S.PENDING, new_generation=True, guard=Guard.HOLDER)),
+    Action.EXPIRE: _held(_FREED),
+    Action.PROPOSER_MESSAGE: {
+        _S.PENDING: _STAYS,
+        **_held(Step(_S.IN_REVIEW)),
+        _S.CHANGES_REQUESTED: _STAYS,
+        _S.APPROVED: _STAYS,
+    },
+    Action.REVIEWER_MESSAGE: {
+        **_held(Step(_S.IN_REVIEW, guard=Guard.HOLDER)),
+        _S.CHANGES_REQUESTED: Step(guard=Guard.LAST_REVIEWER),
+        _S.APPROVED: Step(guard=Guard.LAST_REVIEWER),
+    },
+    Action.COMMENT: _held(Step(_S.IN_REVIEW, guard=Guard.HOLDER)),
+    Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
+    Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
+    Action.REJECT: _held(Step(_S.REJECTED, guard=Guard.HOLDER)),
+    Action.ACCEPT_COUNTER_PATCH: {
+        _S.PENDING: _REVISED,
+        **_held(Step(new_round=True)),
+        _S.CHANGES_REQUESTED: _REVISED,
+    },
+    Action.REJECT_COUNTER_PATCH: {_S.PENDING: _STAYS, **_held(_STAYS), _S.CHANGES_REQUESTED: _STAYS},
+    Action.CLOSE: {
+        _S.PENDING: _WITHDRAWN,
+        **_held(Step(_S.CLOSED, new_generation=True, outcome="withdrawn")),
+        _S.CHANGES_REQUESTED: _WITHDRAWN,
+        _S.APPROVED: Step(_S.CLOSED, outcome="approved"),
+        _S.REJECTED: Step(_S.CLOSED, outcome="rejected"),
+        # Closing twice gives the same answer and leaves no second event.
+        _S.CLOSED: _STAYS,
+    },
+}
+
+
+class Review(NamedTuple):
+    """One review as it stands. Field order is the column order of its table.
+
+    A tuple rather than a dataclass: it has many fields, and every step makes a new one.
+
+    Times are microseconds since the epoch, UTC. `priority` indexes `PRIORITIES`. `speaker` is the
+    side that spoke last in this round and claim, `speaker_kind` how (message, verdict, decision).
+    `approved_round` is the round whose approval opens the gate now. The `event_*` fields name the
+    newest event of the review, so that a truncated log is noticed.
+    """
+
+    id: str
+    project: str
+    category: str
+    priority: int
+    proposer_id: str
+    parent_id: str | None
+    created_at: int
+    intent: str
+    agent_type: str
+    agent_role: str
+    phase: str | None
+    plan: str | None
+    task: str | None
+    state: str
+    outcome: str | None
+    round: int
+    digest: str | None
+    validated: int
+    claim_generation: int
+    reviewer_id: str | None
+    claim_round: int | None
+    claimed_at: int | None
+    lease_expires_at: int | None
+    speaker: str | None
+    speaker_kind: str | None
+    turn: str | None
+    attention: str | None
+    not_before: int | None
+    verdict: str | None
+    verdict_reason: str | None
+    verdict_id: str | None
+    verdict_by: str | None
+    approved_round: int | None
+    counter_patch_id: str | None
+    counter_patch_status: str | None
+    updated_at: int
+    first_claimed_at: int | None
+    decided_at: int | None
+    closed_at: int | None
+    event_seq: int
+    event_hash: str
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody holds a claim."""
+        return self.state in _HELD
+
+
+def step(action: Action, review: Review) -> Step:
+    """The table's cell for an action in the review's current state.
+
+    Raises:
+        InvalidTransition: There is no such step; `details.allowed` lists the states that can follow.
+    """
+    found = TABLE[action].get(State(review.state))
+    if found is not None:
+        return found
+    allowed = allowed_targets(State(review.state))
+    following = ", ".join(allowed) or "nothing: it is over"
+    raise InvalidTransition(
+        f"A review that is {review.state} does not take '{action}'. From here it can become: {following}."
+        f"{_hint(review)}",
+        review_id=review.id,
+        action=str(action),
+        status=review.state,
+        allowed=allowed,
+        allowed_actions=allowed_actions(State(review.state)),
+    )
+
+
+def allowed_targets(state: State) -> list[str]:
+    """The states that can directly follow a state, in table order."""
+    targets: list[str] = []
+    for row in TABLE.values():
+        found = row.get(state)
+        if found and found.to and found.to is not state and found.to not in targets:
+            targets.append(found.to)
+    return targets
+
+
+def allowed_actions(state: State) -> list[str]:
+    """The actions that a state takes, in table order."""
+    return [action for action, row in TABLE.items() if state in row]
+
+
+def _hint(review: Review) -> str:
+    match review.state:
+        case State.PENDING:
+            return " Claim it first with claim_review."
+        case State.REJECTED:
+            return " To try again, put up a new review with parent_id."
+        case State.CLOSED:
+            return " Put up a new review with parent_id to go on."
+        case _:
+            return ""
+
+
+def infer_priority(*, agent_type: str, agent_role: str, category: str, phase: str | None, task: str | None) -> Priority:
+    """How urgent a review is, from who put it up and for what: planners first, verification last."""
+    if "planner" in agent_type.lower() or "planner" in agent_role.lower():
+        return "critical"
+    if category == "verification" or "verif" in (phase or "").lower() or "verif" in (task or "").lower():
+        return "low"
+    return "normal"
+
+
+def whose_turn(review: Review) -> Side | None:
+    """The side that has something to do now; null when the review is over."""
+    answer_due = review.speaker == "proposer" and review.speaker_kind == "message"
+    match review.state:
+        case State.CLOSED:
+            return None
+        case State.PENDING:
+            return "proposer" if review.counter_patch_status == "pending" else "reviewer"
+        case State.CLAIMED | State.IN_REVIEW:
+            return "proposer" if review.speaker == "reviewer" else "reviewer"
+        case State.CHANGES_REQUESTED | State.APPROVED:
+            return "reviewer" if answer_due else "proposer"
+        case _:
+            return "proposer"
+
+
+def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
+    """What the proposer should do now."""
+    undecided = review.counter_patch_status == "pending"
+    match review.state:
+        case State.CLOSED:
+            return "none"
+        case State.APPROVED:
+            return "apply_and_close"
+        case State.REJECTED:
+            return "revert"
+        case State.PENDING:
+            return "decide_counter_patch" if undecided else "wait"
+        case _ if review.turn != "proposer":
+            return "wait"
+        case State.CHANGES_REQUESTED:
+            if undecided:
+                return "decide_counter_patch"
+            return "escalate" if review.round >= ESCALATION_ROUND else "revise"
+        case _:
+            return "decide_counter_patch" if undecided else "answer_message"

@@ -1,0 +1,235 @@
+"""Every error that Tandem answers with, and its code.
+
+    TandemError
+    ├── InvalidInput            400 INVALID_INPUT
+    ├── InvalidDiff             400 INVALID_DIFF
+    ├── ReasonRequired          400 REASON_REQUIRED
+    ├── Unauthenticated         401 UNAUTHENTICATED
+    ├── Forbidden               403 FORBIDDEN
+    ├── SelfApproval            403 SELF_APPROVAL
+    ├── NotClaimant             403 NOT_CLAIMANT
+    ├── NotFound                404 NOT_FOUND
+    ├── InvalidTransition       409 INVALID_TRANSITION
+    ├── AlreadyClaimed          409 ALREADY_CLAIMED
+    ├── StaleClaim              409 STALE_CLAIM
+    ├── StaleRound              409 STALE_ROUND
+    ├── TurnViolation           409 TURN_VIOLATION
+    ├── NoCounterPatch          409 NO_COUNTER_PATCH
+    ├── IdempotencyConflict     409 IDEMPOTENCY_CONFLICT
+    ├── CursorExpired           410 CURSOR_EXPIRED
+    ├── TooLarge                413 TOO_LARGE
+    ├── RateLimited             429 RATE_LIMITED (retryable)
+    ├── ConfigInvalid           500 CONFIG_INVALID
+    ├── InternalError           500 INTERNAL_ERROR
+    ├── Unavailable             503 UNAVAILABLE (retryable)
+    └── TimedOut                504 TIMEOUT (retryable)
+
+The code is API and never changes meaning; the message is for people and says what to do next; the
+details carry the facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+
+class TandemError(Exception):
+    """A refusal or a fault with a code from the contract.
+
+    Attributes:
+        message: What went wrong and what to do next, for a person or a model.
+        details: The facts as JSON values (`expected`, `actual`, `allowed`, `field`, …).
+    """
+
+    code: ClassVar[str] = "INTERNAL_ERROR"
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: dict[str, Any] = details
+
+    def as_dict(self) -> dict[str, Any]:
+        """The `error` object of the envelope."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "details": self.details,
+            "retryable": self.retryable,
+        }
+
+
+class InvalidInput(TandemError):
+    """A request that no state could accept; `details.field` names the culprit."""
+
+    code = "INVALID_INPUT"
+    status = 400
+
+
+class InvalidDiff(TandemError):
+    """A diff that does not apply, leaves the repository, or is not a diff."""
+
+    code = "INVALID_DIFF"
+    status = 400
+
+
+class ReasonRequired(TandemError):
+    """A verdict that needs a reason came without one."""
+
+    code = "REASON_REQUIRED"
+    status = 400
+
+
+class Unauthenticated(TandemError):
+    """No valid credentials where they are required."""
+
+    code = "UNAUTHENTICATED"
+    status = 401
+
+
+class Forbidden(TandemError):
+    """The caller's role, origin or project does not permit this."""
+
+    code = "FORBIDDEN"
+    status = 403
+
+
+class SelfApproval(TandemError):
+    """A verdict on the reviewer's own proposal."""
+
+    code = "SELF_APPROVAL"
+    status = 403
+
+
+class NotClaimant(TandemError):
+    """A reviewer's write by somebody who does not hold the claim."""
+
+    code = "NOT_CLAIMANT"
+    status = 403
+
+
+class NotFound(TandemError):
+    """Something named by the request does not exist."""
+
+    code = "NOT_FOUND"
+    status = 404
+
+
+class InvalidTransition(TandemError):
+    """The life cycle has no such step from the current state; `details.allowed` lists targets."""
+
+    code = "INVALID_TRANSITION"
+    status = 409
+
+
+class AlreadyClaimed(TandemError):
+    """Another reviewer holds the claim; `details.reviewer_id` says who."""
+
+    code = "ALREADY_CLAIMED"
+    status = 409
+
+
+class StaleClaim(TandemError):
+    """The claim generation is no longer the current one."""
+
+    code = "STALE_CLAIM"
+    status = 409
+
+
+class StaleRound(TandemError):
+    """The verdict is for a round that is no longer the current one."""
+
+    code = "STALE_ROUND"
+    status = 409
+
+
+class TurnViolation(TandemError):
+    """A second message in a row from the same side."""
+
+    code = "TURN_VIOLATION"
+    status = 409
+
+
+class NoCounterPatch(TandemError):
+    """There is no pending counter-patch by that id."""
+
+    code = "NO_COUNTER_PATCH"
+    status = 409
+
+
+class IdempotencyConflict(TandemError):
+    """The same idempotency key came with another body."""
+
+    code = "IDEMPOTENCY_CONFLICT"
+    status = 409
+
+
+class CursorExpired(TandemError):
+    """The cursor is of another log, or of a part that no longer exists."""
+
+    code = "CURSOR_EXPIRED"
+    status = 410
+
+
+class TooLarge(TandemError):
+    """Over a limit; `details.limit` names it."""
+
+    code = "TOO_LARGE"
+    status = 413
+
+
+class RateLimited(TandemError):
+    """Too many calls at once; try again later."""
+
+    code = "RATE_LIMITED"
+    status = 429
+    retryable = True
+
+
+class ConfigInvalid(TandemError):
+    """A setting that cannot be used; `details.setting` and `details.origin` say which and whence."""
+
+    code = "CONFIG_INVALID"
+    status = 500
+
+
+class InternalError(TandemError):
+    """An unknown fault; carries a reference id and no inner text."""
+
+    code = "INTERNAL_ERROR"
+    status = 500
+
+
+class Unavailable(TandemError):
+    """The broker, its database or git cannot serve this now; the same call may succeed later."""
+
+    code = "UNAVAILABLE"
+    status = 503
+    retryable = True
+
+
+class TimedOut(TandemError):
+    """A step did not end within its limit."""
+
+    code = "TIMEOUT"
+    status = 504
+    retryable = True
+
+
+def _all_errors(base: type[TandemError]) -> Iterator[type[TandemError]]:
+    for error in base.__subclasses__():
+        yield error
+        yield from _all_errors(error)
+
+
+def by_code() -> dict[str, type[TandemError]]:
+    """Every error type by its code."""
+    return {error.code: error for error in _all_errors(TandemError)}
+
+
+def status_of(code: str) -> int:
+    """The HTTP status that goes with a code; 500 for an unknown one."""
+    error = by_code().get(code)
+    return error.status if error else TandemError.status

@@ -1,0 +1,13 @@
+"""Finding operations by the names that clients use."""
+
+from __future__ import annotations
+
+from tandem.operations.registry import Operation, Registry
+
+
+def find_operation(registry: Registry, name: str) -> Operation | None:
+    """The operation of that name, or of its dotted spelling (`session.open` for `session_open`)."""
+    found = registry.find(name)
+    if found is None and "." in name:
+        found = registry.find(name.replace(".", "_"))
+    return found

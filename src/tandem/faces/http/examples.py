@@ -1,0 +1,43 @@
+"""Example requests, made from their schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SAMPLES = {
+    "review_id": "rv_4k2m8q0x7c1d5n3p",
+    "counter_patch_id": "cp_4k2m8q0x7c1d5n3p",
+    "reviewer_id": "reviewer-1",
+    "intent": "Refuse empty names when a project is registered",
+    "agent_type": "claude-code",
+    "body": "Is an empty list meant to pass here?",
+    "project": "shop",
+    "name": "shop",
+    "root": "/home/me/shop",
+    "path": "src/shop/names.py",
+}
+_BY_TYPE: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "object": {}, "array": []}
+
+
+def example_of(schema: dict[str, Any], definitions: dict[str, Any], name: str = "") -> Any:
+    """A value that the schema accepts: required fields only.
+
+    Args:
+        schema: A JSON Schema as pydantic makes them.
+        definitions: What its references name.
+        name: The field's name, for a telling sample.
+    """
+    match schema:
+        case {"$ref": reference}:
+            example = example_of(definitions[reference.rpartition("/")[2]], definitions, name)
+        case {"const": value} | {"enum": [value, *_]}:
+            example = value
+        case {"anyOf": [first, *_]}:
+            example = example_of(first, definitions, name)
+        case {"properties": properties}:
+            example = {key: example_of(properties[key], definitions, key) for key in schema.get("required", ())}
+        case {"type": "string"}:
+            example = _SAMPLES.get(name, name.replace("_", "-") or "text")
+        case _:
+            example = _BY_TYPE.get(schema.get("type", ""), {})
+    return example

@@ -1,0 +1,89 @@
+"""The SDK behind the fast path: imported in a thread, started and stopped with the application."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from starlette.types import ASGIApp
+
+from tandem.errors import Unavailable
+from tandem.faces.mcp.recognition import ModernCheck
+
+_log = logging.getLogger("tandem.faces.mcp")
+_SERVERS_MODULE = "tandem.faces.mcp.server"
+
+
+class Servers(Protocol):
+    """What `tandem.faces.mcp.server.SdkServers` offers, said here so that nothing imports it early."""
+
+    @property
+    def modern_check(self) -> ModernCheck:
+        """The SDK's checks of revision 2026-07-28."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[Mapping[str, ASGIApp]]:
+        """Run the servers; gives their applications by path."""
+        ...
+
+
+class SdkMount:
+    """The SDK's servers, one for each endpoint, from start to stop.
+
+    Attributes:
+        modern_check: The SDK's checks of revision 2026-07-28; None until the SDK is there.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        """Nothing is imported yet; `arguments` are those of `tandem.faces.mcp.server.SdkServers`."""
+        self.modern_check: ModernCheck | None = None
+        self._arguments = arguments
+        self._runner: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Mapping[str, ASGIApp]] | None = None
+        self._stopping = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin importing; requests that need the SDK wait for it."""
+        self._ready = asyncio.get_running_loop().create_future()
+        self._runner = asyncio.create_task(self._run(self._ready), name="mcp-sdk")
+
+    async def stop(self) -> None:
+        """Cancel what the servers still run; may be called twice, or without a start."""
+        self._stopping.set()
+        if self._runner is not None:
+            await asyncio.wait([self._runner])
+
+    async def ready(self) -> Mapping[str, ASGIApp]:
+        """The servers' applications by path, as soon as they run.
+
+        Raises:
+            Unavailable: They were not started, could not be, or are stopping.
+        """
+        if self._ready is None:
+            raise Unavailable("The MCP endpoint has not been started; try again in a moment.")
+        applications = await asyncio.shield(self._ready)
+        if self._stopping.is_set():
+            raise Unavailable("The broker is stopping; try again in a moment.")
+        return applications
+
+    async def _run(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
+        """One task from beginning to end, as the SDK's task groups require."""
+        try:
+            servers = await asyncio.to_thread(self._build)
+            async with servers.running() as applications:
+                self.modern_check = servers.modern_check
+                ready.set_result(applications)
+                await self._stopping.wait()
+        except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
+            _log.exception("the MCP SDK could not be started or stopped")
+            if not ready.done():
+                ready.set_exception(Unavailable("The MCP endpoint could not be started; the broker's log says why."))
+                ready.exception()  # seen, even if nobody asks
+
+    def _build(self) -> Servers:
+        build: Callable[..., Servers] = importlib.import_module(_SERVERS_MODULE).SdkServers
+        return build(**self._arguments)

@@ -1,0 +1,137 @@
+"""Applying a diff to a tree in a private index, sparsely where that is certain to be the same."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tandem.domain.gates import Change
+from tandem.errors import InvalidDiff, InvalidInput, Unavailable
+from tandem.git.handle import Base, Handle
+from tandem.git.patch import FilePatch, read_patches
+from tandem.git.raw import RAW_OPTIONS, Entry, changes_between, parse_raw
+from tandem.git.runner import Output
+from tandem.git.scratch import Scratch
+
+_APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")
+_SHOWN_CHARACTERS = 2_000
+# What git says when not the diff but the machine is to blame.
+_MACHINE_FAULTS = ("No space left on device", "nable to write", "nable to create", "out of memory")
+_NOT_THERE = re.compile(r"^error: (.*): does not exist in index$", re.MULTILINE)
+_CULPRITS = (
+    re.compile(r"^error: patch failed: (.*):\d+$", re.MULTILINE),
+    re.compile(r"^error: (?:invalid path|affected file) '(.*?)'", re.MULTILINE),
+    re.compile(r"^error: cannot apply binary patch to '(.*?)'", re.MULTILINE),
+    re.compile(r"^error: unable to add cache entry for (.*)$", re.MULTILINE),
+    re.compile(r"^error: (.*): (?:does not exist in index|already exists in index|patch does not apply)", re.MULTILINE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """How many lines a file gained and lost; null for a binary file."""
+
+    added: int | None
+    removed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a diff does to a tree.
+
+    Attributes:
+        changes: Every entry that differs, in path order.
+        counts: Lines by path, as git counted them.
+        patches: The diff's own headers.
+    """
+
+    changes: tuple[Change, ...]
+    counts: dict[bytes, LineCounts]
+    patches: list[FilePatch]
+
+
+def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> Applied:
+    """Applies a diff to the base's tree; new objects stay in the scratch folder.
+
+    Only the entries that the diff names are put into the index. Where that could differ from the whole tree (a file
+    in a folder's place, a name that was not recognised) the whole tree is taken.
+
+    Raises:
+        InvalidDiff: Git refuses it; the message has git's own words.
+        TimedOut: Git did not end in time.
+        Unavailable: Git or the repository cannot be used.
+    """
+    patches = read_patches(diff)
+    candidates = {path for patch in patches for path in (patch.old, patch.new) if path}
+    (scratch.folder / "diff").write_bytes(diff)
+    before = handle.objects.entries(base.tree, candidates)
+    if not before.conflicts:
+        scratch.write_index(before.entries)
+        output = scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+        if _is_certain(output, candidates):
+            counts = _accepted(output, base)
+            return Applied(_differences(before.entries, scratch.read_index(), handle), counts, patches)
+    return _apply_to_whole_tree(scratch, base, patches)
+
+
+def _is_certain(output: Output, candidates: set[bytes]) -> bool:
+    """Whether the answer is the one that the whole tree would have given."""
+    if output.status_code == 0:
+        return parse_counts(output.stdout).keys() <= candidates
+    missing = {name.encode() for name in _NOT_THERE.findall(output.words)}
+    return missing <= candidates
+
+
+def _accepted(output: Output, base: Base) -> dict[bytes, LineCounts]:
+    """Git's line counts, if it took the diff."""
+    if any(words in output.words for words in _MACHINE_FAULTS):
+        raise Unavailable(f"git could not keep the result: {output.words[:_SHOWN_CHARACTERS]}", git=output.words)
+    if output.status_code != 0:
+        raise refusal(output.words, base)
+    return parse_counts(output.stdout)
+
+
+def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: Handle) -> tuple[Change, ...]:
+    try:
+        return changes_between(before, after, handle.layout.objects.absent)
+    except InvalidInput as exc:
+        raise InvalidDiff(exc.message, **exc.details) from exc
+
+
+def _apply_to_whole_tree(scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
+    try:
+        scratch.run(["read-tree", base.tree])
+        output = scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+        counts = _accepted(output, base)
+        raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
+        return Applied(parse_raw(raw.stdout), counts, patches)
+    except InvalidInput as exc:
+        raise InvalidDiff(exc.message, **exc.details) from exc
+
+
+def parse_counts(data: bytes) -> dict[bytes, LineCounts]:
+    """The lines of `--numstat -z`; a path that comes twice (its type changes) has its counts added up."""
+    counts: dict[bytes, LineCounts] = {}
+    for line in data.split(b"\0")[:-1]:
+        added, removed, path = line.split(b"\t", 2)
+        if added == b"-":
+            counts[path] = LineCounts(None, None)
+            continue
+        known = counts.get(path, LineCounts(0, 0))
+        if known.added is not None and known.removed is not None:
+            counts[path] = LineCounts(known.added + int(added), known.removed + int(removed))
+    return counts
+
+
+def refusal(words: str, base: Base) -> InvalidDiff:
+    """The error for a diff that git did not take."""
+    said = "; ".join(line.removeprefix("error: ") for line in words.splitlines())[:_SHOWN_CHARACTERS]
+    found = next((match for match in (culprit.search(words) for culprit in _CULPRITS) if match), None)
+    details = {"git": words[:_SHOWN_CHARACTERS], "base": base.oid}
+    if found:
+        details["path"] = found.group(1)
+    return InvalidDiff(
+        f"The diff does not apply to {base.oid[:12]}: {said}. Make it with `git diff` against that commit,"
+        " or name the base that it was made against.",
+        **details,
+    )

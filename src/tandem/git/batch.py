@@ -1,0 +1,123 @@
+"""A `git cat-file --batch` that stays: one question costs a line in a pipe instead of a process."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+
+from tandem.errors import TimedOut
+from tandem.git.deadlines import TimeLimit, end
+from tandem.git.layout import Layout, neutral_folder
+from tandem.git.runner import Git
+
+# So much fits into every system's pipe, so that no side ever waits for the other to read first.
+_QUESTION_BYTES = 3_500
+_HEADER_FIELDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class GitObject:
+    """An object as git stores it.
+
+    Attributes:
+        oid: Its id.
+        kind: `commit`, `tree`, `blob` or `tag`.
+        content: Its bytes.
+    """
+
+    oid: str
+    kind: str
+    content: bytes
+
+
+class BatchEnded(Exception):
+    """The process ended, by itself or by the system."""
+
+
+class Batch:
+    """One process; used by one thread at a time, and not again after an error."""
+
+    def __init__(self, git: Git, layout: Layout) -> None:
+        self._timeout_seconds = git.timeout_seconds
+        self._process = git.start(
+            ["cat-file", "--batch"],
+            cwd=neutral_folder(),
+            environment=layout.environment(),
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def ask(self, names: Sequence[bytes]) -> list[GitObject | None]:
+        """The objects of these names, in order; None for what does not exist.
+
+        Raises:
+            TimedOut: No answer in time.
+            BatchEnded: The process died.
+        """
+        answers: list[GitObject | None] = []
+        with TimeLimit(self._process, self._timeout_seconds) as limit:
+            try:
+                for part in _in_parts(names):
+                    self._send(part)
+                    answers.extend([self._answer() for _ in part])
+            except (BatchEnded, OSError) as exc:
+                if limit.passed:
+                    raise TimedOut(
+                        f"git cat-file did not answer within {self._timeout_seconds:g} s; try again.",
+                        limit_seconds=self._timeout_seconds,
+                    ) from exc
+                raise BatchEnded from exc
+        return answers
+
+    def _send(self, names: Sequence[bytes]) -> None:
+        stdin = _pipe(self._process.stdin)
+        stdin.write(b"".join(name + b"\n" for name in names))
+        stdin.flush()
+
+    def _answer(self) -> GitObject | None:
+        stdout = _pipe(self._process.stdout)
+        line = stdout.readline()
+        if not line.endswith(b"\n"):
+            raise BatchEnded
+        header = line[:-1].split(b" ")
+        # `<name> missing`, `<name> ambiguous`; a name may have spaces, but no size is a word.
+        if len(header) != _HEADER_FIELDS or not header[2].isdigit():
+            return None
+        size = int(header[2])
+        content = stdout.read(size + 1)
+        if len(content) != size + 1:
+            raise BatchEnded
+        return GitObject(header[0].decode(), header[1].decode(), content[:-1])
+
+    def close(self) -> None:
+        """Ends the process."""
+        end(self._process)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            # What was still unsent has no reader any more.
+            with suppress(OSError):
+                _pipe(pipe).close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    """A pipe that was asked for when the process was started."""
+    if pipe is None:
+        raise BatchEnded
+    return pipe
+
+
+def _in_parts(names: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The names in groups that can be sent at once."""
+    part: list[bytes] = []
+    size = 0
+    for name in names:
+        if part and size + len(name) >= _QUESTION_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(name)
+        size += len(name) + 1
+    if part:
+        yield part

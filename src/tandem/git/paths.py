@@ -1,0 +1,107 @@
+"""Paths as git writes them, and which of them may never be touched."""
+
+from __future__ import annotations
+
+import re
+
+from tandem.errors import InvalidInput
+
+# What HFS+ leaves out when it compares names: `.g<U+200C>it` opens `.git` there.
+_HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_GIT_FOLDERS = frozenset({".git", "git~1"})
+_DRIVE = re.compile(r"[A-Za-z]:")
+_SEPARATORS = re.compile(r"[/\\]")
+_ESCAPES = {
+    ord("a"): 7,
+    ord("b"): 8,
+    ord("t"): 9,
+    ord("n"): 10,
+    ord("v"): 11,
+    ord("f"): 12,
+    ord("r"): 13,
+    ord('"'): ord('"'),
+    ord("\\"): ord("\\"),
+}
+_QUOTED = {value: b"\\" + bytes([letter]) for letter, value in _ESCAPES.items()}
+_OCTAL = re.compile(rb"[0-3][0-7]{2}")
+_SPACE = 0x20
+_DELETE = 0x7F
+
+
+def unsafe_reason(path: str) -> str | None:
+    """Why a path cannot stand in a repository on any system; None when it can.
+
+    Stricter than the system it runs on, because what is reviewed here may be checked out elsewhere.
+    """
+    if not path:
+        return "is empty"
+    if "\0" in path:
+        return "contains a NUL byte"
+    if path[0] in "/\\" or _DRIVE.match(path):
+        return "is absolute"
+    for part in _SEPARATORS.split(path):
+        if part in {"", ".", ".."}:
+            return f"has the component {part!r}"
+        if _is_git_folder(part):
+            return "leads into a .git folder"
+    return None
+
+
+def _is_git_folder(part: str) -> bool:
+    """Whether some file system takes the name for `.git`."""
+    name = part.translate(_HFS_IGNORED).lower()
+    return name.split(":", 1)[0].rstrip(" .") in _GIT_FOLDERS
+
+
+def decode_path(path: bytes) -> str:
+    """A path as text.
+
+    Raises:
+        InvalidInput: The path is not UTF-8, so that no answer could name it.
+    """
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        shown = quote(path).decode("ascii")
+        raise InvalidInput(
+            f"The path {shown} is not UTF-8; rename the file so that it can be named.", field="path", path=shown
+        ) from exc
+
+
+def quote(path: bytes) -> bytes:
+    """A path in double quotes with C escapes, as git reads it back in lists and attribute files."""
+    return b'"' + b"".join(_escaped(byte) for byte in path) + b'"'
+
+
+def _escaped(byte: int) -> bytes:
+    known = _QUOTED.get(byte)
+    if known is not None:
+        return known
+    return bytes([byte]) if _SPACE <= byte < _DELETE else b"\\%03o" % byte
+
+
+def unquote(text: bytes) -> tuple[bytes, bytes] | None:
+    """The name that a C-quoted string at the start of `text` stands for, and what follows it."""
+    if not text.startswith(b'"'):
+        return None
+    name = bytearray()
+    at = 1
+    while at < len(text):
+        byte = text[at]
+        if byte == ord('"'):
+            return bytes(name), text[at + 1 :]
+        if byte != ord("\\"):
+            name.append(byte)
+            at += 1
+            continue
+        octal = _OCTAL.match(text, at + 1)
+        if octal:
+            name.append(int(octal.group(), 8))
+            at = octal.end()
+            continue
+        letter = _ESCAPES.get(text[at + 1]) if at + 1 < len(text) else None
+        if letter is None:
+            return None
+        name.append(letter)
+        at += 2
+    return None

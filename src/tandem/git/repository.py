@@ -1,0 +1,184 @@
+"""One registered repository and everything that is asked of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Self
+
+from tandem.domain.gates import Change
+from tandem.domain.patches import ValidatedContent
+from tandem.errors import InvalidInput, Unavailable
+from tandem.git import interdiff as rounds
+from tandem.git import snapshot, texts, validation, worktree
+from tandem.git.handle import Handle
+from tandem.git.layout import Layout, layout_at
+from tandem.git.objects import ObjectReader
+from tandem.git.raw import Entry
+from tandem.git.runner import Git
+from tandem.git.snapshot import Scope, WorkingDiff
+from tandem.git.worktree import WorktreeUpdate
+
+
+class Repository:
+    """A work tree of a git repository.
+
+    Nothing is read until something is asked. All methods block and may be called from several threads.
+    Every method raises `Unavailable` when git or the repository is missing and `TimedOut` when git hangs.
+
+    Attributes:
+        root: Top level of the work tree.
+    """
+
+    def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10) -> None:
+        self.root = root
+        self._git = Git(git, timeout_seconds)
+        self._lock = threading.Lock()
+        self._handle: Handle | None = None
+
+    @classmethod
+    def discover(cls, path: Path, git: str = "git", timeout_seconds: float = 10) -> Self:
+        """The repository whose work tree contains `path`.
+
+        Raises:
+            InvalidInput: The path is in no work tree.
+        """
+        return cls(layout_at(Git(git, timeout_seconds), path).root, git, timeout_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes kept for this repository; it may still be used, and closed again."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.objects.close()
+
+    def _open(self) -> Handle:
+        with self._lock:
+            if self._handle is None:
+                layout = self._layout()
+                self._handle = Handle(self._git, layout, ObjectReader(self._git, layout))
+            return self._handle
+
+    def _layout(self) -> Layout:
+        if not self.root.is_dir():
+            raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
+        layout = layout_at(self._git, self.root)
+        if not layout.root.samefile(self.root):
+            raise InvalidInput(
+                f"{self.root} is not the top of its repository; use {layout.root}.",
+                field="root",
+                expected=str(layout.root),
+            )
+        return layout
+
+    @property
+    def common_dir(self) -> Path:
+        """The git folder that all work trees of the repository share."""
+        return self._open().layout.common_dir
+
+    @property
+    def object_format(self) -> str:
+        """`sha1` or `sha256`."""
+        return self._open().layout.objects.name
+
+    def resolve_base(self, base: str | None) -> str:
+        """Id of the commit (or tree) that `base` names: HEAD by default, the empty tree before the first commit.
+
+        Raises:
+            InvalidInput: There is no such commit or tree (`details.field` is `base`).
+        """
+        return self._open().base(base).oid
+
+    def validate_diff(self, diff: str, base: str | None = None) -> ValidatedContent:
+        """Applies a diff to `base` in a private index, whatever the working tree holds, and says what it does.
+
+        The user's repository is only read: no object, index or configuration of it changes, and no filter, hook or
+        attribute of it takes part. The digest equals that of the commit made from the diff.
+
+        Raises:
+            InvalidDiff: It does not apply (with git's words in `details.git` and, where known, `details.path`),
+                leaves the repository, makes a symbolic link or an unknown submodule commit, or changes nothing.
+            InvalidInput: `base` names nothing.
+        """
+        return validation.validate_diff(self._open(), diff, base)
+
+    def text_change(self, path: str, text: str) -> ValidatedContent:
+        """The whole content of one file: what an approved plan or report binds to.
+
+        Its digest is `<blob>:<path>`, blob being the id of exactly the text's UTF-8 bytes; its one change is against
+        HEAD and keeps the file's mode.
+
+        Raises:
+            InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
+        """
+        return texts.text_change(self._open(), path, text)
+
+    def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
+        """Whether all touched paths are, at `revision`, exactly as before the changes.
+
+        Raises:
+            InvalidInput: There is no such revision.
+        """
+        handle = self._open()
+        tree = handle.base(revision, field="revision").tree
+        wanted = {change.path.encode(): Entry(change.mode_before, change.blob_before) for change in changes}
+        found = handle.objects.entries(tree, wanted).entries
+        return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
+
+    def interdiff(self, first: tuple[str, str], second: tuple[str, str]) -> str:
+        """A unified diff from one round's result to another's; each round is its diff and its base.
+
+        Where the bases differ, only paths that either round touches are compared.
+
+        Raises:
+            InvalidDiff: A round's diff no longer applies to its base.
+            InvalidInput: A base is no longer in the repository.
+        """
+        return rounds.interdiff(self._open(), first, second)
+
+    def working_diff(self, scope: Scope | None = None) -> WorkingDiff:
+        """What there is to submit, with the base to name; by default all of the working tree against HEAD.
+
+        The user's filters run, as they do when the change is committed; their index stays as it is. A commit of the
+        same scope has the same digest.
+
+        Raises:
+            InvalidInput: The revision names nothing, or conflicts are unresolved.
+        """
+        return snapshot.working_diff(self._open(), scope or Scope())
+
+    def apply_to_worktree(self, diff: str, base: str | None = None, *, index: bool = False) -> WorktreeUpdate:
+        """Brings every file that a diff touches to exactly the approved content, or changes nothing.
+
+        Args:
+            diff: The approved diff.
+            base: What it was made against.
+            index: Whether the touched files are staged too.
+
+        Raises:
+            InvalidDiff: The diff does not apply to its base.
+            InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
+        """
+        return worktree.apply_to_worktree(self._open(), diff, base, index=index)
+
+    def raw_changes(
+        self, base: str | None = None, target: str | None = None, *, index_file: Path | None = None
+    ) -> tuple[Change, ...]:
+        """What a gate compares: the raw difference from `base` to a commit, or to the index without a target.
+
+        Args:
+            base: The commit before; HEAD by default.
+            target: The commit after; the index by default.
+            index_file: Another index than the user's, as hooks of partial commits have it; absolute.
+
+        Raises:
+            InvalidInput: A revision names nothing, a path is unmerged or not UTF-8.
+        """
+        return snapshot.raw_changes(self._open(), base, target, index_file)

@@ -1,0 +1,137 @@
+"""A private git folder for one question: nothing is written to the user's repository, nothing of it is obeyed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from tandem.git.handle import Handle
+from tandem.git.index import decode_index, encode_index
+from tandem.git.memory import memory_folder
+from tandem.git.paths import quote
+from tandem.git.raw import Entry
+from tandem.git.runner import Output, clean_environment
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = {version}
+	bare = true
+	filemode = true
+	symlinks = true
+	protectHFS = true
+	protectNTFS = true
+	fsync = none
+	looseCompression = 0
+	splitIndex = false
+	untrackedCache = false
+	fsmonitor = false
+[index]
+	version = 2
+	skipHash = false
+[gc]
+	auto = 0
+"""
+_EXTENSIONS = """\
+[extensions]
+	objectFormat = {name}
+"""
+
+
+class Scratch:
+    """A bare repository of our own over the objects of another, gone when the block ends.
+
+    Args:
+        handle: The other repository.
+        large: Whether whole files of any size may be kept here, for which memory is no place.
+    """
+
+    def __init__(self, handle: Handle, *, large: bool = False) -> None:
+        self._handle = handle
+        self._folder = tempfile.TemporaryDirectory(
+            prefix="tandem-git-", dir=None if large else memory_folder(), ignore_cleanup_errors=True
+        )
+        self.folder = Path(self._folder.name)
+        self.environment = clean_environment(
+            {
+                "GIT_DIR": str(self.folder),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(handle.layout.object_folder),
+                "HOME": str(self.folder),
+                "XDG_CONFIG_HOME": str(self.folder),
+            },
+            isolated=True,
+        )
+
+    def __enter__(self) -> Self:
+        objects = self._handle.layout.objects
+        plain = objects.name == "sha1"
+        config = _CONFIG.format(version=0 if plain else 1)
+        try:
+            (self.folder / "objects").mkdir()
+            (self.folder / "refs").mkdir()
+            (self.folder / "HEAD").write_bytes(b"ref: refs/heads/none\n")
+            (self.folder / "config").write_text(
+                config if plain else config + _EXTENSIONS.format(name=objects.name), encoding="ascii"
+            )
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def run(self, arguments: Sequence[str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
+        """Runs git in the private folder; see `Git.run`."""
+        return self._handle.git.run(
+            arguments, cwd=self.folder, environment=self.environment, stdin=stdin, accept=accept
+        )
+
+    def write_index(self, entries: Mapping[bytes, Entry]) -> None:
+        """Makes the private index hold exactly these entries."""
+        (self.folder / "index").write_bytes(encode_index(entries, self._handle.layout.objects))
+
+    def read_index(self) -> dict[bytes, Entry]:
+        """The private index's entries."""
+        return decode_index((self.folder / "index").read_bytes(), self._handle.layout.objects)
+
+    def write_attributes(self, lines: Sequence[bytes]) -> None:
+        """The only attributes that git finds here."""
+        folder = self.folder / "info"
+        folder.mkdir(exist_ok=True)
+        (folder / "attributes").write_bytes(b"".join(line + b"\n" for line in lines))
+
+    @property
+    def listed_objects(self) -> str:
+        """The private objects, as git's list of further object folders has them."""
+        return _listed(self.folder / "objects")
+
+    @property
+    def no_hooks(self) -> str:
+        """The setting that keeps the user's hooks from running."""
+        return f"core.hooksPath={self.folder / 'no-hooks'}"
+
+    def borrow_index(self) -> dict[str, str]:
+        """For git in the user's own repository, but with a copy of its index and with new objects kept here."""
+        layout = self._handle.layout
+        copy = self.folder / "borrowed-index"
+        if layout.index.exists():
+            # With its times: git trusts a file's size and time only when they are older than the index.
+            shutil.copy2(layout.index, copy)
+        return {
+            **layout.environment(),
+            "GIT_INDEX_FILE": str(copy),
+            "GIT_OBJECT_DIRECTORY": str(self.folder / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(layout.object_folder),
+        }
+
+
+def _listed(folder: Path) -> str:
+    """A folder as one item of git's list of object folders."""
+    text = str(folder)
+    if os.pathsep in text or text.startswith(('"', "#")):
+        return os.fsdecode(quote(os.fsencode(text)))
+    return text

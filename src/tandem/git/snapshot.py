@@ -1,0 +1,161 @@
+"""What there is to submit: the working tree, the index, a commit or a range, as a diff."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem.domain.gates import Change
+from tandem.errors import InvalidInput
+from tandem.git.handle import Base, Handle
+from tandem.git.paths import quote
+from tandem.git.raw import RAW_OPTIONS, parse_raw
+from tandem.git.render import render_diff
+from tandem.git.runner import Output
+from tandem.git.scratch import Scratch
+
+_RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
+_PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What to submit: by default all of the working tree against HEAD, new files included.
+
+    Attributes:
+        staged: Only what the index holds.
+        revision: One commit (against its first parent), `A..B`, or `A...B` (against where they parted).
+    """
+
+    staged: bool = False
+    revision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingDiff:
+    """A diff to submit.
+
+    Attributes:
+        diff: UTF-8, binary files in full; empty when nothing changed.
+        base: Id of the commit (or tree) that it is made against.
+        left_out: New folders that are repositories of their own and were not taken.
+    """
+
+    diff: str
+    base: str
+    left_out: tuple[str, ...] = ()
+
+
+def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
+    """The diff of a scope; see `Repository.working_diff`."""
+    if scope.staged and scope.revision is not None:
+        raise InvalidInput("Submit either what is staged or a revision, not both.", field="revision")
+    left_out: tuple[str, ...] = ()
+    with Scratch(handle, large=True) as scratch:
+        if scope.revision is not None:
+            base, tree = _revisions(handle, scope.revision)
+        else:
+            base = handle.base(None)
+            tree, left_out = _Staging(handle, scratch).tree(staged=scope.staged)
+        return WorkingDiff(render_diff(scratch, base.tree, tree, binary=True), base.oid, left_out)
+
+
+def _revisions(handle: Handle, revision: str) -> tuple[Base, str]:
+    """The base and the target tree of a commit or a range."""
+    match = _RANGE.fullmatch(revision)
+    if match is None:
+        target = handle.base(revision, field="revision")
+        return _first_parent(handle, target), target.tree
+    start = handle.base(match["start"] or None, field="revision")
+    target = handle.base(match["end"] or None, field="revision")
+    if match["dots"] == "...":
+        start = _merge_base(handle, start, target)
+    return start, target.tree
+
+
+def _first_parent(handle: Handle, target: Base) -> Base:
+    commit = handle.objects.find([target.oid.encode()])[0]
+    if commit is None or commit.kind != "commit":
+        raise InvalidInput(f"{target.oid} is a tree; name a commit or a range.", field="revision")
+    parent = _PARENT.search(commit.content.partition(b"\n\n")[0])
+    if parent is None:
+        empty = handle.layout.objects.empty_tree
+        return Base(empty, empty)
+    return handle.base(parent.group(1).decode("ascii"), field="revision")
+
+
+def _merge_base(handle: Handle, one: Base, other: Base) -> Base:
+    output = handle.git.run(
+        ["merge-base", one.oid, other.oid],
+        cwd=handle.layout.root,
+        environment=handle.layout.environment(),
+        accept=(0, 1),
+    )
+    if output.status_code:
+        raise InvalidInput("The two commits have no ancestor in common; name one to compare with.", field="revision")
+    return handle.base(output.stdout.decode("ascii").split()[0])
+
+
+class _Staging:
+    """Builds the tree of the next commit in a copy of the user's index."""
+
+    def __init__(self, handle: Handle, scratch: Scratch) -> None:
+        self._handle = handle
+        self._environment = scratch.borrow_index()
+        # Nothing of the user's may run or be written for a look at the working tree.
+        self._settings = [
+            item
+            for setting in ("core.fsmonitor=false", "core.splitIndex=false", "core.untrackedCache=false")
+            for item in ("-c", setting)
+        ]
+        self._settings += ["-c", scratch.no_hooks]
+
+    def _run(self, arguments: Sequence[str], stdin: bytes = b"") -> Output:
+        return self._handle.git.run(
+            [*self._settings, *arguments],
+            cwd=self._handle.layout.root,
+            environment=self._environment,
+            stdin=stdin,
+        )
+
+    def tree(self, *, staged: bool) -> tuple[str, tuple[str, ...]]:
+        """Id of the tree, and the new repositories that were left out."""
+        unmerged = self._run(["ls-files", "--unmerged", "-z"]).stdout
+        if unmerged:
+            path = unmerged.split(b"\0")[0].partition(b"\t")[2].decode("utf-8", "replace")
+            raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="scope", path=path)
+        left_out = () if staged else self._add_everything()
+        return self._run(["write-tree"]).stdout.decode("ascii").strip(), left_out
+
+    def _add_everything(self) -> tuple[str, ...]:
+        """As `git add --all`, but without turning nested repositories into submodules."""
+        self._run(["add", "--update"])
+        others = self._run(["ls-files", "--others", "--exclude-standard", "-z"]).stdout.split(b"\0")[:-1]
+        files = [path for path in others if not path.endswith(b"/")]
+        if files:
+            self._run(["update-index", "--add", "-z", "--stdin"], b"".join(path + b"\0" for path in files))
+        return tuple(_shown(path) for path in others if path.endswith(b"/"))
+
+
+def _shown(path: bytes) -> str:
+    """A path for a message."""
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError:
+        return quote(path).decode("ascii")
+
+
+def raw_changes(handle: Handle, base: str | None, target: str | None, index_file: Path | None) -> tuple[Change, ...]:
+    """The raw difference of an index or a commit; see `Repository.raw_changes`."""
+    start = handle.base(base)
+    environment = handle.layout.environment()
+    if index_file is not None:
+        environment["GIT_INDEX_FILE"] = str(index_file)
+    if target is None:
+        arguments = ["diff-index", "--cached", *RAW_OPTIONS, start.tree]
+    else:
+        arguments = ["diff-tree", "-r", *RAW_OPTIONS, start.tree, handle.base(target, field="target").tree]
+    output = handle.git.run(["-c", "core.fsmonitor=false", *arguments], cwd=handle.layout.root, environment=environment)
+    return parse_raw(output.stdout)

@@ -1,0 +1,239 @@
+"""Bringing the working tree to exactly what was approved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tandem.domain.gates import ABSENT_MODE, Change
+from tandem.errors import InvalidInput, Unavailable
+from tandem.git.handle import Base, Handle
+from tandem.git.installing import Installation
+from tandem.git.raw import GITLINK, RAW_OPTIONS, Entry, parse_raw
+from tandem.git.runner import Output
+from tandem.git.scratch import Scratch
+from tandem.git.validation import apply_reviewable, encoded, repaired
+
+_ATTRIBUTES = ".gitattributes"
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeUpdate:
+    """What was done to the working tree.
+
+    Attributes:
+        written: Files that got new content or a new mode.
+        deleted: Files that went.
+        already: Files that were as approved before.
+        indexed: Whether the index was brought along.
+    """
+
+    written: tuple[str, ...]
+    deleted: tuple[str, ...]
+    already: tuple[str, ...]
+    indexed: bool = False
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything in the working tree had to change."""
+        return bool(self.written or self.deleted)
+
+
+def apply_to_worktree(handle: Handle, diff: str, base: str | None, *, index: bool) -> WorktreeUpdate:
+    """Applies an approved diff to the working tree; see `Repository.apply_to_worktree`."""
+    found = handle.base(base)
+    with Scratch(handle, large=True) as scratch:
+        applied = apply_reviewable(handle, scratch, encoded(repaired(diff)), found)
+        return _Update(handle, scratch, found, applied.changes).run(index=index)
+
+
+class _Update:
+    """One update of the working tree from a base to what a diff makes of it."""
+
+    def __init__(self, handle: Handle, scratch: Scratch, base: Base, changes: Sequence[Change]) -> None:
+        self._handle = handle
+        self._scratch = scratch
+        self._base = base
+        self._changes = changes
+        self._root = handle.layout.root
+        self._gone = {change.path for change in changes if change.mode_after == ABSENT_MODE}
+
+    def run(self, *, index: bool) -> WorktreeUpdate:
+        for change in self._changes:
+            self._ensure_plain(change)
+        finished = self._paths_at(after=True)
+        started = self._paths_at(after=False)
+        self._refuse([change.path for change in self._changes if change.path not in finished | started], "working tree")
+        pending = [change for change in self._changes if change.path not in finished]
+        self._refuse(self._obstructed(pending), "working tree")
+        if index:
+            self._ensure_index()
+        installation = Installation(self._root)
+        try:
+            self._install(installation, pending)
+            self._verify()
+            if index:
+                self._update_index()
+        except BaseException as exc:
+            self._take_back(installation, exc)
+            raise
+        return WorktreeUpdate(
+            written=tuple(change.path for change in pending if change.path not in self._gone),
+            deleted=tuple(change.path for change in pending if change.path in self._gone),
+            already=tuple(change.path for change in self._changes if change.path in finished),
+            indexed=index,
+        )
+
+    @staticmethod
+    def _take_back(installation: Installation, reason: BaseException) -> None:
+        """Undoes a half-made update, and says so where the reason is not an error with a message of its own."""
+        left = installation.undo()
+        if left:
+            raise Unavailable(
+                f"The working tree could not be changed ({reason}), and these files could not be put back:"
+                f" {', '.join(map(str, left))}. Restore them with `git checkout`.",
+                paths=[str(path) for path in left],
+            ) from reason
+        if isinstance(reason, OSError):
+            raise Unavailable(f"The working tree could not be changed ({reason}); nothing was changed.") from reason
+
+    def _file(self, path: str) -> Path:
+        return self._root.joinpath(*path.split("/"))
+
+    def _ensure_plain(self, change: Change) -> None:
+        """Refuses what cannot be written as a file at its own place."""
+        if GITLINK in {change.mode_before, change.mode_after}:
+            raise InvalidInput(
+                f"{change.path} is a submodule; use `git submodule` to change it.", field="worktree", path=change.path
+            )
+        for parent in list(PurePosixPath(change.path).parents)[:-1]:
+            folder = self._file(str(parent))
+            if folder.is_symlink():
+                raise InvalidInput(
+                    f"{parent} is a symbolic link in the working tree; nothing is written through it.",
+                    field="worktree",
+                    path=change.path,
+                )
+
+    def _refuse(self, paths: Sequence[str], where: str) -> None:
+        if paths:
+            raise InvalidInput(
+                f"The {where} has local changes that are neither the state before nor the approved one:"
+                f" {', '.join(paths)}. Commit, stash or undo them first; nothing was changed.",
+                field="worktree",
+                paths=list(paths),
+            )
+
+    def _entries(self, *, after: bool) -> dict[bytes, Entry]:
+        """The approved entries, or those before."""
+        pairs = (
+            (c.path, Entry(c.mode_after, c.blob_after) if after else Entry(c.mode_before, c.blob_before))
+            for c in self._changes
+        )
+        return {path.encode(): entry for path, entry in pairs if entry.mode != ABSENT_MODE}
+
+    def _paths_at(self, *, after: bool) -> set[str]:
+        """The touched paths whose file is, by git's own judgement, as approved (or as before)."""
+        entries = self._entries(after=after)
+        self._scratch.write_index(entries)
+        # Exit status 1 only says that something differs.
+        self._git(["update-index", "-q", "--really-refresh"], accept=(0, 1))
+        differing = set(self._git(["diff-files", "--name-only", "-z"]).stdout.split(b"\0"))
+        same = {path.decode() for path in entries.keys() - differing}
+        absent = {change.path for change in self._changes if change.path.encode() not in entries}
+        return same | {path for path in absent if not _is_file(self._file(path))}
+
+    def _git(self, arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> Output:
+        """Git over the user's working tree with its filters, but with the scratch folder's index and objects."""
+        environment = self._handle.layout.environment()
+        environment["GIT_INDEX_FILE"] = str(self._scratch.folder / "index")
+        environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self._scratch.listed_objects
+        return self._run(arguments, environment, accept=accept)
+
+    def _run(
+        self, arguments: Sequence[str], environment: dict[str, str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)
+    ) -> Output:
+        settings = ["-c", "core.fsmonitor=false", "-c", self._scratch.no_hooks]
+        return self._handle.git.run(
+            [*settings, *arguments], cwd=self._root, environment=environment, stdin=stdin, accept=accept
+        )
+
+    def _obstructed(self, pending: Iterable[Change]) -> list[str]:
+        """What stands in the way of files to be written: other files in a folder's place, or the reverse."""
+        return [
+            str(obstacle)
+            for change in pending
+            if change.path not in self._gone
+            for obstacle in self._obstacles(change.path)
+            if str(obstacle) not in self._gone
+        ]
+
+    def _obstacles(self, path: str) -> list[PurePosixPath]:
+        target = self._file(path)
+        found = [parent for parent in PurePosixPath(path).parents if _is_file(self._file(str(parent)))]
+        if target.is_dir() and not target.is_symlink():
+            inside = (Path(folder) / name for folder, _, names in os.walk(target) for name in names)
+            found += [PurePosixPath(file.relative_to(self._root).as_posix()) for file in inside]
+        return found
+
+    def _install(self, installation: Installation, pending: Sequence[Change]) -> None:
+        for change in pending:
+            if change.path in self._gone:
+                installation.delete(self._file(change.path))
+        written = [change.path for change in pending if change.path not in self._gone]
+        # Attributes decide how the other files are written.
+        for group in (
+            [path for path in written if PurePosixPath(path).name == _ATTRIBUTES],
+            [path for path in written if PurePosixPath(path).name != _ATTRIBUTES],
+        ):
+            if group:
+                staged = self._stage(group)
+                for path in group:
+                    installation.write(self._file(path), staged.joinpath(*path.split("/")))
+
+    def _stage(self, paths: Iterable[str]) -> Path:
+        """A folder with the approved files as git would check them out here."""
+        entries = self._entries(after=True)
+        self._scratch.write_index({path.encode(): entries[path.encode()] for path in paths})
+        folder = self._scratch.folder / "checkout"
+        self._git(["checkout-index", "--all", "--force", "--quiet", f"--prefix={folder.as_posix()}/"])
+        return folder
+
+    def _verify(self) -> None:
+        wrong = sorted({change.path for change in self._changes} - self._paths_at(after=True))
+        if wrong:
+            raise Unavailable(
+                f"The repository's filters do not give back what was approved for {', '.join(wrong)};"
+                " nothing was changed.",
+                paths=wrong,
+            )
+
+    def _ensure_index(self) -> None:
+        """Refuses when the index has something of its own at a touched path."""
+        output = self._run(["diff-index", "--cached", *RAW_OPTIONS, self._base.tree], self._handle.layout.environment())
+        staged = {change.path: change for change in parse_raw(output.stdout)}
+        approved = {change.path: change for change in self._changes}
+        self._refuse(
+            [path for path, change in staged.items() if path in approved and change != approved[path]], "index"
+        )
+
+    def _update_index(self) -> None:
+        """Stages the touched files; a folder in a deleted file's place is not one of them."""
+        folders = [path for path in self._gone if self._file(path).is_dir()]
+        self._stage_paths([c.path for c in self._changes if c.path not in folders], "--add", "--remove", "--replace")
+        if folders:
+            self._stage_paths(folders, "--force-remove")
+
+    def _stage_paths(self, paths: Iterable[str], *options: str) -> None:
+        self._run(
+            ["update-index", *options, "-z", "--stdin"],
+            self._handle.layout.environment(),
+            stdin=b"".join(path.encode() + b"\0" for path in paths),
+        )
+
+
+def _is_file(path: Path) -> bool:
+    """Whether anything but a folder is there; a link counts as itself."""
+    return path.is_symlink() or (path.exists() and not path.is_dir())

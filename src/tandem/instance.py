@@ -1,0 +1,220 @@
+"""The one broker of a data folder: its lock, its port, and what it lets others know.
+
+The order keeps data safe: the lock first, so that a second broker is refused before it touches anything;
+then the port; only then the data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from tandem import platforms
+from tandem.errors import ConfigInvalid, Unavailable
+from tandem.platforms import ProcessIdentity
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tandem.config import Settings
+
+RUNTIME_FILE = "broker.json"
+"""Found by the bridge under the same name."""
+
+LOCK_FILE = "broker.lock"
+STOP_FILE = "broker.stop"
+_BACKLOG = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A broker that runs, as it describes itself in its data folder.
+
+    Attributes:
+        url: Where it listens.
+        pid: Its process.
+        started_us: When the process began, microseconds since the epoch.
+        version: Tandem's version.
+        instance_id: Tells this run from every other.
+    """
+
+    url: str
+    pid: int
+    started_us: int
+    version: str
+    instance_id: str
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process, safe from reuse of its number."""
+        return ProcessIdentity(self.pid, self.started_us)
+
+
+def find_running(data_dir: Path) -> Running | None:
+    """The broker that runs on a data folder and answers; null if none does."""
+    stated = _read(data_dir / RUNTIME_FILE)
+    if stated is None:
+        return None
+    try:
+        running = Running(**stated)
+        return running if platforms.is_alive(running.process) else None
+    except TypeError:
+        # Of another version, or edited: then it describes nothing.
+        return None
+
+
+class Instance:
+    """The right to be the broker of a data folder, and the port that goes with it.
+
+    Attributes:
+        data_dir: The folder.
+        listener: Bound and listening, so that requests wait rather than fail until they are served.
+        url: Where that is.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the lock and the port; gives both back if one cannot be had.
+
+        Raises:
+            Unavailable: Another broker has the folder.
+            ConfigInvalid: The address cannot be listened on, or must not be.
+        """
+        refuse_foreign_host(settings.host)
+        self.data_dir = settings.data_dir
+        self._lock = _take_lock(settings.data_dir)
+        try:
+            self._forget()
+            self.listener = _listen(settings.host, settings.port)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        port = self.listener.getsockname()[1]
+        self.url = f"http://{_bracketed(settings.host)}:{port}"
+        self._describe(self._lock, port)
+
+    def __enter__(self) -> Self:
+        """The instance itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give everything back."""
+        self.release()
+
+    def publish(self, version: str, instance_id: str) -> Running:
+        """Let the bridge and the command line find the broker."""
+        pid, started_us = platforms.this_process()
+        running = Running(self.url, pid, started_us, version, instance_id)
+        written = self.data_dir / f"{RUNTIME_FILE}.{pid}"
+        written.write_text(json.dumps(asdict(running)) + "\n", "utf-8")
+        written.replace(self.data_dir / RUNTIME_FILE)
+        return running
+
+    def release(self) -> None:
+        """Withdraw what was published, close the port, give up the lock; twice is safe."""
+        if self._lock < 0:
+            return
+        self._forget()
+        self.listener.close()
+        os.ftruncate(self._lock, 0)
+        platforms.unlock_file(self._lock)
+        os.close(self._lock)
+        self._lock = -1
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody left the file that stands for a signal where there are none."""
+        return (self.data_dir / STOP_FILE).exists()
+
+    def _forget(self) -> None:
+        for name in (RUNTIME_FILE, STOP_FILE):
+            (self.data_dir / name).unlink(missing_ok=True)
+
+    @staticmethod
+    def _describe(lock: int, port: int) -> None:
+        """Say in the lock's file who has it, for those who are refused."""
+        os.ftruncate(lock, 0)
+        os.lseek(lock, 0, os.SEEK_SET)
+        os.write(lock, json.dumps({"pid": os.getpid(), "port": port}).encode())
+
+
+def refuse_foreign_host(host: str) -> None:
+    """Insist on an address of this machine only.
+
+    Raises:
+        ConfigInvalid: Others could reach it.
+    """
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    if host != "localhost":
+        raise ConfigInvalid(
+            f"Tandem does not listen on {host}: without access tokens everyone who reaches the port would be trusted, "
+            "and this version has none. Use 127.0.0.1, and a tunnel (ssh -L) to reach it from elsewhere.",
+            setting="host",
+            allowed=["127.0.0.1", "::1", "localhost"],
+        )
+
+
+def _take_lock(data_dir: Path) -> int:
+    path = data_dir / LOCK_FILE
+    try:
+        platforms.make_private(str(data_dir))
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        if platforms.lock_file(lock):
+            return lock
+    except OSError as error:
+        raise ConfigInvalid(
+            f"The data folder {data_dir} cannot be used: {error.strerror}. Choose another with --data-dir.",
+            setting="data_dir",
+        ) from error
+    os.close(lock)
+    holder = _read(path) or {}
+    who = f"process {holder.get('pid', 'unknown')}"
+    where = f", port {holder['port']}" if "port" in holder else ""
+    raise Unavailable(
+        f"Another broker has the data in {data_dir} ({who}{where}). Use that one, or stop it with "
+        f"'tandem down --data-dir {data_dir}'.",
+        data_dir=str(data_dir),
+        **holder,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigInvalid(f"{host} is not an address to listen on: {error}.", setting="host") from error
+    try:
+        platforms.claim_address(listener)
+        listener.bind(address)
+        # At once: on Linux two sockets may be bound to a port until one of them listens.
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    except OSError as error:
+        listener.close()
+        raise ConfigInvalid(
+            f"Port {port} at {host} cannot be had: {error.strerror}. Stop the program that uses it, or choose "
+            "another port with --port (0 takes a free one).",
+            setting="port",
+        ) from error
+    return listener
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

@@ -1,0 +1,1 @@
+"""The public contract: every operation, declared once, with its request, answer, roles and hints."""

@@ -1,0 +1,28 @@
+"""Who calls, as far as the face can tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tandem.domain.idempotency import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The circumstances of a call that are not in its body.
+
+    Attributes:
+        role: The role endpoint it came by; null where the face has no role.
+        project: The endpoint's `?project=`, or what the bridge or command line found.
+        agent: The identity that the client states in `Tandem-Agent`; null if it states none.
+        principal: Whose idempotency keys these are; `local` on a trusted local broker.
+        face: `mcp`, `http`, `cli` or `python`, for logs.
+        key: The call's idempotency key in its scope; the dispatcher fills it in.
+    """
+
+    role: str | None = None
+    project: str | None = None
+    agent: str | None = None
+    principal: str = "local"
+    face: str = "http"
+    key: Key | None = None

@@ -1,0 +1,145 @@
+"""From a name and a JSON object to an envelope: the one way into the services, for every face."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from tandem.clock import Clock
+from tandem.domain.idempotency import Key
+from tandem.errors import Forbidden, IdempotencyConflict, InternalError, InvalidInput, TandemError, status_of
+from tandem.operations.caller import Caller
+from tandem.operations.registry import Operation, Registry
+from tandem.operations.requests import WriteRequest
+from tandem.services.context import Replayed, Services, envelope, find_answer, keep_answer
+
+_log = logging.getLogger("tandem.operations")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to a call.
+
+    Attributes:
+        ok: Whether the operation was done.
+        status: The HTTP status that goes with it.
+        body: The envelope, as UTF-8 JSON.
+    """
+
+    ok: bool
+    status: int
+    body: bytes
+
+
+def failure(error: TandemError) -> Outcome:
+    """The envelope of a refusal or fault."""
+    return Outcome(ok=False, status=error.status, body=orjson.dumps({"ok": False, "error": error.as_dict()}))
+
+
+def success(answer: object) -> Outcome:
+    """The envelope of an answer."""
+    return Outcome(ok=True, status=200, body=envelope(answer))
+
+
+def _repeated(body: str) -> Outcome:
+    """An envelope that was given before."""
+    stored = orjson.loads(body)
+    if stored["ok"]:
+        return Outcome(ok=True, status=200, body=body.encode())
+    return Outcome(ok=False, status=status_of(stored["error"]["code"]), body=body.encode())
+
+
+class Dispatcher:
+    """Calls operations by name."""
+
+    def __init__(self, registry: Registry, services: Services, clock: Clock) -> None:
+        self.registry = registry
+        self._services = services
+        self._clock = clock
+
+    async def dispatch(self, name: str, arguments: Any, caller: Caller) -> Outcome:
+        """Run one operation and answer with its envelope; never raises but for cancellation."""
+        try:
+            operation = self.registry.get(name)
+            request = self._parse(operation, arguments, caller)
+            key = self._key(operation, request, caller)
+            if key is None:
+                return success(await operation.handler(self._services, request, caller))
+            return await self._keyed(operation, request, replace(caller, key=key), key)
+        except TandemError as error:
+            return failure(error)
+        except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
+            reference = self._clock.new_id("err")
+            _log.exception("operation failed", extra={"operation": name, "reference": reference})
+            return failure(
+                InternalError(
+                    f"Something went wrong inside the broker. Its log has the reason under {reference}.",
+                    reference=reference,
+                )
+            )
+
+    async def _keyed(self, operation: Operation, request: BaseModel, caller: Caller, key: Key) -> Outcome:
+        """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
+        earlier = await find_answer(self._services, key)
+        if earlier is not None:
+            return _repeated(earlier)
+        try:
+            return success(await operation.handler(self._services, request, caller))
+        except Replayed as replayed:
+            return _repeated(replayed.envelope)
+        except IdempotencyConflict:
+            raise
+        except TandemError as error:
+            if not error.retryable:
+                await keep_answer(self._services, key, failure(error).body)
+            raise
+
+    def _key(self, operation: Operation, request: BaseModel, caller: Caller) -> Key | None:
+        """The call's idempotency key in its scope (principal, project, operation), if it has one."""
+        if not isinstance(request, WriteRequest) or request.idempotency_key is None:
+            return None
+        body = request.model_dump(mode="json", exclude={"idempotency_key"})
+        return Key(
+            principal=caller.agent or caller.principal,
+            project=self._services.projects.resolve(request.project, caller.project) or "",
+            operation=operation.name,
+            key=request.idempotency_key,
+            body_hash=hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+        )
+
+    @staticmethod
+    def _parse(operation: Operation, arguments: Any, caller: Caller) -> BaseModel:
+        if caller.role is not None and caller.role not in operation.roles:
+            raise Forbidden(
+                f"'{operation.name}' is not for the role {caller.role}; use an endpoint of one of its roles.",
+                operation=operation.name,
+                role=caller.role,
+                allowed=sorted(operation.roles),
+            )
+        if not isinstance(arguments, dict):
+            raise InvalidInput("The arguments must be a JSON object.", field="arguments")
+        try:
+            return operation.request.model_validate(arguments)
+        except ValidationError as error:
+            raise _invalid_input(operation, error) from None
+
+
+def _invalid_input(operation: Operation, error: ValidationError) -> InvalidInput:
+    """The first complaint in words, all of them in the details; never the refused values."""
+    problems = [
+        {"field": ".".join(str(part) for part in problem["loc"]) or "arguments", "problem": problem["msg"]}
+        for problem in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    first = problems[0]
+    allowed = sorted(operation.request.model_fields)
+    return InvalidInput(
+        f"{operation.name}: {first['field']}: {first['problem']}.",
+        field=first["field"],
+        problems=problems[:20],
+        allowed_fields=allowed,
+    )

@@ -1,0 +1,166 @@
+"""Reads requests and answers as the reference shows them: fields with type, default, limits and description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tandem.operations.reference_words import FIELDS
+from tandem.operations.registry import Operation
+
+Schema = dict[str, Any]
+_RANGES: Final = (
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " items"),
+)
+_WIDEST: Final = 2**31
+"""A limit as large as a database's integer says nothing to a reader."""
+
+
+class Undocumented(Exception):
+    """Something of the contract is not described.
+
+    Attributes:
+        names: What, such as `Tally.closed`.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = names
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as its row in a table.
+
+    Attributes:
+        name: The field's name.
+        type: Its type in words, with links to types on the same page.
+        default: Its default as JSON, `required`, or nothing for null.
+        limits: What a value must keep to, in words.
+        about: What it means.
+    """
+
+    name: str
+    type: str
+    default: str
+    limits: str
+    about: str
+
+
+def request_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Field]]]:
+    """A request's fields, and those of the types inside it by name."""
+    return _read(operation.input_schema())
+
+
+def answer_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Field]]]:
+    """An answer's fields, and those of the types inside it by name."""
+    return _read(operation.answer_adapter().json_schema())
+
+
+def _read(schema: Schema) -> tuple[list[Field], dict[str, list[Field]]]:
+    inner: dict[str, Schema] = schema.get("$defs", {})
+    own = inner[_referred(schema)] if "$ref" in schema else schema
+    types = {name: _fields(name, one) for name, one in inner.items() if "properties" in one and one is not own}
+    return _fields(own["title"], own), types
+
+
+def _fields(owner: str, schema: Schema) -> list[Field]:
+    required = set(schema.get("required", ()))
+    properties: dict[str, Schema] = schema.get("properties", {})
+    return [_field(owner, name, one, required=name in required) for name, one in properties.items()]
+
+
+def _field(owner: str, name: str, schema: Schema, *, required: bool) -> Field:
+    default = schema.get("default")
+    return Field(
+        name=name,
+        type=type_text(schema),
+        default="required" if required else "" if default is None else f"`{_json(default)}`",
+        limits=", ".join(limits(schema)),
+        about=FIELDS.get(f"{owner}.{name}") or schema.get("description") or FIELDS.get(name) or "",
+    )
+
+
+def type_text(schema: Schema) -> str:
+    """A type in words: `text`, `one of a, b`, `list of …`."""
+    if "anyOf" in schema:
+        return " or ".join(type_text(one) for one in schema["anyOf"])
+    if "$ref" in schema:
+        name = _referred(schema)
+        return f"[{name}](#{name.lower()})"
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{one}`" for one in schema["enum"])
+    return _plain_type_text(schema)
+
+
+def _plain_type_text(schema: Schema) -> str:
+    match schema.get("type"):
+        case "array":
+            return f"list of {type_text(schema.get('items', {}))}"
+        case "object":
+            return _object(schema)
+        case "string":
+            return "folder" if schema.get("format") == "path" else "text"
+        case kind:
+            return str(kind or "any value")
+
+
+def _object(schema: Schema) -> str:
+    values = schema.get("additionalProperties")
+    return f"object of {type_text(values)}" if isinstance(values, dict) and values else "object"  # pyright: ignore[reportUnknownArgumentType] a JSON schema
+
+
+def limits(schema: Schema) -> list[str]:
+    """What a value must keep to, in words."""
+    found: list[str] = []
+    for part in (schema, *schema.get("anyOf", ())):
+        for least, most, unit in _RANGES:
+            found += _range(part.get(least), part.get(most), unit)
+        if "exclusiveMinimum" in part and "minimum" not in part:
+            found.insert(0, f"more than {part['exclusiveMinimum']}")
+        if "pattern" in part:
+            found.append(f"matches `{part['pattern']}`")
+    return found
+
+
+def _range(least: float | None, most: float | None, unit: str) -> list[str]:
+    if most is not None and most >= _WIDEST:
+        most = None
+    if least is not None and most is not None:
+        return [f"{_number(least)} to {_number(most)}{unit}"]
+    if most is not None:
+        return [f"at most {_number(most)}{unit}"]
+    if least == 1 and unit:
+        return ["not empty"]
+    return [] if least is None else [f"at least {_number(least)}{unit}"]
+
+
+def _number(value: float) -> str:
+    return f"{value:,}".replace(",", " ")
+
+
+def _json(value: Any) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def _referred(schema: Schema) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def ensure_described(owner: str, fields: list[Field]) -> None:
+    """Insist on a description for every field.
+
+    Raises:
+        Undocumented: Some have none.
+    """
+    missing = [f"{owner}.{field.name}" for field in fields if not field.about]
+    if missing:
+        raise Undocumented(missing)

@@ -1,0 +1,123 @@
+"""What an operation is, and the registry that every face is generated from."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from tandem.errors import NotFound
+from tandem.operations.caller import Caller
+
+
+class Role(StrEnum):
+    """Who an operation is for; each of the first three has an MCP endpoint."""
+
+    PROPOSER = "proposer"
+    REVIEWER = "reviewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+    """Not offered over MCP."""
+
+
+ALL = frozenset({Role.PROPOSER, Role.REVIEWER, Role.OPERATOR})
+MCP_ROLES = (Role.PROPOSER, Role.REVIEWER, Role.OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a client may assume about a call (MCP tool annotations)."""
+
+    read_only: bool
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+
+READ = Hints(read_only=True, idempotent=True)
+WRITE = Hints(read_only=False)
+REPEATABLE_WRITE = Hints(read_only=False, idempotent=True)
+
+Handler = Callable[[Any, Any, Caller], Awaitable[Any]]
+"""`handler(services, request, caller) -> answer`."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One capability, as every face offers it.
+
+    Attributes:
+        name: The name on every face.
+        noun: The command line's group, e.g. `review`.
+        verb: The command within it, e.g. `claim`.
+        request: The request model; its docstring is the operation's description.
+        answer: The response type.
+        roles: Who may call it; the MCP endpoint of a role lists it.
+        hints: What a client may assume.
+        handler: Calls the one service function.
+        blocking: Whether a call may wait (so a face must watch for the client going away).
+    """
+
+    name: str
+    noun: str
+    verb: str
+    request: type[BaseModel]
+    answer: type[Any]
+    roles: frozenset[Role]
+    hints: Hints
+    handler: Handler
+    blocking: bool = False
+    _answer_adapter: list[TypeAdapter[Any]] = field(default_factory=list[TypeAdapter[Any]], repr=False, compare=False)
+
+    @property
+    def description(self) -> str:
+        """One or two sentences, for listings and help."""
+        return " ".join((self.request.__doc__ or "").split())
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes anything."""
+        return not self.hints.read_only
+
+    def input_schema(self) -> dict[str, Any]:
+        """JSON Schema of the request."""
+        return self.request.model_json_schema()
+
+    def answer_adapter(self) -> TypeAdapter[Any]:
+        """Validates and describes the answer; built on first use, as listings leave it out."""
+        if not self._answer_adapter:
+            self._answer_adapter.append(TypeAdapter(self.answer))
+        return self._answer_adapter[0]
+
+
+class Registry:
+    """All operations by name."""
+
+    def __init__(self, operations: tuple[Operation, ...]) -> None:
+        self._by_name = {operation.name: operation for operation in operations}
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._by_name.values())
+
+    def find(self, name: str) -> Operation | None:
+        """The operation of that name, if there is one."""
+        return self._by_name.get(name)
+
+    def get(self, name: str) -> Operation:
+        """The operation of that name.
+
+        Raises:
+            NotFound: There is none; `details.allowed` lists all names.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            raise NotFound(f"There is no operation '{name}'.", operation=name, allowed=sorted(self._by_name))
+        return found
+
+    def for_role(self, role: str | None) -> tuple[Operation, ...]:
+        """What an MCP endpoint lists: a role's operations, or those of all MCP roles."""
+        wanted = set(MCP_ROLES) if role is None else {role}
+        return tuple(operation for operation in self if operation.roles & wanted)

@@ -1,0 +1,301 @@
+"""The typed requests of the contract. Unknown fields are refused; so are NUL and lone surrogates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from tandem.domain.reviews import Category, Priority, Side
+
+_NAME_LENGTH = 200
+_ID_LENGTH = 64
+_TOKEN_LENGTH = 512
+
+
+def _is_storable(text: str) -> str:
+    """Text that UTF-8 and both databases can hold."""
+    if "\x00" in text:
+        raise ValueError("must not contain NUL characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode; it contains a lone surrogate") from None
+    return text
+
+
+def _has_letters(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def _all_storable(value: Any) -> Any:
+    """Every text inside a JSON value is storable."""
+    match value:
+        case str():
+            _is_storable(value)
+        case dict():
+            for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] any JSON value
+                _is_storable(key)  # pyright: ignore[reportUnknownArgumentType] JSON keys are texts
+                _all_storable(inner)
+        case list():
+            for inner in value:  # pyright: ignore[reportUnknownVariableType] any JSON value
+                _all_storable(inner)
+        case _:
+            pass
+    return value  # pyright: ignore[reportUnknownVariableType] any JSON value
+
+
+# Long texts have no length here: their limits are settings, answered with TOO_LARGE by the services.
+Text = Annotated[str, AfterValidator(_is_storable)]
+FullText = Annotated[str, AfterValidator(_is_storable), AfterValidator(_has_letters)]
+Name = Annotated[
+    str, Field(min_length=1, max_length=_NAME_LENGTH), AfterValidator(_is_storable), AfterValidator(_has_letters)
+]
+Id = Annotated[str, Field(min_length=1, max_length=_ID_LENGTH), AfterValidator(_is_storable)]
+Token = Annotated[str, Field(min_length=1, max_length=_TOKEN_LENGTH), AfterValidator(_is_storable)]
+Metadata = Annotated[dict[str, Any], AfterValidator(_all_storable)]
+Project = Annotated[Name | None, Field(description="Registered project, or a label; default: the endpoint's.")]
+IdempotencyKey = Annotated[
+    Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")
+]
+StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
+Generation = Annotated[int, Field(ge=0, le=2**31)]
+RoundNumber = Annotated[int, Field(ge=1, le=2**31)]
+PageLimit = Annotated[int, Field(ge=1, description="Rows a page, at most 200.")]
+WaitSeconds = Annotated[float, Field(ge=0, le=86_400, description="How long to wait; 25 by default, 50 at most.")]
+
+
+class Request(BaseModel):
+    """What every request has in common."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProjectRequest(Request):
+    """A request that concerns one project."""
+
+    project: Project = None
+
+
+class WriteRequest(ProjectRequest):
+    """A request that changes something."""
+
+    idempotency_key: IdempotencyKey = None
+
+
+class CreateReview(WriteRequest):
+    """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+
+    intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
+    agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
+    agent_role: Name = "proposer"
+    phase: Name | None = None
+    plan: Name | None = None
+    task: Name | None = None
+    category: Category | None = None
+    description: Annotated[Text | None, Field(description="Details; or the whole text of `path`.")] = None
+    diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
+    base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
+    path: Annotated[Token | None, Field(description="The file whose whole content `description` is.")] = None
+    metadata: Metadata | None = None
+    proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
+    review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
+    parent_id: Annotated[Id | None, Field(description="Resubmit: the rejected review this one follows.")] = None
+    skip_diff_validation: Annotated[bool, Field(description="Leaves it without a digest: opens no gate.")] = False
+
+
+class GetReviewStatus(ProjectRequest):
+    """Where a review stands; with wait, answers when it is your turn."""
+
+    review_id: Id
+    wait: Annotated[bool, Field(description="Wait until there is something new for you.")] = False
+    cursor: Annotated[Token | None, Field(description="From an earlier answer: wait for what comes after it.")] = None
+    wake_on: Annotated[Literal["turn", "any"], Field(description="Wake when it is your turn, or on any event.")] = (
+        "turn"
+    )
+    timeout_s: WaitSeconds | None = None
+
+
+class GetProposal(ProjectRequest):
+    """A round's whole content, and the pending counter-patch."""
+
+    review_id: Id
+    round: Annotated[RoundNumber | None, Field(description="Default: the current round.")] = None
+    since_round: Annotated[RoundNumber | None, Field(description="Add the interdiff since this round.")] = None
+    files: Annotated[list[Token] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
+
+
+class ListReviews(ProjectRequest):
+    """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
+
+    status: StatusName | None = None
+    category: Category | None = None
+    priority: Priority | None = None
+    turn: Side | None = None
+    attention: Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")] = None
+    wait: bool = False
+    cursor: Token | None = None
+    timeout_s: WaitSeconds | None = None
+    limit: PageLimit = 50
+    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+
+
+class ClaimReview(WriteRequest):
+    """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
+
+    reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
+    review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
+    category: Category | None = None
+
+
+class RenewClaim(WriteRequest):
+    """Extend your lease while you work."""
+
+    review_id: Id
+    claim_generation: Generation
+
+
+class ReleaseClaim(WriteRequest):
+    """Give your claim back: the review returns to the queue."""
+
+    review_id: Id
+    claim_generation: Generation
+    reason: Text | None = None
+
+
+class LineComment(Request):
+    """A remark on one line of the change."""
+
+    file: Token
+    line: Annotated[int | None, Field(ge=1, le=2**31)] = None
+    body: FullText
+
+
+class SubmitVerdict(WriteRequest):
+    """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
+
+    review_id: Id
+    verdict: Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"]
+    reason: Annotated[Text | None, Field(description="Required unless approved.")] = None
+    counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
+    comments: Annotated[list[LineComment] | None, Field(max_length=500)] = None
+    claim_generation: Annotated[Generation | None, Field(description="From claim_review.")] = None
+    reviewer_id: Name | None = None
+    round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
+
+
+class AcceptCounterPatch(WriteRequest):
+    """Make the pending counter-patch the next round's content."""
+
+    review_id: Id
+    counter_patch_id: Id
+    reason: Text | None = None
+
+
+class RejectCounterPatch(WriteRequest):
+    """Decline the pending counter-patch; the round's content stays."""
+
+    review_id: Id
+    counter_patch_id: Id
+    reason: Text | None = None
+
+
+class AddMessage(WriteRequest):
+    """Say something in the discussion; the two sides alternate."""
+
+    review_id: Id
+    sender_role: Side
+    body: FullText
+    metadata: Annotated[Metadata | None, Field(description="Files, lines and the like.")] = None
+    resolves: Annotated[Id | None, Field(description="A message or line comment that this settles.")] = None
+    reviewer_id: Name | None = None
+    claim_generation: Generation | None = None
+
+
+class GetDiscussion(ProjectRequest):
+    """Messages, line comments, verdicts and counter-patches, oldest first."""
+
+    review_id: Id
+    round: RoundNumber | None = None
+    limit: PageLimit = 50
+    page: Token | None = None
+
+
+class CloseReview(WriteRequest):
+    """End a review: approved, rejected, or withdrawn if it was undecided."""
+
+    review_id: Id
+    reason: Text | None = None
+
+
+class GetReviewTimeline(ProjectRequest):
+    """Every event of one review, oldest first."""
+
+    review_id: Id
+
+
+class GetActivityFeed(ProjectRequest):
+    """Reviews by latest activity with their last event; with wait, answers on the next one."""
+
+    status: StatusName | None = None
+    category: Category | None = None
+    wait: bool = False
+    cursor: Token | None = None
+    timeout_s: WaitSeconds | None = None
+    limit: PageLimit = 50
+    page: Token | None = None
+
+
+class GetAuditLog(ProjectRequest):
+    """Events after a cursor, oldest first; without a cursor, the newest page."""
+
+    review_id: Id | None = None
+    kind: Name | None = None
+    actor: Name | None = None
+    wait: bool = False
+    cursor: Token | None = None
+    timeout_s: WaitSeconds | None = None
+    limit: PageLimit = 50
+
+
+class GetReviewStats(ProjectRequest):
+    """Counts, approval rate and mean times, by category and reviewer."""
+
+    since: Annotated[Name | None, Field(description="ISO date or time; whole days, UTC.")] = None
+
+
+class GateChange(Request):
+    """One path's change, as `git diff-index --raw` reports it."""
+
+    path: Token
+    mode_before: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
+    blob_before: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] = "0" * 40
+    mode_after: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
+    blob_after: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] = "0" * 40
+
+
+class CheckGate(Request):
+    """Is exactly this content approved? Give the raw changes or a digest."""
+
+    project: Name
+    changes: Annotated[list[GateChange] | None, Field(max_length=100_000)] = None
+    digest: Token | None = None
+
+
+class RegisterProject(Request):
+    """Register a folder as a project; its name defaults to the folder's."""
+
+    root: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_is_storable)]
+    name: Name | None = None
+
+
+class ListProjects(Request):
+    """All registered projects."""
+
+
+class RemoveProject(Request):
+    """Forget a project's folder; its reviews stay."""
+
+    name: Name

@@ -1,0 +1,225 @@
+"""What differs between Linux, macOS and Windows: paths, locks, signals, processes, sockets.
+
+The only module that asks for the platform. Quick to import, because the bridge is handed this module at
+its start. Paths are texts here for the same reason.
+"""
+# ruff: noqa: PTH103, PTH111, PTH117, PTH118 - pathlib would cost each start of the bridge five milliseconds
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    import psutil
+
+_FOLDER = "tandem"
+_LOCKED_BYTE = 1 << 30
+"""Windows locks are mandatory: the byte that is locked lies beyond the text that others read."""
+
+_CREATE_NEW_PROCESS_GROUP = 0x0000_0200
+_CREATE_NO_WINDOW = 0x0800_0000
+_DETACHED = _CREATE_NEW_PROCESS_GROUP | _CREATE_NO_WINDOW
+"""No window rather than `DETACHED_PROCESS`: with the latter each git that is started opens a console."""
+
+_LOOK_SECONDS = 0.02
+_SAME_START_US = 2_000_000
+"""Start times are computed from the clock, which may have been set a little since; numbers are not reused that soon."""
+
+STOPS_BY_FILE = sys.platform == "win32"
+"""Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
+
+
+def data_dir() -> str:
+    """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
+    if sys.platform == "win32":
+        return os.path.join(_windows_local(), _FOLDER)
+    if sys.platform == "darwin":
+        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
+    return os.path.join(_xdg("XDG_STATE_HOME", "~/.local/state"), _FOLDER)
+
+
+def config_dir() -> str:
+    """The user's configuration folder for Tandem, as platformdirs has it; it need not exist."""
+    if sys.platform == "win32":
+        return os.path.join(_windows_local(), _FOLDER)
+    if sys.platform == "darwin":
+        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
+    return os.path.join(_xdg("XDG_CONFIG_HOME", "~/.config"), _FOLDER)
+
+
+def _xdg(variable: str, default: str) -> str:
+    # A relative folder is invalid by the XDG specification and would depend on where one stands.
+    stated = os.environ.get(variable, "").strip()
+    return stated if os.path.isabs(stated) else os.path.expanduser(default)
+
+
+def _windows_local() -> str:
+    return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+
+
+def lock_file(descriptor: int) -> bool:
+    """Take the exclusive lock of an open file, which ends with the process; false if another has it.
+
+    Raises:
+        OSError: The file system offers no locks.
+    """
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def unlock_file(descriptor: int) -> None:
+    """Give up the lock of `lock_file`."""
+    if sys.platform == "win32":
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def claim_address(listener: socket.socket) -> None:
+    """Set the options with which exactly one process can listen at an address, at once after a restart."""
+    if sys.platform == "win32":
+        # SO_REUSEADDR would let another process steal the port there.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def detached() -> dict[str, Any]:
+    """Arguments for `subprocess.Popen`: a process that outlives its parent, its terminal and its console."""
+    if sys.platform == "win32":
+        return {"creationflags": _DETACHED}
+    return {"start_new_session": True}
+
+
+class ProcessIdentity(NamedTuple):
+    """A process that no later one with the same number is mistaken for.
+
+    Attributes:
+        pid: Its number, which the system gives to others once it is gone.
+        started_us: When it began, microseconds since the epoch.
+    """
+
+    pid: int
+    started_us: int
+
+
+def this_process() -> ProcessIdentity:
+    """The identity of the process that asks."""
+    import psutil
+
+    return ProcessIdentity(os.getpid(), round(psutil.Process().create_time() * 1_000_000))
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Whether exactly that process runs; an unreaped dead one does not."""
+    return _find(process) is not None
+
+
+def ask_to_stop(process: ProcessIdentity) -> bool:
+    """Send a process the signal to stop in order; false if it is gone, or hears none (see `STOPS_BY_FILE`).
+
+    Raises:
+        PermissionError: It belongs to somebody else.
+    """
+    import psutil
+
+    found = None if STOPS_BY_FILE else _find(process)
+    if found is None:
+        return False
+    try:
+        found.terminate()
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied as error:
+        raise PermissionError(f"process {process.pid} belongs to another user") from error
+    return True
+
+
+def kill(process: ProcessIdentity) -> None:
+    """End exactly that process at once, if it still runs.
+
+    Raises:
+        PermissionError: It belongs to somebody else.
+    """
+    import psutil
+
+    found = _find(process)
+    if found is None:
+        return
+    try:
+        found.kill()
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied as error:
+        raise PermissionError(f"process {process.pid} belongs to another user") from error
+
+
+def wait_until_gone(process: ProcessIdentity, timeout_seconds: float) -> bool:
+    """Wait for a process to end; false if it still runs when the time is up."""
+    # Not psutil's wait: that goes on until a dead process is reaped, which is its parent's affair.
+    deadline = time.monotonic() + timeout_seconds
+    while is_alive(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+def _find(process: ProcessIdentity) -> psutil.Process | None:
+    import psutil
+
+    try:
+        found = psutil.Process(process.pid)
+        started_us = found.create_time() * 1_000_000
+        is_it = abs(started_us - process.started_us) < _SAME_START_US and found.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return None
+    return found if is_it else None
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest event loop that there is for the platform."""
+    if sys.platform == "win32":
+        import asyncio
+
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
+    if sys.platform == "win32":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+
+def make_private(path: str) -> None:
+    """Create a folder that only its user can look into; one that exists is left as its owner has it."""
+    # Windows ignores the mode: there the user's own folders are private by inheritance.
+    os.makedirs(path, mode=0o700, exist_ok=True)

@@ -1,0 +1,1 @@
+"""Use cases: one short function each, which owns its transaction."""

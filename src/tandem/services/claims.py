@@ -1,0 +1,203 @@
+"""Claims: taken, renewed, given back, and run out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+import orjson
+
+from tandem.clock import isoformat
+from tandem.domain import claims
+from tandem.domain.answers import Claim, ClaimReleased, ClaimRenewed
+from tandem.domain.discussion import with_turn
+from tandem.domain.events import Kind
+from tandem.domain.gates import Change
+from tandem.domain.patches import Round
+from tandem.domain.reviews import Action, Review, step
+from tandem.errors import InvalidTransition, StaleClaim, TandemError
+from tandem.services import contents, views
+from tandem.services.context import Call, Services, envelope, keep_answer, transact
+from tandem.services.proposals import check_project
+from tandem.store import ledger, reviews
+from tandem.store.base import Unit
+
+_log = logging.getLogger("tandem.claims")
+
+
+async def claim(
+    services: Services,
+    call: Call,
+    *,
+    reviewer_id: str,
+    review_id: str | None,
+    project: str | None,
+    category: str | None,
+) -> Claim:
+    """Claim one review, or the next in the queue; an empty queue answers with no review.
+
+    Raises:
+        NotFound: There is no such review.
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in its state.
+    """
+    taken: list[tuple[Review, Round]] = []
+
+    def work(unit: Unit) -> Claim:
+        # A unit may be run again: what an earlier run took is forgotten.
+        taken.clear()
+        now = services.clock.now_us()
+        if review_id is not None:
+            before = reviews.get(unit, review_id, lock=True)
+            check_project(before, project)
+        else:
+            found = reviews.find_next(unit, reviewer_id=reviewer_id, now_us=now, project=project, category=category)
+            if found is None:
+                return Claim(review=None)
+            before = found
+        review = _take(unit, services, before, reviewer_id, now)
+        current = reviews.get_round(unit, review.id, review.round)
+        taken.append((review, current))
+        return _claim(services, unit, review, current)
+
+    answer = await transact(services, call, work)
+    if not taken:
+        return answer
+    complete = replace(answer, applies_to_head=await _applies_to_head(services, *taken[0]))
+    if call.key and complete != answer:
+        await keep_answer(services, call.key, envelope(complete), amend=True)
+    return complete
+
+
+def _take(unit: Unit, services: Services, before: Review, reviewer_id: str, now: int) -> Review:
+    after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
+    if is_new:
+        return ledger.change_review(
+            unit,
+            before,
+            after,
+            actor=reviewer_id,
+            kind=Kind.REVIEW_CLAIMED,
+            data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": reviewer_id},
+        )
+    if after.claim_round != before.claim_round:
+        # The holder has now been given a round that came up under its claim: that is worth an event,
+        # since from here on a verdict without a round means the new one.
+        return ledger.change_review(
+            unit,
+            before,
+            after._replace(updated_at=now),
+            actor=reviewer_id,
+            kind=Kind.REVIEW_CLAIMED,
+            data={"claim_generation": after.claim_generation, "round": after.round, "again": True},
+        )
+    reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
+    return after
+
+
+def _claim(services: Services, unit: Unit, review: Review, current: Round) -> Claim:
+    return Claim(
+        review=views.proposal(unit, review, current),
+        review_id=review.id,
+        status=review.state,
+        reviewer_id=review.reviewer_id,
+        claim_generation=review.claim_generation,
+        lease_expires_at=views.time_or_none(review.lease_expires_at),
+        round=review.round,
+        applies_to_head=None,
+        cursor=services.waits.cursor(review.event_seq),
+    )
+
+
+async def _applies_to_head(services: Services, review: Review, current: Round) -> bool | None:
+    """Whether the round still fits what the project has now; null where nobody can tell."""
+    repository = services.projects.repository(review.project)
+    if repository is None or not current.validated:
+        return None
+    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+    try:
+        async with services.validations:
+            return await asyncio.to_thread(repository.applies_to, changes, contents.HEAD)
+    except TandemError as error:
+        # The claim stands; that git cannot say is no reason to take it back.
+        _log.warning("cannot tell whether the claim applies to HEAD: %s", error.message)
+        return None
+
+
+async def renew(services: Services, call: Call, review_id: str, generation: int) -> ClaimRenewed:
+    """Extend a lease, up to the claim's hard deadline.
+
+    Raises:
+        StaleClaim: The generation does not hold the claim any more.
+    """
+
+    def work(unit: Unit) -> ClaimRenewed:
+        review = reviews.get(unit, review_id, lock=True)
+        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None)
+        renewed = claims.renewed(review, services.clock.now_us(), services.policy)
+        until = renewed.lease_expires_at or 0
+        if not reviews.renew(unit, review.id, generation, until):
+            raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
+        return ClaimRenewed(review.id, generation, isoformat(until))
+
+    return await transact(services, call, work)
+
+
+async def release(services: Services, call: Call, review_id: str, generation: int, reason: str | None) -> ClaimReleased:
+    """Give a claim back; the review returns to the queue.
+
+    Raises:
+        StaleClaim: The generation does not hold the claim any more.
+    """
+    contents.check_text(services, "reason", reason)
+
+    def work(unit: Unit) -> ClaimReleased:
+        before = reviews.get(unit, review_id, lock=True)
+        found, holder = claims.reviewer_step(Action.RELEASE, before, generation=generation, reviewer_id=None)
+        after = with_turn(claims.freed(before, found, services.clock.now_us()))
+        written = ledger.change_review(
+            unit,
+            before,
+            after,
+            actor=holder,
+            kind=Kind.CLAIM_RELEASED,
+            data={"reason": reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
+        )
+        return ClaimReleased(written.id, written.state, services.waits.cursor(written.event_seq))
+
+    return await transact(services, call, work)
+
+
+async def expire(services: Services, limit: int = 100) -> int:
+    """Put reviews whose lease has run out back into the queue; how many there were."""
+    overdue = await services.store.read(lambda unit: reviews.list_expired(unit, services.clock.now_us(), limit))
+    done = 0
+    for review_id in overdue:
+        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, services, name))
+    return done
+
+
+def _expire_one(unit: Unit, services: Services, review_id: str) -> int:
+    before = reviews.get(unit, review_id, lock=True)
+    now = services.clock.now_us()
+    if before.lease_expires_at is None or before.lease_expires_at > now:
+        return 0
+    try:
+        found = step(Action.EXPIRE, before)
+    except InvalidTransition:
+        return 0
+    after = with_turn(claims.freed(before, found, now))
+    ledger.change_review(
+        unit,
+        before,
+        after,
+        actor="broker",
+        kind=Kind.REVIEW_RECLAIMED,
+        data={
+            "reviewer_id": before.reviewer_id,
+            "reason": "lease expired",
+            "claim_generation": after.claim_generation,
+        },
+    )
+    return 1

@@ -1,0 +1,158 @@
+"""Understanding what was put up: limits, validation in the repository, digest. Before any transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from tandem.domain.patches import Round, ValidatedContent
+from tandem.errors import InvalidInput, TooLarge
+from tandem.git import parse_only
+from tandem.git.paths import unsafe_reason
+from tandem.services.context import Services
+
+HEAD = "HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The content of a proposal as its proposer sent it."""
+
+    description: str | None = None
+    diff: str | None = None
+    base: str | None = None
+    path: str | None = None
+    skip_diff_validation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """The content as it will be kept, and what the broker knows of it."""
+
+    description: str | None
+    diff: str | None
+    base: str | None
+    path: str | None
+    facts: ValidatedContent
+
+
+def check_text(services: Services, field: str, text: str | None) -> None:
+    """Refuse a text over the limit.
+
+    Raises:
+        TooLarge: It is.
+    """
+    _check_size(field, text, services.policy.text_limit_bytes)
+
+
+def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:
+    """The JSON text of an object from a client, within the limit.
+
+    Raises:
+        TooLarge: It is over the limit.
+    """
+    try:
+        text = orjson.dumps(metadata or {}).decode()
+    except orjson.JSONEncodeError as error:
+        raise InvalidInput(f"metadata cannot be stored as JSON: {error}.", field="metadata") from error
+    check_text(services, "metadata", text)
+    return text
+
+
+def _check_size(field: str, text: str | None, limit: int) -> None:
+    # A text of n characters has n to 4n bytes: encode only where that leaves it open.
+    if text is None or len(text) * 4 <= limit:
+        return
+    actual = len(text.encode())
+    if actual > limit:
+        raise TooLarge(f"{field} is over the limit of {limit} bytes.", field=field, limit=limit, actual=actual)
+
+
+async def understand(services: Services, project: str, submitted: Submitted) -> Understood:
+    """Check a proposal's content and compute its digest, in the project's repository if it has one.
+
+    Raises:
+        InvalidInput: The fields do not go together, or a path or base is unusable.
+        InvalidDiff: The diff does not apply, or leaves the repository.
+        TooLarge: It is over a limit.
+    """
+    _check_size("diff", submitted.diff, services.policy.diff_limit_bytes)
+    check_text(services, "description", submitted.description)
+    if submitted.path is not None:
+        return await _understand_text(services, project, submitted, submitted.path)
+    if submitted.diff is None:
+        if submitted.base is not None:
+            raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
+        return Understood(submitted.description, None, None, None, ValidatedContent(""))
+    facts = await diff_facts(
+        services, project, submitted.diff, submitted.base, skip_validation=submitted.skip_diff_validation
+    )
+    return Understood(submitted.description, facts.content, submitted.base or HEAD, None, facts)
+
+
+async def diff_facts(
+    services: Services, project: str, diff: str, base: str | None, *, skip_validation: bool = False
+) -> ValidatedContent:
+    """What a diff does to its base; only parsed where there is no repository or it was asked for."""
+    repository = services.projects.repository(project)
+    async with services.validations:
+        if repository is None or skip_validation:
+            return await asyncio.to_thread(parse_only, diff)
+        return await asyncio.to_thread(repository.validate_diff, diff, base)
+
+
+async def text_facts(services: Services, project: str, path: str, text: str) -> ValidatedContent:
+    """The digest of a text that is a file's whole content; none for a label project."""
+    repository = services.projects.repository(project)
+    if repository is None:
+        reason = unsafe_reason(path)
+        if reason is not None:
+            raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
+        return ValidatedContent(text)
+    async with services.validations:
+        return await asyncio.to_thread(repository.text_change, path, text)
+
+
+async def _understand_text(services: Services, project: str, submitted: Submitted, path: str) -> Understood:
+    if submitted.diff is not None:
+        raise InvalidInput("Send either a diff, or path with the file's whole text in description.", field="path")
+    if submitted.description is None:
+        raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
+    facts = await text_facts(services, project, path, submitted.description)
+    return Understood(submitted.description, None, None, path, facts)
+
+
+async def replacement_facts(
+    services: Services, project: str, replaced: Round, body: str, *, base: str | None
+) -> ValidatedContent:
+    """What a counter-patch would be as the content of a round.
+
+    Args:
+        services: The services.
+        project: The review's project.
+        replaced: The round whose content it replaces.
+        body: The whole new diff, or text.
+        base: What a diff is validated against.
+    """
+    if replaced.path is not None:
+        check_text(services, "counter_patch", body)
+        return await text_facts(services, project, replaced.path, body)
+    if replaced.diff_id is None:
+        check_text(services, "counter_patch", body)
+        return ValidatedContent(body)
+    _check_size("counter_patch", body, services.policy.diff_limit_bytes)
+    # What its proposer had not validated stays without a digest: a reviewer cannot open a gate for it.
+    return await diff_facts(services, project, body, base, skip_validation=not replaced.validated)
+
+
+def files_json(facts: ValidatedContent) -> str:
+    """Affected files in their stored form."""
+    return orjson.dumps([asdict(file) for file in facts.affected_files]).decode()
+
+
+def changes_json(facts: ValidatedContent) -> str:
+    """Raw entries in their stored form."""
+    return orjson.dumps([asdict(change) for change in facts.changes]).decode()

@@ -1,0 +1,130 @@
+"""What every service is given, and the one way in which a service writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import orjson
+
+from tandem.clock import Clock
+from tandem.domain.idempotency import Key
+from tandem.domain.policy import Policy
+from tandem.errors import IdempotencyConflict
+from tandem.services.projects import Projects
+from tandem.services.waits import WaitHub
+from tandem.store import idempotency
+from tandem.store.base import Store, Unit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the services stand on, wired once by the composition root.
+
+    Attributes:
+        validations: Bounds how many git runs are under way at once.
+    """
+
+    store: Store
+    clock: Clock
+    policy: Policy
+    projects: Projects
+    waits: WaitHub
+    validations: asyncio.Semaphore
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who asks for a change, and under which idempotency key.
+
+    Attributes:
+        agent: The identity that the client stated; null if it stated none.
+        key: The idempotency key in its scope; null if the call has none.
+    """
+
+    agent: str | None = None
+    key: Key | None = None
+
+
+class Replayed(Exception):
+    """The same call was answered before; carries that envelope."""
+
+    def __init__(self, envelope: str) -> None:
+        super().__init__("answered before")
+        self.envelope = envelope
+
+
+async def transact(services: Services, call: Call, work: Callable[[Unit], T]) -> T:
+    """Run a unit of work that writes, once per idempotency key.
+
+    Raises:
+        Replayed: The key was used with the same body before.
+        IdempotencyConflict: The key was used with another body.
+    """
+    key = call.key
+    if key is None:
+        return await services.store.write(work)
+
+    def keyed(unit: Unit) -> T:
+        if not idempotency.reserve(unit, key, services.clock.now_us()):
+            raise Replayed(earlier_answer(unit, key))
+        answer = work(unit)
+        idempotency.complete(unit, key, envelope(answer).decode())
+        return answer
+
+    return await services.store.write(keyed)
+
+
+async def find_answer(services: Services, key: Key) -> str | None:
+    """The envelope that a key was answered with, if it was used before.
+
+    Raises:
+        IdempotencyConflict: It was used with another body.
+    """
+
+    def look(unit: Unit) -> str | None:
+        try:
+            return earlier_answer(unit, key)
+        except LookupError:
+            return None
+
+    return await services.store.read(look)
+
+
+async def keep_answer(services: Services, key: Key, body: bytes, *, amend: bool = False) -> None:
+    """Keep an envelope that was decided outside a transaction: a refusal, or an answer that was completed."""
+
+    def keep(unit: Unit) -> None:
+        if idempotency.reserve(unit, key, services.clock.now_us()) or amend:
+            idempotency.complete(unit, key, body.decode())
+
+    await services.store.write(keep)
+
+
+def envelope(answer: object) -> bytes:
+    """The envelope of a success."""
+    return b'{"ok":true,"data":' + orjson.dumps(answer) + b"}"
+
+
+def earlier_answer(unit: Unit, key: Key) -> str:
+    """The envelope that a key was answered with.
+
+    Raises:
+        LookupError: The key was not used.
+        IdempotencyConflict: It was used with another body.
+    """
+    found = idempotency.find(unit, key)
+    if found is None or found[1] is None:
+        raise LookupError(key.key)
+    body_hash, answer = found[0], found[1]
+    if body_hash != key.body_hash:
+        raise IdempotencyConflict(
+            "This idempotency_key was used with another body; choose a new one for a new call.",
+            idempotency_key=key.key,
+            operation=key.operation,
+        )
+    return answer

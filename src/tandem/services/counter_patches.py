@@ -1,0 +1,165 @@
+"""Counter-patches: offered with a verdict, decided by the proposer, overtaken by events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tandem.domain.answers import CounterPatchDecided
+from tandem.domain.claims import freed
+from tandem.domain.discussion import next_round, spoken, with_turn
+from tandem.domain.events import Kind
+from tandem.domain.patches import CounterPatch, Round, ValidatedContent
+from tandem.domain.reviews import Action, Review, step
+from tandem.errors import NoCounterPatch, NotFound
+from tandem.services import contents
+from tandem.services.context import Call, Services, transact
+from tandem.store import discussion, ledger, reviews
+from tandem.store.base import Unit
+from tandem.store.ledger import Decision, Rows
+
+PENDING = "pending"
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+SUPERSEDED = "superseded"
+
+
+async def accept(
+    services: Services, call: Call, review_id: str, counter_patch_id: str, reason: str | None
+) -> CounterPatchDecided:
+    """Make a pending counter-patch the next round's content, if it still fits.
+
+    Raises:
+        NoCounterPatch: It is not pending (any more).
+        InvalidDiff: It does not apply to the base any more.
+        InvalidTransition: The review takes no decision in its state.
+    """
+    contents.check_text(services, "reason", reason)
+
+    def look(unit: Unit) -> tuple[Review, Round, str]:
+        review = reviews.get(unit, review_id)
+        patch = _pending(unit, review, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        body = reviews.find_content(unit, patch.content_id) or ""
+        return review, reviews.get_round(unit, review.id, review.round), body
+
+    review, replaced, body = await services.store.read(look)
+    # By its name, not by the commit it was then: what moved on since may no longer take the patch.
+    facts = await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base)
+
+    def work(unit: Unit) -> CounterPatchDecided:
+        before = reviews.get(unit, review_id, lock=True)
+        patch = _pending(unit, before, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        found = step(Action.ACCEPT_COUNTER_PATCH, before)
+        now = services.clock.now_us()
+        actor = call.agent or before.proposer_id
+        stays_held = found.to is None
+        accepted = (before if stays_held else freed(before, found, now))._replace(counter_patch_status=ACCEPTED)
+        after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
+        new_round = _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now)
+        written = ledger.change_review(
+            unit,
+            before,
+            after,
+            actor=actor,
+            kind=Kind.COUNTER_PATCH_ACCEPTED,
+            data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
+            rows=Rows(round=new_round, decision=Decision(patch.id, ACCEPTED, reason, now)),
+        )
+        return _decided(services, written, patch.id)
+
+    return await transact(services, call, work)
+
+
+async def reject(
+    services: Services, call: Call, review_id: str, counter_patch_id: str, reason: str | None
+) -> CounterPatchDecided:
+    """Decline a pending counter-patch; the round's content stays.
+
+    Raises:
+        NoCounterPatch: It is not pending (any more).
+        InvalidTransition: The review takes no decision in its state.
+    """
+    contents.check_text(services, "reason", reason)
+
+    def work(unit: Unit) -> CounterPatchDecided:
+        before = reviews.get(unit, review_id, lock=True)
+        patch = _pending(unit, before, counter_patch_id, Action.REJECT_COUNTER_PATCH)
+        now = services.clock.now_us()
+        decided = before._replace(counter_patch_status=REJECTED, updated_at=now)
+        written = ledger.change_review(
+            unit,
+            before,
+            spoken(decided, "proposer", "decision"),
+            actor=call.agent or before.proposer_id,
+            kind=Kind.COUNTER_PATCH_REJECTED,
+            data={"counter_patch_id": patch.id, "reason": reason},
+            rows=Rows(decision=Decision(patch.id, REJECTED, reason, now)),
+        )
+        return _decided(services, written, patch.id)
+
+    return await transact(services, call, work)
+
+
+def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: str) -> Review:
+    """Let the pending counter-patch, if there is one, be overtaken, and say so in the log."""
+    if review.counter_patch_status != PENDING or review.counter_patch_id is None:
+        return review
+    after = with_turn(review._replace(counter_patch_status=SUPERSEDED, updated_at=now_us))
+    return ledger.change_review(
+        unit,
+        review,
+        after,
+        actor=actor,
+        kind=Kind.COUNTER_PATCH_SUPERSEDED,
+        data={"counter_patch_id": review.counter_patch_id, "reason": reason},
+        rows=Rows(decision=Decision(review.counter_patch_id, SUPERSEDED, reason, now_us)),
+    )
+
+
+def _pending(unit: Unit, review: Review, counter_patch_id: str, action: Action) -> CounterPatch:
+    step(action, review)
+    patch = discussion.find_counter_patch(unit, review.id, counter_patch_id)
+    if patch is None:
+        raise NotFound(
+            f"The review '{review.id}' has no counter-patch '{counter_patch_id}'; get_proposal shows the pending one.",
+            review_id=review.id,
+            counter_patch_id=counter_patch_id,
+        )
+    if patch.status != PENDING:
+        raise NoCounterPatch(
+            f"That counter-patch is {patch.status}; get_proposal shows the pending one, if there is one.",
+            review_id=review.id,
+            counter_patch_id=counter_patch_id,
+            expected=PENDING,
+            actual=patch.status,
+        )
+    return patch
+
+
+def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: ValidatedContent, now: int) -> Round:
+    """The counter-patch as the next round; the intent stays the proposer's."""
+    kept = ledger.keep_content(unit, facts.content)
+    return replace(
+        replaced,
+        round=replaced.round + 1,
+        origin="counter_patch",
+        author=patch.author,
+        description_id=kept if patch.is_text else replaced.description_id,
+        diff_id=replaced.diff_id if patch.is_text else kept,
+        base_commit=facts.base_commit,
+        digest=facts.digest,
+        validated=int(facts.validated),
+        affected_files=contents.files_json(facts),
+        changes=contents.changes_json(facts),
+        created_at=now,
+    )
+
+
+def _decided(services: Services, review: Review, counter_patch_id: str) -> CounterPatchDecided:
+    return CounterPatchDecided(
+        review_id=review.id,
+        counter_patch_id=counter_patch_id,
+        status=review.state,
+        round=review.round,
+        digest=review.digest,
+        cursor=services.waits.cursor(review.event_seq),
+    )

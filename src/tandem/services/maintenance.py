@@ -1,0 +1,122 @@
+"""Chores: leases that ran out, checkpoints of the log, idempotency keys of yesterday."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Coroutine, Iterable
+
+import orjson
+
+from tandem.clock import MICROSECONDS
+from tandem.domain.events import Event, Kind
+from tandem.services import claims
+from tandem.services.context import Services
+from tandem.store import events, idempotency, ledger
+from tandem.store.base import Unit
+
+_log = logging.getLogger("tandem.maintenance")
+CHECKPOINT_EVENTS = 5_000
+"""How many events one checkpoint covers at most, so that its transaction stays short."""
+
+
+def chain(log: Iterable[Event]) -> str:
+    """One hash over the place and hash of every event, in order: what a checkpoint vouches for."""
+    digest = hashlib.sha256()
+    for event in log:
+        digest.update(f"{event.seq} {event.subject} {event.hash}\n".encode())
+    return digest.hexdigest()
+
+
+def write_checkpoint(unit: Unit, now_us: int) -> int:
+    """Chain what came since the last checkpoint into a new one; how many events it covers."""
+    since, previous = events.checkpoint(unit)
+    covered = events.list_after(unit, since, CHECKPOINT_EVENTS)
+    if not covered or (len(covered) == 1 and covered[0].kind == Kind.CHECKPOINT):
+        return 0
+    first, last = covered[0].seq, covered[-1].seq
+    facts = {"first": first, "last": last, "events": len(covered), "chain": chain(covered)}
+    event = ledger.append(
+        unit,
+        Event(
+            seq=0,
+            at=now_us,
+            project="",
+            subject=ledger.LOG_SUBJECT,
+            actor="broker",
+            kind=Kind.CHECKPOINT,
+            old=None,
+            new=None,
+            data=orjson.dumps(facts).decode(),
+            delta="{}",
+            previous=previous,
+        ),
+    )
+    # The next one begins where this one's cover ends, so that it covers this very event too.
+    events.set_checkpoint(unit, last, event.hash)
+    return len(covered)
+
+
+class Maintenance:
+    """Runs the chores while the broker is up; starting and stopping twice is safe.
+
+    On several nodes an advisory lock lets one do the sweep at a time.
+    """
+
+    def __init__(self, services: Services, *, sweep_seconds: float, checkpoint_seconds: float) -> None:
+        self._services = services
+        self._sweep_seconds = sweep_seconds
+        self._checkpoint_seconds = checkpoint_seconds
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Recover first (what ran out while nobody watched), then keep sweeping."""
+        if self._task is None:
+            await self._sweep()
+            self._task = asyncio.create_task(self._run(), name="maintenance")
+
+    async def stop(self) -> None:
+        """End the chores and leave a checkpoint."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._chore("checkpoint", self._checkpoint())
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_checkpoint = loop.time() + self._checkpoint_seconds
+        while True:
+            await asyncio.sleep(self._sweep_seconds)
+            await self._chore("sweep", self._sweep())
+            if loop.time() >= next_checkpoint:
+                await self._chore("checkpoint", self._checkpoint())
+                next_checkpoint = loop.time() + self._checkpoint_seconds
+
+    @staticmethod
+    async def _chore(name: str, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except Exception:  # noqa: BLE001 a chore's fault must not end the chores; it is logged
+            _log.exception("the %s failed; it will be tried again", name)
+
+    async def _sweep(self) -> None:
+        services = self._services
+        async with services.store.advisory_lock("sweep") as granted:
+            if granted:
+                expired = await claims.expire(services)
+                if expired:
+                    _log.info("took back %d claims whose lease ran out", expired)
+
+    async def _checkpoint(self) -> None:
+        services = self._services
+        async with services.store.advisory_lock("checkpoint") as granted:
+            if not granted:
+                return
+            now = services.clock.now_us()
+            while await services.store.write(lambda unit: write_checkpoint(unit, now)) == CHECKPOINT_EVENTS:
+                pass
+            oldest = now - round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
+            await services.store.write(lambda unit: idempotency.purge(unit, oldest))

@@ -1,0 +1,155 @@
+"""Projects: folders that a person registered, and the git repositories in them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem.clock import Clock, isoformat
+from tandem.domain.answers import ProjectList, ProjectRemoved, ProjectView
+from tandem.domain.events import Event, Kind
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.repository import Repository
+from tandem.store import projects as rows
+from tandem.store.base import Store, Unit
+from tandem.store.projects import ProjectRecord
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """How git is run."""
+
+    executable: str = "git"
+    timeout_seconds: float = 10.0
+
+
+class Projects:
+    """The registered projects, kept in memory: every call needs one."""
+
+    def __init__(self, store: Store, clock: Clock, git: GitSettings) -> None:
+        self._store = store
+        self._clock = clock
+        self._git = git
+        self._by_name: dict[str, ProjectRecord] = {}
+        self._repositories: dict[str, Repository] = {}
+
+    async def load(self) -> None:
+        """Read what is registered; again whenever another node may have changed it."""
+        records = await self._store.read(rows.list_registered)
+        self._by_name = {record.name: record for record in records}
+        for root in self._repositories.keys() - {record.root for record in records}:
+            self._repositories.pop(root).close()
+
+    async def notice(self, batch: list[Event]) -> None:
+        """Read the projects again when the log says that one was registered or removed, on whatever node."""
+        if any(event.kind == Kind.PROJECT_REGISTERED for event in batch):
+            await self.load()
+
+    async def close(self) -> None:
+        """End the git processes that were kept."""
+        repositories, self._repositories = self._repositories, {}
+        for repository in repositories.values():
+            await asyncio.to_thread(repository.close)
+
+    def names(self) -> list[str]:
+        """The registered names."""
+        return sorted(self._by_name)
+
+    def resolve(self, *candidates: str | None) -> str | None:
+        """The project of a call: the first that was named, else the only one registered."""
+        for candidate in candidates:
+            if candidate:
+                return candidate
+        return next(iter(self._by_name)) if len(self._by_name) == 1 else None
+
+    def require(self, *candidates: str | None) -> str:
+        """As `resolve`, for operations that cannot do without a project.
+
+        Raises:
+            InvalidInput: None was named, and there is not exactly one registered.
+        """
+        found = self.resolve(*candidates)
+        if found is None:
+            known = ", ".join(self.names()) or "none yet: tandem project add"
+            raise InvalidInput(
+                f"Say which project this is for: send project. Registered: {known}.",
+                field="project",
+                allowed=self.names(),
+            )
+        return found
+
+    def repository(self, project: str) -> Repository | None:
+        """The repository of a registered project; null for a label. Cheap: git is not run for it."""
+        record = self._by_name.get(project)
+        if record is None or record.root is None:
+            return None
+        found = self._repositories.get(record.root)
+        if found is None:
+            found = Repository(Path(record.root), git=self._git.executable, timeout_seconds=self._git.timeout_seconds)
+            self._repositories[record.root] = found
+        return found
+
+    async def register(self, root: str, name: str | None, actor: str) -> ProjectView:
+        """Register a folder.
+
+        Raises:
+            InvalidInput: The folder is not in a git repository, or the name is another folder's.
+        """
+        if not Path(root).is_absolute():
+            raise InvalidInput("Give the folder's absolute path.", field="root")
+        repository = await asyncio.to_thread(
+            Repository.discover, Path(root), git=self._git.executable, timeout_seconds=self._git.timeout_seconds
+        )
+        top = str(repository.root)
+        await asyncio.to_thread(repository.close)
+        called = name or Path(top).name
+
+        def work(unit: Unit) -> ProjectRecord:
+            existing = rows.find(unit, called)
+            if existing and existing.root == top:
+                return existing
+            if existing and existing.root:
+                raise InvalidInput(
+                    f"'{called}' is registered for another folder; choose a name.", field="name", actual=existing.root
+                )
+            now = self._clock.now_us()
+            return rows.put(
+                unit,
+                name=called,
+                root=top,
+                at=now,
+                actor=actor,
+                kind=Kind.PROJECT_REGISTERED,
+            )
+
+        record = await self._store.write(work)
+        await self.load()
+        return view(record)
+
+    async def remove(self, name: str, actor: str) -> ProjectRemoved:
+        """Forget a project's folder; its reviews stay under the name, as a label.
+
+        Raises:
+            NotFound: No such project is registered.
+        """
+
+        def work(unit: Unit) -> None:
+            existing = rows.find(unit, name)
+            if existing is None or existing.root is None:
+                raise NotFound(f"No project '{name}' is registered.", project=name, allowed=self.names())
+            now = self._clock.now_us()
+            rows.put(unit, name=name, root=None, at=now, actor=actor, kind=Kind.PROJECT_REGISTERED)
+
+        await self._store.write(work)
+        await self.load()
+        return ProjectRemoved(name, removed=True)
+
+    async def list_all(self) -> ProjectList:
+        """All registered projects, by name."""
+        return ProjectList(tuple(view(self._by_name[name]) for name in self.names()))
+
+
+def view(record: ProjectRecord) -> ProjectView:
+    """A project as it is shown."""
+    return ProjectView(record.name, record.root or "", isoformat(record.registered_at))

@@ -1,0 +1,253 @@
+"""Putting changes up for review: new ones, revisions and resubmissions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tandem.domain.answers import ReviewCreated
+from tandem.domain.claims import freed
+from tandem.domain.discussion import afresh, next_round
+from tandem.domain.events import Kind
+from tandem.domain.patches import Round
+from tandem.domain.reviews import PRIORITIES, Action, Category, Review, State, infer_priority, step
+from tandem.errors import InvalidInput, NotFound
+from tandem.services import contents, counter_patches
+from tandem.services.contents import Submitted, Understood
+from tandem.services.context import Call, Services, transact
+from tandem.store import ledger, reviews
+from tandem.store.base import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class NewProposal:
+    """A proposal as it was sent, with its identity."""
+
+    intent: str
+    agent_type: str
+    agent_role: str
+    content: Submitted
+    phase: str | None = None
+    plan: str | None = None
+    task: str | None = None
+    category: Category | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    proposer_id: str | None = None
+    parent_id: str | None = None
+
+
+async def create(services: Services, call: Call, project: str, proposal: NewProposal) -> ReviewCreated:
+    """Put up a new review.
+
+    Raises:
+        NotFound: The parent does not exist.
+        InvalidInput: The parent is another project's.
+    """
+    contents.check_text(services, "intent", proposal.intent)
+    metadata = contents.check_metadata(services, proposal.metadata)
+    content = await contents.understand(services, project, proposal.content)
+    review_id = services.clock.new_id("rv")
+
+    def work(unit: Unit) -> ReviewCreated:
+        if proposal.parent_id is not None:
+            _check_parent(unit, proposal.parent_id, project)
+        now = services.clock.now_us()
+        review = _new_review(review_id, project, proposal, content, call, now)
+        first = _round(unit, review, proposal, content, metadata, origin="proposal", author=review.proposer_id)
+        written = ledger.open_review(
+            unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
+        )
+        return _created(services, written, content)
+
+    return await transact(services, call, work)
+
+
+async def revise(
+    services: Services, call: Call, review_id: str, project: str | None, proposal: NewProposal
+) -> ReviewCreated:
+    """Put up a new round of a review.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+        InvalidTransition: The review takes no revision any more.
+        InvalidInput: The category is another one, or a parent was named.
+    """
+    if proposal.parent_id is not None:
+        raise InvalidInput("A revision keeps its review; send review_id or parent_id, not both.", field="parent_id")
+    contents.check_text(services, "intent", proposal.intent)
+    metadata = contents.check_metadata(services, proposal.metadata)
+    known = await services.store.read(lambda unit: reviews.get(unit, review_id))
+    check_project(known, project)
+    if proposal.category not in (None, known.category):
+        raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
+    step(Action.REVISE, known)
+    content = await contents.understand(services, known.project, proposal.content)
+
+    def work(unit: Unit) -> ReviewCreated:
+        before = reviews.get(unit, review_id, lock=True)
+        now = services.clock.now_us()
+        author = proposal.proposer_id or call.agent or before.proposer_id
+        found = step(Action.REVISE, before)
+        current = counter_patches.supersede(unit, before, actor=author, now_us=now, reason="revised")
+        identified = freed(current, found, now)._replace(
+            intent=proposal.intent,
+            agent_type=proposal.agent_type,
+            agent_role=proposal.agent_role,
+            phase=proposal.phase,
+            plan=proposal.plan,
+            task=proposal.task,
+        )
+        facts = content.facts
+        after = next_round(identified, digest=facts.digest, validated=facts.validated, now_us=now)
+        new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=author)
+        written = ledger.change_review(
+            unit,
+            current,
+            after,
+            actor=author,
+            kind=Kind.REVIEW_REVISED,
+            data=_facts(after, content),
+            rows=ledger.Rows(round=new_round),
+        )
+        return _created(services, written, content)
+
+    return await transact(services, call, work)
+
+
+def check_project(review: Review, project: str | None) -> None:
+    """Refuse a review that is not of the project that the request named.
+
+    Raises:
+        NotFound: It is another project's.
+    """
+    if project is not None and review.project != project:
+        raise NotFound(f"The project '{project}' has no review '{review.id}'.", review_id=review.id, project=project)
+
+
+def _check_parent(unit: Unit, parent_id: str, project: str) -> None:
+    parent = reviews.get(unit, parent_id)
+    if parent.project != project:
+        raise InvalidInput(
+            "A resubmission belongs to its parent's project.",
+            field="parent_id",
+            expected=parent.project,
+            actual=project,
+        )
+
+
+def _new_review(
+    review_id: str, project: str, proposal: NewProposal, content: Understood, call: Call, now: int
+) -> Review:
+    category = proposal.category or ("plan_review" if content.diff is None else "code_change")
+    priority = infer_priority(
+        agent_type=proposal.agent_type,
+        agent_role=proposal.agent_role,
+        category=category,
+        phase=proposal.phase,
+        task=proposal.task,
+    )
+    return afresh(
+        Review(
+            id=review_id,
+            project=project,
+            category=category,
+            priority=PRIORITIES.index(priority),
+            proposer_id=proposal.proposer_id or call.agent or proposal.agent_type,
+            parent_id=proposal.parent_id,
+            created_at=now,
+            intent=proposal.intent,
+            agent_type=proposal.agent_type,
+            agent_role=proposal.agent_role,
+            phase=proposal.phase,
+            plan=proposal.plan,
+            task=proposal.task,
+            state=State.PENDING.value,
+            outcome=None,
+            round=1,
+            digest=content.facts.digest,
+            validated=int(content.facts.validated),
+            claim_generation=0,
+            reviewer_id=None,
+            claim_round=None,
+            claimed_at=None,
+            lease_expires_at=None,
+            speaker=None,
+            speaker_kind=None,
+            turn=None,
+            attention=None,
+            not_before=None,
+            verdict=None,
+            verdict_reason=None,
+            verdict_id=None,
+            verdict_by=None,
+            approved_round=None,
+            counter_patch_id=None,
+            counter_patch_status=None,
+            updated_at=now,
+            first_claimed_at=None,
+            decided_at=None,
+            closed_at=None,
+            event_seq=0,
+            event_hash="",
+        )
+    )
+
+
+def _round(
+    unit: Unit, review: Review, proposal: NewProposal, content: Understood, metadata: str, *, origin: str, author: str
+) -> Round:
+    return Round(
+        review_id=review.id,
+        round=review.round,
+        origin=origin,
+        author=author,
+        intent=proposal.intent,
+        agent_type=proposal.agent_type,
+        agent_role=proposal.agent_role,
+        phase=proposal.phase,
+        plan=proposal.plan,
+        task=proposal.task,
+        description_id=ledger.keep_content(unit, content.description),
+        diff_id=ledger.keep_content(unit, content.diff),
+        base=content.base,
+        base_commit=content.facts.base_commit,
+        path=content.path,
+        metadata=metadata,
+        digest=content.facts.digest,
+        validated=int(content.facts.validated),
+        affected_files=contents.files_json(content.facts),
+        changes=contents.changes_json(content.facts),
+        created_at=review.updated_at,
+    )
+
+
+def _facts(review: Review, content: Understood) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "round": review.round,
+        "intent": review.intent,
+        "category": review.category,
+        "priority": PRIORITIES[review.priority],
+        "digest": review.digest,
+        "validated": bool(review.validated),
+        "files": len(content.facts.affected_files),
+        "claim_generation": review.claim_generation,
+    }
+    if review.parent_id:
+        facts["parent_id"] = review.parent_id
+    return facts
+
+
+def _created(services: Services, review: Review, content: Understood) -> ReviewCreated:
+    return ReviewCreated(
+        review_id=review.id,
+        project=review.project,
+        status=review.state,
+        round=review.round,
+        digest=review.digest,
+        validated=bool(review.validated),
+        priority=PRIORITIES[review.priority],
+        category=review.category,
+        affected_files=content.facts.affected_files,
+        cursor=services.waits.cursor(review.event_seq),
+        parent_id=review.parent_id,
+    )

@@ -1,0 +1,204 @@
+"""What operators look at: timelines, the feed, the audit log, statistics."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from tandem.clock import MICROSECONDS
+from tandem.domain.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
+from tandem.domain.reviews import State
+from tandem.errors import InvalidInput
+from tandem.services import pages, views
+from tandem.services.context import Services
+from tandem.services.proposals import check_project
+from tandem.services.reviews import Wait, wait_limit
+from tandem.services.waits import topic, wait_until
+from tandem.store import events, reports, reviews
+from tandem.store.base import Unit
+
+_TIMELINE_LIMIT = 100_000
+_BEFORE_ALL = 2**62
+
+
+async def timeline(services: Services, review_id: str, project: str | None) -> Timeline:
+    """Every event of a review, oldest first.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+
+    def work(unit: Unit) -> Timeline:
+        review = reviews.get(unit, review_id)
+        check_project(review, project)
+        found = events.list_after(unit, 0, _TIMELINE_LIMIT, subject=review_id)
+        return Timeline(
+            review_id, tuple(views.event(event) for event in found), services.waits.cursor(review.event_seq)
+        )
+
+    return await services.store.read(work)
+
+
+async def feed(
+    services: Services,
+    *,
+    project: str | None,
+    status: str | None,
+    category: str | None,
+    limit: int,
+    page: str | None,
+    wait: Wait | None,
+    cursor: str | None,
+) -> ActivityFeed:
+    """Reviews by latest activity; with a wait, once there is more of it.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The page token or cursor is none of ours.
+    """
+    pages.check_limit(services, limit)
+    hub = services.waits
+    after = hub.place(cursor)
+    before: int = pages.decode(page, int)[0] if page else _BEFORE_ALL
+
+    def work(unit: Unit) -> ActivityFeed:
+        _, newest = events.head(unit)
+        hub.check_place(after, newest)
+        found, floor = reports.list_activity(
+            unit, limit=limit + 1, before=before, project=project, state=status, category=category
+        )
+        shown = found[:limit]
+        entries = tuple(FeedEntry(views.row(review), views.event(event)) for review, event in shown)
+        end = shown[-1][0].event_seq if len(found) > limit else floor
+        following = pages.encode(end) if end else None
+        is_news = after is not None and bool(shown) and shown[0][0].event_seq > after
+        return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
+
+    async def look() -> tuple[ActivityFeed, bool]:
+        nonlocal after
+        answer = await services.store.read(work)
+        if after is None:
+            after = hub.place(answer.cursor)
+            answer = replace(answer, changed=bool(answer.entries))
+        return answer, answer.changed
+
+    if wait is None:
+        return (await look())[0]
+    name = topic(project=project)
+    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+
+
+async def audit_log(
+    services: Services,
+    *,
+    project: str | None,
+    review_id: str | None,
+    kind: str | None,
+    actor: str | None,
+    limit: int,
+    wait: Wait | None,
+    cursor: str | None,
+) -> AuditPage:
+    """Events after a cursor, oldest first; without one, the newest. With a wait, once there are some.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The cursor is none of ours.
+    """
+    pages.check_limit(services, limit)
+    hub = services.waits
+    after = hub.place(cursor)
+
+    def work(unit: Unit) -> AuditPage:
+        _, newest = events.head(unit)
+        hub.check_place(after, newest)
+        filters = {"project": project, "subject": review_id, "kind": kind, "actor": actor}
+        if after is None:
+            found, more = events.list_newest(unit, limit, **filters), False
+        else:
+            ahead, stopped = events.list_scanned(unit, after, limit + 1, **filters)
+            found, more = ahead[:limit], len(ahead) > limit or stopped is not None
+            newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
+        return AuditPage(
+            tuple(views.event(event) for event in found), hub.cursor(newest), changed=bool(found), more=more
+        )
+
+    async def look() -> tuple[AuditPage, bool]:
+        answer = await services.store.read(work)
+        return answer, answer.changed
+
+    if wait is None:
+        return (await look())[0]
+    name = review_id or topic(project=project)
+    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+
+
+async def statistics(services: Services, *, project: str | None, since: str | None) -> Statistics:
+    """Counts and mean times, over all time or since a day.
+
+    Raises:
+        InvalidInput: `since` is no ISO date or time.
+    """
+    day = _day(since)
+
+    def work(unit: Unit) -> tuple[list[tuple[str, str, str, int, int]], dict[str, int]]:
+        return reports.list_tallies(unit, project=project, since_day=day), reports.list_open(unit, project=project)
+
+    rows, now = await services.store.read(work)
+    by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for category, reviewer, metric, count, total in rows:
+        by_category[category].append((metric, count, total))
+        if reviewer:
+            by_reviewer[reviewer].append((metric, count, total))
+    return Statistics(
+        project=project,
+        since=day,
+        open={state.value: now.get(state.value, 0) for state in State},
+        total=_tally(item for items in by_category.values() for item in items),
+        by_category={name: _tally(items) for name, items in sorted(by_category.items())},
+        by_reviewer={name: _tally(items) for name, items in sorted(by_reviewer.items())},
+    )
+
+
+def _day(since: str | None) -> str | None:
+    """The UTC day of an ISO date or time."""
+    if since is None:
+        return None
+    try:
+        if len(since) == len("2026-01-01"):
+            return date.fromisoformat(since).isoformat()
+        instant = datetime.fromisoformat(since)
+        return (instant if instant.tzinfo is None else instant.astimezone(UTC)).date().isoformat()
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("since must be an ISO date or time, such as 2026-11-21.", field="since") from error
+
+
+def _tally(rows: Iterable[tuple[str, int, int]]) -> Tally:
+    counts: dict[str, int] = defaultdict(int)
+    totals: dict[str, int] = defaultdict(int)
+    for metric, count, total in rows:
+        counts[metric] += count
+        totals[metric] += total
+    decided = counts["approved"] + counts["changes_requested"] + counts["rejected"]
+    verdict_time = totals["approved"] + totals["changes_requested"] + totals["rejected"]
+    return Tally(
+        submitted=counts["submitted"],
+        revised=counts["revised"],
+        claimed=counts["claimed"] + counts["first_claimed"],
+        approved=counts["approved"],
+        changes_requested=counts["changes_requested"],
+        rejected=counts["rejected"],
+        comments=counts["comment"],
+        closed=counts["closed:approved"] + counts["closed:rejected"] + counts["closed:withdrawn"],
+        withdrawn=counts["closed:withdrawn"],
+        approval_rate=counts["approved"] / decided if decided else None,
+        mean_seconds_to_claim=_mean(totals["first_claimed"], counts["first_claimed"]),
+        mean_seconds_to_verdict=_mean(verdict_time, decided),
+    )
+
+
+def _mean(total_us: int, count: int) -> float | None:
+    return total_us / count / MICROSECONDS if count else None

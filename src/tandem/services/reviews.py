@@ -1,0 +1,270 @@
+"""Reading reviews, waiting for them, and closing them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
+from tandem.domain.claims import freed
+from tandem.domain.discussion import with_turn
+from tandem.domain.events import Kind
+from tandem.domain.patches import Round
+from tandem.domain.reviews import PRIORITIES, Action, Priority, Review, Side, State, step
+from tandem.errors import InvalidInput
+from tandem.git.excerpt import only_files
+from tandem.git.texts import unified_text_diff
+from tandem.services import contents, counter_patches, pages, views
+from tandem.services.context import Call, Services, transact
+from tandem.services.proposals import check_project
+from tandem.services.waits import topic, wait_until
+from tandem.store import events, ledger, reports, reviews
+from tandem.store.base import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How a caller wants to wait.
+
+    Attributes:
+        cursor: The place after which something counts as new; null for none.
+        timeout_seconds: How long; null for the default.
+    """
+
+    cursor: str | None = None
+    timeout_seconds: float | None = None
+
+
+def wait_limit(services: Services, wait: Wait) -> float:
+    """How long a wait lasts, in seconds."""
+    asked = services.policy.wait_seconds if wait.timeout_seconds is None else wait.timeout_seconds
+    return min(asked, services.policy.wait_max_seconds)
+
+
+async def status(
+    services: Services,
+    review_id: str,
+    *,
+    project: str | None,
+    wait: Wait | None,
+    cursor: str | None,
+    side: Side | None,
+) -> ReviewStatus:
+    """Where a review stands; with a wait, once there is news.
+
+    Args:
+        services: The services.
+        review_id: The review.
+        project: The project it must be of; null for any.
+        wait: How to wait; null for an answer now.
+        cursor: What the caller has seen.
+        side: Whose turn counts as news; null if every event does.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+    hub = services.waits
+    after = hub.place(cursor)
+
+    def find(unit: Unit) -> Review:
+        review = reviews.get(unit, review_id)
+        check_project(review, project)
+        if after is not None and after > review.event_seq:
+            hub.check_place(after, events.head(unit)[1])
+        return review
+
+    async def look() -> tuple[ReviewStatus, bool]:
+        nonlocal after
+        review = await services.store.read(find)
+        is_due = side is None or review.turn in (side, None)
+        if after is None and side is None:
+            # Without a cursor, "any" means any event from now on.
+            after = review.event_seq
+            is_new = wait is None
+        else:
+            is_new = after is None or review.event_seq > after
+        moved = is_new and (is_due or wait is None)
+        # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
+        place = review.event_seq if moved or wait is None or after is None else after
+        return views.status(review, hub.cursor(place), changed=moved), moved
+
+    if wait is None:
+        return (await look())[0]
+    return await wait_until(hub, review_id, look=look, timeout_seconds=wait_limit(services, wait))
+
+
+async def proposal(
+    services: Services,
+    review_id: str,
+    *,
+    project: str | None,
+    number: int | None,
+    since: int | None,
+    files: list[str] | None,
+) -> Proposal:
+    """A round's whole content, or the part of it that concerns some files.
+
+    Raises:
+        NotFound: There is no such review or round.
+        InvalidInput: The earlier round is not earlier.
+    """
+
+    def work(unit: Unit) -> tuple[Proposal, Round | None]:
+        review = reviews.get(unit, review_id)
+        check_project(review, project)
+        current = reviews.get_round(unit, review_id, number or review.round)
+        if since is not None and since >= current.round:
+            raise InvalidInput(
+                f"since_round must be before round {current.round}.", field="since_round", expected=current.round
+            )
+        earlier = reviews.get_round(unit, review_id, since) if since is not None else None
+        return views.proposal(unit, review, current), earlier
+
+    shown, earlier = await services.store.read(work)
+    if earlier is not None:
+        shown = replace(shown, interdiff=await _interdiff(services, earlier, shown))
+    if files is not None and shown.diff is not None:
+        part = await asyncio.to_thread(only_files, shown.diff, files)
+        shown = replace(shown, diff=part)
+    return shown
+
+
+async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str:
+    """What changed from one round's result to another's."""
+
+    def texts(unit: Unit) -> tuple[str, str]:
+        body = reviews.find_content(unit, earlier.diff_id)
+        description = reviews.find_content(unit, earlier.description_id)
+        return body or "", description or ""
+
+    diff, description = await services.store.read(texts)
+    repository = services.projects.repository(later.project)
+    comparable = earlier.validated and later.validated and earlier.path is None and later.path is None
+    if repository and comparable and earlier.base_commit and later.base_commit and later.diff is not None:
+        first, second = (diff, earlier.base_commit), (later.diff, later.base_commit)
+        async with services.validations:
+            return await asyncio.to_thread(repository.interdiff, first, second)
+    if later.diff is not None or earlier.diff_id is not None:
+        return await asyncio.to_thread(unified_text_diff, diff, later.diff or "", "diff")
+    return await asyncio.to_thread(unified_text_diff, description, later.description or "", later.path or "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which reviews a list has."""
+
+    project: str | None = None
+    status: str | None = None
+    category: str | None = None
+    priority: Priority | None = None
+    turn: Side | None = None
+    attention: bool | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The filter by column."""
+        return {
+            "project": self.project,
+            "state": self.status,
+            "category": self.category,
+            "priority": None if self.priority is None else PRIORITIES.index(self.priority),
+            "turn": self.turn,
+        }
+
+
+async def list_page(
+    services: Services, wanted: Filter, *, limit: int, page: str | None, wait: Wait | None, cursor: str | None
+) -> ReviewPage:
+    """A page of reviews; with a wait, once something on the list may have changed.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The page token or cursor is none of ours.
+    """
+    pages.check_limit(services, limit)
+    hub = services.waits
+    after = hub.place(cursor)
+    place = pages.decode(page, int, int, str) if page else None
+
+    def work(unit: Unit) -> tuple[ReviewPage, bool]:
+        _, newest = events.head(unit)
+        hub.check_place(after, newest)
+        found = reports.list_queue(unit, limit=limit + 1, attention=wanted.attention, after=place, **wanted.columns())
+        shown = found[:limit]
+        is_news = after is not None and _has_news(unit, wanted, after, newest)
+        following = None
+        if len(found) > limit:
+            last = shown[-1]
+            following = pages.encode(last.priority, last.created_at, last.id)
+        rows = tuple(views.row(review) for review in shown)
+        return ReviewPage(rows, following, hub.cursor(newest), changed=is_news), is_news
+
+    async def look() -> tuple[ReviewPage, bool]:
+        nonlocal after
+        answer, is_news = await services.store.read(work)
+        if after is None:
+            # Without a cursor: what is there already is news, an empty list waits for the first.
+            after = hub.place(answer.cursor)
+            is_news = bool(answer.reviews)
+            answer = replace(answer, changed=is_news)
+        return answer, is_news
+
+    if wait is None:
+        return (await look())[0]
+    name = topic(project=wanted.project, state=wanted.status)
+    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+
+
+_LOOK_BACK = 200
+
+
+def _has_news(unit: Unit, wanted: Filter, after: int, newest: int) -> bool:
+    """Whether an event after a place may have changed a list; in doubt, yes."""
+    if newest <= after:
+        return False
+    recent = events.list_after(unit, after, _LOOK_BACK, project=wanted.project)
+    if len(recent) == _LOOK_BACK:
+        return True
+    return any(
+        event.subject != ledger.LOG_SUBJECT and (wanted.status is None or wanted.status in (event.old, event.new))
+        for event in recent
+    )
+
+
+async def close(
+    services: Services, call: Call, review_id: str, project: str | None, reason: str | None
+) -> ReviewClosed:
+    """End a review; closing it again gives the same answer.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+    contents.check_text(services, "reason", reason)
+
+    def work(unit: Unit) -> ReviewClosed:
+        before = reviews.get(unit, review_id, lock=True)
+        check_project(before, project)
+        found = step(Action.CLOSE, before)
+        if found.to is None:
+            return _closed(services, before)
+        now = services.clock.now_us()
+        actor = call.agent or before.proposer_id
+        current = counter_patches.supersede(unit, before, actor=actor, now_us=now, reason="closed")
+        after = with_turn(
+            freed(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+        )
+        written = ledger.change_review(
+            unit,
+            current,
+            after,
+            actor=actor,
+            kind=Kind.REVIEW_CLOSED,
+            data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
+        )
+        return _closed(services, written)
+
+    return await transact(services, call, work)
+
+
+def _closed(services: Services, review: Review) -> ReviewClosed:
+    return ReviewClosed(review.id, review.state, review.outcome or "", services.waits.cursor(review.event_seq))

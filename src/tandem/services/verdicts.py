@@ -1,0 +1,255 @@
+"""Verdicts: one transaction on the claim generation, the round and the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tandem.domain import claims
+from tandem.domain.answers import VerdictGiven
+from tandem.domain.discussion import Message, Verdict, spoken
+from tandem.domain.events import Kind
+from tandem.domain.patches import CounterPatch, Round, ValidatedContent
+from tandem.domain.reviews import Action, Review
+from tandem.errors import InvalidInput, ReasonRequired
+from tandem.services import contents, counter_patches
+from tandem.services.context import Call, Services, transact
+from tandem.services.proposals import check_project
+from tandem.store import ledger, reviews
+from tandem.store.base import Unit
+from tandem.store.ledger import Rows
+
+COMMENT = "comment"
+APPROVED = "approved"
+_ACTIONS = {
+    APPROVED: Action.APPROVE,
+    "changes_requested": Action.REQUEST_CHANGES,
+    "rejected": Action.REJECT,
+    COMMENT: Action.COMMENT,
+}
+_SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "reject": "rejected"}
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A comment on a line of the change."""
+
+    file: str
+    line: int | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewVerdict:
+    """A verdict as its reviewer sent it."""
+
+    verdict: str
+    reason: str | None = None
+    counter_patch: str | None = None
+    comments: Sequence[Remark] = ()
+    claim_generation: int | None = None
+    reviewer_id: str | None = None
+    round: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    verdict: str
+    counter_patch: str | None
+    comments: tuple[str, ...]
+
+
+async def submit(services: Services, call: Call, review_id: str, project: str | None, sent: NewVerdict) -> VerdictGiven:
+    """Give a verdict, with comments on lines and perhaps a counter-patch.
+
+    Raises:
+        StaleClaim: The claim generation is over.
+        StaleRound: The round is no longer the current one.
+        NotClaimant: Somebody else holds the claim.
+        SelfApproval: It is the reviewer's own proposal.
+        ReasonRequired: The verdict needs a reason.
+        InvalidDiff: The counter-patch does not apply.
+        InvalidTransition: The review takes no verdict in its state.
+    """
+    verdict = _checked(services, sent)
+    facts = await _counter_patch_facts(services, review_id, project, verdict, sent)
+    new_id = services.clock.new_id
+    ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in sent.comments))
+
+    def work(unit: Unit) -> VerdictGiven:
+        before = reviews.get(unit, review_id, lock=True)
+        check_project(before, project)
+        action, reviewer, current = _admit(unit, before, verdict, sent)
+        now = services.clock.now_us()
+        superseding = verdict != APPROVED and facts is not None
+        if superseding or verdict != COMMENT:
+            why = "a newer counter-patch" if superseding else "the verdict"
+            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason=why)
+        after = _decided(services, before, action, verdict, reviewer, ids, sent.reason, now)
+        written = ledger.change_review(
+            unit,
+            before,
+            after,
+            actor=reviewer,
+            kind=Kind.VERDICT_COMMENT if verdict == COMMENT else Kind.VERDICT_SUBMITTED,
+            data={
+                "verdict": verdict,
+                "verdict_id": ids.verdict,
+                "reason": sent.reason,
+                "round": before.round,
+                "digest": current.digest,
+                "claim_generation": before.claim_generation,
+                "comments": len(sent.comments),
+            },
+            rows=_rows(before, verdict, reviewer, ids, sent, now),
+        )
+        if facts is not None and ids.counter_patch is not None:
+            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, now)
+        return VerdictGiven(
+            review_id=written.id,
+            status=written.state,
+            round=written.round,
+            verdict=verdict,
+            verdict_id=ids.verdict,
+            counter_patch_id=ids.counter_patch,
+            cursor=services.waits.cursor(written.event_seq),
+        )
+
+    return await transact(services, call, work)
+
+
+def _checked(services: Services, sent: NewVerdict) -> str:
+    """The verdict's own name, once everything that needs no state is checked."""
+    verdict = _SYNONYMS.get(sent.verdict, sent.verdict)
+    contents.check_text(services, "reason", sent.reason)
+    for remark in sent.comments:
+        contents.check_text(services, "comments", remark.body)
+    if verdict != APPROVED and not (sent.reason and sent.reason.strip()):
+        raise ReasonRequired(
+            f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
+        )
+    if sent.counter_patch is not None and verdict not in ("changes_requested", COMMENT):
+        raise InvalidInput(
+            f"A counter-patch goes with changes_requested or comment, not with {verdict}.", field="counter_patch"
+        )
+    return verdict
+
+
+async def _counter_patch_facts(
+    services: Services, review_id: str, project: str | None, verdict: str, sent: NewVerdict
+) -> ValidatedContent | None:
+    """What the counter-patch would be as the round's content; git runs before the transaction."""
+    body = sent.counter_patch
+    if body is None:
+        return None
+
+    def look(unit: Unit) -> tuple[Review, Round]:
+        review = reviews.get(unit, review_id)
+        check_project(review, project)
+        _admit(unit, review, verdict, sent)
+        return review, reviews.get_round(unit, review.id, review.round)
+
+    review, replaced = await services.store.read(look)
+    return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
+
+
+def _admit(unit: Unit, review: Review, verdict: str, sent: NewVerdict) -> tuple[Action, str, Round]:
+    """Whether this verdict may be given now, by whom and on which round."""
+    action = _ACTIONS[verdict]
+    _, reviewer = claims.reviewer_step(action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id)
+    claims.check_round(review, sent.round)
+    current = reviews.get_round(unit, review.id, review.round)
+    claims.check_not_own(review, reviewer, author=current.author, origin=current.origin)
+    return action, reviewer, current
+
+
+def _decided(
+    services: Services,
+    before: Review,
+    action: Action,
+    verdict: str,
+    reviewer: str,
+    ids: _Ids,
+    reason: str | None,
+    now: int,
+) -> Review:
+    found, _ = claims.reviewer_step(action, before, generation=before.claim_generation, reviewer_id=None)
+    if verdict == COMMENT:
+        # Saying something is a sign of life: it renews the lease.
+        held = claims.renewed(before, now, services.policy)
+        changed = held._replace(state=found.to or held.state, updated_at=now)
+    else:
+        changed = claims.freed(before, found, now)._replace(
+            verdict_by=reviewer,
+            decided_at=now,
+            approved_round=before.round if verdict == APPROVED else None,
+        )
+    stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)
+    return spoken(stated, "reviewer", "verdict")
+
+
+def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdict, now: int) -> Rows:
+    remarks = tuple(
+        Message(
+            id=ids.comments[position],
+            review_id=before.id,
+            seq=0,
+            position=position,
+            round=before.round,
+            kind="comment",
+            sender_role="reviewer",
+            sender_id=reviewer,
+            body=remark.body,
+            metadata="{}",
+            verdict_id=ids.verdict,
+            file=remark.file,
+            line=remark.line,
+            resolves=None,
+            resolved_by=None,
+            created_at=now,
+        )
+        for position, remark in enumerate(sent.comments)
+    )
+    given = Verdict(
+        id=ids.verdict,
+        review_id=before.id,
+        seq=0,
+        round=before.round,
+        claim_generation=before.claim_generation,
+        verdict=verdict,
+        reason=sent.reason,
+        reviewer_id=reviewer,
+        created_at=now,
+    )
+    return Rows(verdict=given, messages=remarks)
+
+
+def _offer(
+    unit: Unit, review: Review, replaced: Round, facts: ValidatedContent, patch_id: str, reviewer: str, now: int
+) -> Review:
+    """Put the counter-patch beside the verdict, pending until the proposer decides."""
+    patch = CounterPatch(
+        id=patch_id,
+        review_id=review.id,
+        seq=0,
+        round=review.round,
+        author=reviewer,
+        content_id=ledger.keep_content(unit, facts.content) or "",
+        is_text=int(replaced.diff_id is None),
+        digest=facts.digest,
+        affected_files=contents.files_json(facts),
+        status=counter_patches.PENDING,
+        reason=None,
+        created_at=now,
+        decided_at=None,
+    )
+    offered = review._replace(counter_patch_id=patch_id, counter_patch_status=counter_patches.PENDING)
+    return ledger.change_review(
+        unit,
+        review,
+        spoken(offered, "reviewer", "verdict"),
+        actor=reviewer,
+        kind=Kind.COUNTER_PATCH_PROPOSED,
+        data={"counter_patch_id": patch_id, "round": review.round, "digest": facts.digest},
+        rows=Rows(counter_patch=patch),
+    )

@@ -1,0 +1,1 @@
+"""The store: tables, statements and units of work on SQLite and PostgreSQL."""

@@ -1,0 +1,83 @@
+"""PostgreSQL's advisory locks: which node does a chore that only one is to do at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from tandem.errors import Unavailable
+from tandem.store.base import Row
+
+if TYPE_CHECKING:
+    from tandem.store.connector import Connector
+
+
+class AdvisoryLocks:
+    """The locks that this node holds, each by a connection of its own: it ends with this process at the latest."""
+
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
+        self._guard = threading.Lock()
+        self._holders: set[psycopg.Connection[Row]] = set()
+        self._ended = False
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncGenerator[bool]:
+        """Whether the lock was free, and is ours within the block.
+
+        Raises:
+            Unavailable: The server does not answer, or the store was closed.
+        """
+        attempt = asyncio.ensure_future(asyncio.to_thread(self._try, name))
+        try:
+            holder = await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            attempt.add_done_callback(self._release_unused)
+            raise
+        try:
+            yield holder is not None
+        finally:
+            if holder is not None:
+                await asyncio.shield(asyncio.to_thread(self._release, holder))
+
+    def end(self) -> None:
+        """Let go of every lock; there are no more from then on."""
+        with self._guard:
+            self._ended = True
+            holders, self._holders = self._holders, set()
+        for holder in holders:
+            holder.close()
+
+    def _try(self, name: str) -> psycopg.Connection[Row] | None:
+        connection = self._connector.connect()
+        key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+        try:
+            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+        except psycopg.Error as exc:
+            connection.close()
+            raise Unavailable(f"PostgreSQL gave no lock; try again ({exc})") from exc
+        if row != (True,):
+            connection.close()
+            return None
+        with self._guard:
+            if not self._ended:
+                self._holders.add(connection)
+                return connection
+        connection.close()
+        raise Unavailable("the database is not open: the broker is ending")
+
+    def _release(self, holder: psycopg.Connection[Row]) -> None:
+        with self._guard:
+            self._holders.discard(holder)
+        holder.close()
+
+    def _release_unused(self, attempt: asyncio.Future[psycopg.Connection[Row] | None]) -> None:
+        """Let go of a lock that came when nobody waited for it any more."""
+        if not attempt.cancelled() and attempt.exception() is None and (holder := attempt.result()) is not None:
+            self._release(holder)

@@ -1,0 +1,217 @@
+"""What the two databases have in common: the unit of work, and how a store is asked to run one.
+
+StoreError
+└── Conflict    a unit broke a constraint of the database (unique, foreign key, not null, check)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from tandem.store.jobs import Delivery, Inbox, Job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from tandem.store.statement import Statement
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+REREAD: Final = 2**63 - 1
+"""A notice that means "you may have missed some": read the log again, whatever your cursor."""
+
+HIDDEN_ERROR: Final = "a unit of work hid an error of one of its statements; nothing of it was kept"
+
+WAITING_LIMIT: Final = 20_000
+"""Units of work that may wait for a thread before the store refuses more."""
+
+
+class StoreError(Exception):
+    """A failure of the store that is no answer to a client by itself."""
+
+
+class Conflict(StoreError):
+    """A unit broke a constraint; nothing of it was kept. The cause is the driver's error."""
+
+
+class Unit(Protocol):
+    """One transaction, as its function sees it: synchronous, in one thread, and gone afterwards.
+
+    An error of a statement ends the unit: let it pass, and use `ON CONFLICT` for what may happen. A
+    function must depend on nothing but its arguments and the database, since it may be run again.
+    """
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        ...
+
+    def execute(self, statement: Statement, **params: Any) -> int:
+        """Run a statement for its effect; how many rows it touched."""
+        ...
+
+    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
+        """The only row of the answer, or None.
+
+        Raises:
+            LookupError: There are several.
+        """
+        ...
+
+    def all(self, statement: Statement, **params: Any) -> list[Row]:
+        """Every row of the answer."""
+        ...
+
+    def on_commit(self, notice: int) -> None:
+        """Tell the listeners, once this is committed, that there are events up to `notice` (1 or more)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a store has done since it was opened."""
+
+    units: int = 0
+    """Write units that were committed."""
+    commits: int = 0
+    """Transactions that it took to commit them."""
+    failed: int = 0
+    """Write units that ended with an exception."""
+    dropped: int = 0
+    """Write units whose caller had gone before they began."""
+    repeated: int = 0
+    """Times a unit was run again after a serialization failure, a deadlock or a lost connection."""
+    waiting: int = 0
+    """Units that wait for a thread right now."""
+
+
+class Store(ABC):
+    """Runs units of work on threads of its own.
+
+    Closing twice is safe; units that wait when it is closed are still done.
+    """
+
+    dialect: str
+
+    def __init__(self) -> None:
+        self._delivery = Delivery()
+        self._writes = Inbox(WAITING_LIMIT)
+        self._reads = Inbox(WAITING_LIMIT)
+        self._threads: list[threading.Thread] = []
+        self._state = threading.Lock()
+        self._opened = False
+        self._closed = False
+
+    async def write(self, fn: Callable[[Unit], T]) -> T:
+        """Run `fn` in a transaction; when this returns, it is committed.
+
+        If the awaiting task is cancelled before the unit began it never runs; later it is completed.
+
+        Raises:
+            Conflict: A constraint of the database was broken.
+            Unavailable: The database cannot do it now.
+            Exception: Whatever `fn` raised; its unit was rolled back, and no other.
+        """
+        job = Job(fn, asyncio.get_running_loop())
+        self._writes.put(job)
+        answer: T = await job.answer
+        return answer
+
+    async def read(self, fn: Callable[[Unit], T]) -> T:
+        """Run `fn` on a consistent snapshot that it cannot change.
+
+        Raises:
+            Unavailable: The database cannot be read now.
+            Exception: Whatever `fn` raised.
+        """
+        job = Job(fn, asyncio.get_running_loop())
+        self._reads.put(job)
+        answer: T = await job.answer
+        return answer
+
+    def write_blocking(self, fn: Callable[[Unit], T]) -> T:
+        """`write` for a caller without an event loop; never from within a unit."""
+        return self._blocking(fn, self._writes)
+
+    def read_blocking(self, fn: Callable[[Unit], T]) -> T:
+        """`read` for a caller without an event loop; never from within a unit."""
+        return self._blocking(fn, self._reads)
+
+    def add_listener(self, fn: Callable[[int], None]) -> None:
+        """Call `fn(notice)` in the running event loop's thread whenever events may have been added.
+
+        Only a hint to read the log again: notices may come twice, out of order, or as `REREAD`.
+        """
+        self._delivery.add_listener(fn)
+
+    async def open(self) -> None:
+        """Connect, bring the schema up to date, start the threads.
+
+        Raises:
+            ConfigInvalid: The database is newer, not Tandem's, or cannot be used by this interpreter.
+            Unavailable: The database cannot be reached.
+        """
+        await asyncio.to_thread(self.open_blocking)
+
+    async def close(self) -> None:
+        """Finish what waits, end the threads, leave the database tidy."""
+        # Shielded: half a close would leave threads behind that nobody ends.
+        await asyncio.shield(asyncio.to_thread(self.close_blocking))
+
+    def open_blocking(self) -> None:
+        """`open` for a caller without an event loop."""
+        with self._state:
+            if self._opened or self._closed:
+                return
+            self._start()
+            self._opened = True
+            self._writes.open()
+            self._reads.open()
+
+    def close_blocking(self) -> None:
+        """`close` for a caller without an event loop."""
+        with self._state:
+            if self._closed:
+                return
+            self._closed = True
+            if self._opened:
+                self._stop()
+
+    def statistics(self) -> Statistics:
+        """What was done so far; for metrics and tests."""
+        return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
+
+    @abstractmethod
+    def advisory_lock(self, name: str) -> AbstractAsyncContextManager[bool]:
+        """`async with store.advisory_lock("sweep") as granted:` for chores that one node does at a time.
+
+        Does not wait: `granted` is False when another node holds it. SQLite has one broker: always True.
+        """
+
+    @abstractmethod
+    def _start(self) -> None: ...
+
+    @abstractmethod
+    def _stop(self) -> None: ...
+
+    @abstractmethod
+    def _counted(self) -> Statistics: ...
+
+    def _run_thread(self, target: Callable[[], None], name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _blocking(self, fn: Callable[[Unit], T], inbox: Inbox) -> T:
+        if threading.current_thread() in self._threads:
+            raise RuntimeError("a unit of work cannot wait for another one: it would wait for its own thread")
+        job = Job(fn, None)
+        inbox.put(job)
+        answer: T = job.answer.result()
+        return answer

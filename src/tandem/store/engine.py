@@ -1,0 +1,75 @@
+"""The store's front door: from a database's URL to a store that is ready for units of work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal
+
+from tandem.errors import ConfigInvalid
+from tandem.store.base import REREAD, Conflict, Row, Statistics, Store, StoreError, Unit
+from tandem.store.schema import TANDEM, Schema
+from tandem.store.sqlite import SqliteStore
+from tandem.store.statement import Statement
+
+__all__ = [
+    "REREAD",
+    "Conflict",
+    "Row",
+    "Statement",
+    "Statistics",
+    "Store",
+    "StoreError",
+    "Unit",
+    "make_store",
+    "open_store",
+]
+
+_SQLITE: Final = "sqlite:///"
+_POSTGRESQL: Final = ("postgresql://", "postgres://")
+
+
+async def open_store(
+    url: str,
+    *,
+    durability: Literal["full", "normal"] = "full",
+    readers: int = 2,
+    connections: int = 8,
+    schema: Schema = TANDEM,
+) -> Store:
+    """Make a store and open it; see `make_store` and `Store.open`."""
+    store = make_store(url, durability=durability, readers=readers, connections=connections, schema=schema)
+    await store.open()
+    return store
+
+
+def make_store(
+    url: str,
+    *,
+    durability: Literal["full", "normal"] = "full",
+    readers: int = 2,
+    connections: int = 8,
+    schema: Schema = TANDEM,
+) -> Store:
+    """A store that is not open yet.
+
+    Args:
+        url: `sqlite:///relative/path`, `sqlite:////absolute/path`, or `postgresql://user@host/database`.
+        durability: `full` survives a loss of power, `normal` the end of the process only.
+        readers: Threads that read, on SQLite.
+        connections: Threads that read and write, each with a connection, on PostgreSQL.
+        schema: The tables that the database has to have.
+
+    Raises:
+        ConfigInvalid: The URL is of neither kind.
+    """
+    if url.startswith(_SQLITE) and (path := url.removeprefix(_SQLITE)) and path != ":memory:":
+        return SqliteStore(Path(path), schema, durability=durability, readers=readers)
+    if url.startswith(_POSTGRESQL):
+        # The driver takes 0.1 s to import, which a broker on SQLite need not spend.
+        from tandem.store.postgres import PostgresStore
+
+        return PostgresStore(url, schema, durability=durability, connections=connections)
+    raise ConfigInvalid(
+        "the database has to be sqlite:///path or postgresql://…; in memory it could not be shared by threads",
+        setting="database_url",
+    )

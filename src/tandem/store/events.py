@@ -1,0 +1,110 @@
+"""Reading the log."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tandem.domain.events import GENESIS, Event
+from tandem.store import tables
+from tandem.store.base import Unit
+from tandem.store.dialects import PerDialect
+from tandem.store.statement import Statement
+
+_e = tables.events.c
+_head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
+_set_checkpoint = Statement(
+    update(tables.log_head)
+    .where(tables.log_head.c.id == 1)
+    .values(checkpoint_seq=bindparam("new_checkpoint_seq"), event_hash=bindparam("new_event_hash"))
+)
+_FILTERS = ("project", "subject", "kind", "actor")
+_INDEXED = ("project", "subject")
+_FOREVER = 2**62
+SCAN_LIMIT = 5_000
+"""Events that one page looks through at most where it is filtered by what has no index."""
+
+
+@cache
+def _page(filters: tuple[str, ...], *, newest_first: bool) -> Statement:
+    statement = select(tables.events).where(*(_e[name] == bindparam(name) for name in filters))
+    statement = statement.where(_e.seq > bindparam("after"), _e.seq <= bindparam("until")).limit(bindparam("limit"))
+    return Statement(statement.order_by(_e.seq.desc() if newest_first else _e.seq))
+
+
+@cache
+def _scan_end(filters: tuple[str, ...], *, newest_first: bool) -> Statement:
+    """The number at which a scan of so many events ends; on an index alone."""
+    statement = select(_e.seq).where(*(_e[name] == bindparam(name) for name in filters))
+    statement = statement.where(_e.seq > bindparam("after")).offset(SCAN_LIMIT - 1).limit(1)
+    return Statement(statement.order_by(_e.seq.desc() if newest_first else _e.seq))
+
+
+_begin = PerDialect(
+    sqlite=sqlite.insert(tables.log_head).on_conflict_do_nothing(),
+    postgresql=postgresql.insert(tables.log_head).on_conflict_do_nothing(),
+)
+
+
+def begin(unit: Unit, log_id: str) -> None:
+    """Give a fresh database its log; one that has one keeps it."""
+    unit.execute(_begin[unit.dialect], id=1, log_id=log_id, seq=0, checkpoint_seq=0, event_hash=GENESIS)
+
+
+def head(unit: Unit) -> tuple[str, int]:
+    """Which log this is, and the number of its newest event."""
+    row = unit.one_or_none(_head)
+    if row is None:
+        raise LookupError("the log has no head; the database was not made by Tandem")
+    return str(row[1]), int(row[2])
+
+
+def checkpoint(unit: Unit) -> tuple[int, str]:
+    """The newest checkpoint's number (0 for none), and the hash of the log's own newest event."""
+    row = unit.one_or_none(_head)
+    if row is None:
+        raise LookupError("the log has no head; the database was not made by Tandem")
+    return int(row[3]), str(row[4])
+
+
+def set_checkpoint(unit: Unit, seq: int, event_hash: str) -> None:
+    """Remember the checkpoint event that was just appended."""
+    unit.execute(_set_checkpoint, new_checkpoint_seq=seq, new_event_hash=event_hash)
+
+
+def list_after(unit: Unit, after: int, limit: int, **filters: str | None) -> list[Event]:
+    """Events after a number, oldest first; filters are `project`, `subject`, `kind`, `actor`."""
+    return list_scanned(unit, after, limit, **filters)[0]
+
+
+def list_scanned(unit: Unit, after: int, limit: int, **filters: str | None) -> tuple[list[Event], int | None]:
+    """As `list_after`, and the number at which a filtered scan stopped early; null when it reached the end."""
+    params = _given(filters)
+    end = _find_scan_end(unit, params, after=after, newest_first=False)
+    statement = _page(tuple(params), newest_first=False)
+    rows = unit.all(statement, after=after, until=_FOREVER if end is None else end, limit=limit, **params)
+    return [Event(*row) for row in rows], end
+
+
+def list_newest(unit: Unit, limit: int, **filters: str | None) -> list[Event]:
+    """The newest events, oldest first; filtered by what has no index, of the newest `SCAN_LIMIT` ones."""
+    params = _given(filters)
+    end = _find_scan_end(unit, params, after=0, newest_first=True)
+    statement = _page(tuple(params), newest_first=True)
+    rows = unit.all(statement, after=end - 1 if end else 0, until=_FOREVER, limit=limit, **params)
+    return [Event(*row) for row in reversed(rows)]
+
+
+def _find_scan_end(unit: Unit, params: dict[str, Any], *, after: int, newest_first: bool) -> int | None:
+    if all(name in _INDEXED for name in params):
+        return None
+    indexed = {name: params[name] for name in _INDEXED if name in params}
+    row = unit.one_or_none(_scan_end(tuple(indexed), newest_first=newest_first), after=after, **indexed)
+    return int(row[0]) if row else None
+
+
+def _given(filters: dict[str, str | None]) -> dict[str, Any]:
+    return {name: filters[name] for name in _FILTERS if filters.get(name) is not None}

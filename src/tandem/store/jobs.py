@@ -1,0 +1,150 @@
+"""Units of work on their way from a caller to one of the store's threads, and the answers back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from tandem.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_log = logging.getLogger(__name__)
+
+
+class Job:
+    """One unit of work and whoever waits for its answer."""
+
+    __slots__ = ("answer", "error", "fn", "loop", "result")
+
+    def __init__(self, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+        self.fn = fn
+        self.loop = loop
+        # An asyncio future in the caller's loop, or one of `concurrent.futures` for a blocking caller.
+        self.answer: Any = loop.create_future() if loop else Future()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Hand over what `result` or `error` holds; only in the thread that `answer` belongs to."""
+        if self.answer.done():
+            return
+        if self.error is None:
+            self.answer.set_result(self.result)
+        elif isinstance(self.error, StopIteration):
+            # A future cannot carry it, and one that refuses would leave the rest of its batch unanswered.
+            self.answer.set_exception(RuntimeError("a unit of work raised StopIteration"))
+        else:
+            self.answer.set_exception(self.error)
+
+
+class Inbox:
+    """Jobs that wait for a thread, in order of arrival; only while it is open it lets any in."""
+
+    def __init__(self, limit: int) -> None:
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._limit = limit
+        self._open = False
+        # Without it a job could slip in behind the last thread's end, and nobody would ever answer it.
+        self._door = threading.Lock()
+
+    def put(self, job: Job) -> None:
+        """Queue a job.
+
+        Raises:
+            Unavailable: The store is not open, or too many jobs wait already.
+        """
+        with self._door:
+            if not self._open:
+                raise Unavailable("the database is not open: the broker is starting or ending; try again later")
+            if self._queue.qsize() >= self._limit:
+                raise Unavailable(f"{self._limit} units of work are waiting already; try again later")
+            self._queue.put(job)
+
+    def open(self) -> None:
+        """Let jobs in."""
+        with self._door:
+            self._open = True
+
+    def get(self) -> Job | None:
+        """The next job, however long it takes; None is this thread's sign to end."""
+        return self._queue.get()
+
+    def take(self) -> Job | None:
+        """The next job if there is one right now."""
+        try:
+            job = self._queue.get_nowait()
+        except Empty:
+            return None
+        if job is None:
+            # The sign to end: put it back for `get`, behind which nothing can come any more.
+            self._queue.put(None)
+        return job
+
+    def close(self, threads: int) -> None:
+        """Let no more jobs in, and tell that many threads to end when they have done what waits."""
+        with self._door:
+            if not self._open:
+                return
+            self._open = False
+            for _ in range(threads):
+                self._queue.put(None)
+
+    def waiting(self) -> int:
+        """How many jobs wait, about."""
+        return self._queue.qsize()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    loop: asyncio.AbstractEventLoop
+    fn: Callable[[int], None]
+
+
+class Delivery:
+    """Takes answers and notices back to the event loops, with one wake-up for each."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[_Listener, ...] = ()
+
+    def add_listener(self, fn: Callable[[int], None]) -> None:
+        """Call `fn(notice)` in the loop that runs now, after every commit that gave a notice."""
+        self._listeners = (*self._listeners, _Listener(asyncio.get_running_loop(), fn))
+
+    def deliver(self, jobs: Iterable[Job], notice: int = 0) -> None:
+        """Answer the jobs and pass the notice on; from any thread."""
+        loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        for job in jobs:
+            if job.loop is None:
+                job.settle()
+            else:
+                loops.setdefault(job.loop, []).append(job)
+        if notice:
+            for listener in self._listeners:
+                loops.setdefault(listener.loop, [])
+        for loop, theirs in loops.items():
+            try:
+                loop.call_soon_threadsafe(self._arrive, loop, theirs, notice)
+            except RuntimeError:
+                # The loop was closed, and with it went everybody who waited in it.
+                _log.debug("an event loop ended before its %d answers came", len(theirs))
+
+    def _arrive(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], notice: int) -> None:
+        for job in jobs:
+            job.settle()
+        if not notice:
+            return
+        for listener in self._listeners:
+            if listener.loop is not loop:
+                continue
+            try:
+                listener.fn(notice)
+            except Exception:  # noqa: BLE001 - an edge, and logged
+                # One listener's fault must not keep the others from hearing.
+                _log.exception("a listener of the store failed")

@@ -1,0 +1,111 @@
+"""Hears from PostgreSQL what other nodes have committed."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+from typing import TYPE_CHECKING, Final
+
+import psycopg
+
+from tandem.errors import TandemError
+from tandem.store.base import REREAD, Row
+
+if TYPE_CHECKING:
+    from tandem.store.connector import Connector
+    from tandem.store.jobs import Delivery
+
+CHANNEL: Final = "tandem_events"
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+def commit_with_notice(notice: int, node: str) -> bytes:
+    """The SQL that commits and tells every node; `node` is the sender, whose own listener passes over it.
+
+    Both travel as one message, which saves a tenth of a small unit's time.
+    """
+    return f"NOTIFY {CHANNEL}, '{notice:d} {node}'; COMMIT".encode("ascii")
+
+
+class Listener:
+    """A thread with a connection that does nothing but LISTEN, and finds its way back when it is cut."""
+
+    def __init__(self, connector: Connector, delivery: Delivery, node: str) -> None:
+        self._connector = connector
+        self._delivery = delivery
+        self._node = node
+        self._ending = threading.Event()
+        self._connection: psycopg.Connection[Row] | None = None
+
+    def open(self) -> None:
+        """Begin to listen, so that nothing is missed from here on.
+
+        Raises:
+            Unavailable: The server does not answer.
+        """
+        self._connection = self._listen()
+        # A thread that waits for the server can only be woken through something else that it waits for.
+        self._wake, self._woken = socket.socketpair()
+
+    def end(self) -> None:
+        """Tell the thread to end; from any thread."""
+        self._ending.set()
+        self._wake.send(b"\0")
+
+    def run(self) -> None:
+        """Pass notices on until `end`; the body of the listener's thread."""
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        while not self._ending.is_set():
+            try:
+                if self._connection is None:
+                    self._connection = self._listen()
+                    # Whatever was said while nobody listened is lost.
+                    self._delivery.deliver((), REREAD)
+                pause_seconds = _FIRST_PAUSE_SECONDS
+                self._hear(self._connection)
+            except (psycopg.Error, OSError, TandemError) as exc:
+                self._drop()
+                if not self._ending.is_set():
+                    _log.warning("no word from PostgreSQL, next try in %.1f s: %s", pause_seconds, exc)
+                    self._ending.wait(pause_seconds)
+                    pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+        self._drop()
+        self._wake.close()
+        self._woken.close()
+
+    def _listen(self) -> psycopg.Connection[Row]:
+        connection = self._connector.connect()
+        try:
+            connection.execute(f"LISTEN {CHANNEL}")
+        except psycopg.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _hear(self, connection: psycopg.Connection[Row]) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
+            while not self._ending.is_set():
+                # A burst is one wake-up: the highest number says it all.
+                notice = max(
+                    (
+                        int(number)
+                        for number, _, node in (note.payload.partition(" ") for note in connection.notifies(timeout=0))
+                        if node != self._node and number.isdecimal()
+                    ),
+                    default=0,
+                )
+                if notice:
+                    self._delivery.deliver((), notice)
+                selector.select()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

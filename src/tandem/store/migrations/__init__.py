@@ -1,0 +1,11 @@
+"""The steps from an older schema to the current one, oldest first; they only go forward.
+
+`python -m tandem.store.migrations "what changed"` writes the next one from the difference to the tables.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+REVISIONS: Final = ("0001_initial",)
+"""Every revision, so that a database can be judged without importing Alembic. A test compares them."""

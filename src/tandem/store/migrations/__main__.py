@@ -1,0 +1,36 @@
+"""Writes the next migration: `python -m tandem.store.migrations "what changed"`, for developers.
+
+Takes an empty SQLite database through the migrations that there are, compares it to the tables, and writes
+the difference into `versions`. Read it before it is committed, and add its name to `REVISIONS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sqlite3
+from contextlib import closing
+
+from alembic import command
+
+from tandem.store.schema import SQLITE_WORDS, TANDEM, migrating
+
+
+def main() -> None:
+    """Parse the command line and write the file."""
+    parser = argparse.ArgumentParser(prog="python -m tandem.store.migrations", description=__doc__)
+    parser.add_argument("message", help="what the step does, in a few words")
+    message: str = parser.parse_args().message
+    number = sum(1 for _ in (TANDEM.scripts / "versions").glob("*.py")) + 1
+    slug = re.sub(r"[^a-z0-9]+", "_", message.lower()).strip("_")
+    with (
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as raw,
+        migrating(TANDEM, SQLITE_WORDS, raw) as config,
+    ):
+        if number > 1:
+            command.upgrade(config, "head")
+        command.revision(config, message, autogenerate=True, rev_id=f"{number:04}_{slug}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""PostgreSQL: threads with a connection each, and a listener for what other nodes have committed."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Literal
+
+import psycopg
+
+from tandem.errors import Unavailable
+from tandem.store.advisory import AdvisoryLocks
+from tandem.store.base import Statistics, Store
+from tandem.store.connector import Connector
+from tandem.store.listener import Listener
+from tandem.store.postgres_unit import translated
+from tandem.store.postgres_worker import READ, WRITE, Worker
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from tandem.store.schema import Schema
+
+
+class PostgresStore(Store):
+    """A store that any number of brokers share."""
+
+    dialect = "postgresql"
+
+    def __init__(self, url: str, schema: Schema, *, durability: Literal["full", "normal"], connections: int) -> None:
+        super().__init__()
+        self._schema = schema
+        self._connector = Connector(url, durability)
+        self._locks = AdvisoryLocks(self._connector)
+        node = uuid.uuid4().hex
+        self._listener = Listener(self._connector, self._delivery, node)
+        writers = max(1, connections // 2)
+        self._writers = [
+            Worker(self._connector, self._writes, self._delivery, begin=WRITE, node=node) for _ in range(writers)
+        ]
+        self._readers = [
+            Worker(self._connector, self._reads, self._delivery, begin=READ, node=node)
+            for _ in range(max(1, connections - writers))
+        ]
+
+    def advisory_lock(self, name: str) -> AbstractAsyncContextManager[bool]:
+        """See `Store`."""
+        return self._locks.hold(name)
+
+    def _start(self) -> None:
+        try:
+            with self._connector.connect() as connection:
+                self._connector.check(connection)
+                self._schema.prepare_postgres(connection)
+        except psycopg.Error as exc:
+            raise Unavailable(f"PostgreSQL does not take the schema: {translated(exc)}") from exc
+        self._listener.open()
+        self._run_thread(self._listener.run, "tandem-store-listener")
+        for number, worker in enumerate([*self._writers, *self._readers]):
+            self._run_thread(worker.run, f"tandem-store-{number}")
+
+    def _stop(self) -> None:
+        self._reads.close(len(self._readers))
+        self._writes.close(len(self._writers))
+        for thread in self._threads[1:]:
+            thread.join()
+        self._locks.end()
+        self._listener.end()
+        self._threads[0].join()
+
+    def _counted(self) -> Statistics:
+        counted = [worker.statistics() for worker in self._writers]
+        return Statistics(
+            units=sum(each.units for each in counted),
+            commits=sum(each.commits for each in counted),
+            failed=sum(each.failed for each in counted),
+            dropped=sum(each.dropped for each in counted),
+            repeated=sum(each.repeated for each in counted),
+        )

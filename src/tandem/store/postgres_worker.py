@@ -1,0 +1,140 @@
+"""A thread with a connection to PostgreSQL, that runs one unit after another in it."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Final, LiteralString
+
+import psycopg
+
+from tandem.errors import Unavailable
+from tandem.store.base import HIDDEN_ERROR, Row, Statistics, StoreError
+from tandem.store.listener import commit_with_notice
+from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
+
+if TYPE_CHECKING:
+    from tandem.store.connector import Connector
+    from tandem.store.jobs import Delivery, Inbox, Job
+
+WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+ATTEMPTS: Final = 8
+"""Times that a unit is run before its conflicts with others are an error."""
+_BACKOFF_SECONDS: Final = 0.005
+
+_log = logging.getLogger(__name__)
+
+
+class _RunAgain(Exception):
+    """Nothing of the unit was kept, and the same unit may well succeed."""
+
+
+class _Lost(Exception):
+    """The connection went away before the commit was asked for, and nothing was kept."""
+
+
+class Worker:
+    """Runs the units of one inbox, each in a transaction, on a connection of its own."""
+
+    def __init__(
+        self, connector: Connector, inbox: Inbox, delivery: Delivery, *, begin: LiteralString, node: str
+    ) -> None:
+        self._connector = connector
+        self._inbox = inbox
+        self._delivery = delivery
+        self._begin: LiteralString = begin
+        self._node = node
+        self._connection: psycopg.Connection[Row] | None = None
+        self._units = self._failed = self._dropped = self._repeated = 0
+
+    def run(self) -> None:
+        """Serve the inbox until it is closed; the body of the thread."""
+        while (job := self._inbox.get()) is not None:
+            if job.answer.cancelled():
+                self._dropped += 1
+            else:
+                self._serve(job)
+            del job
+        self._drop()
+
+    def statistics(self) -> Statistics:
+        """What was done so far."""
+        return Statistics(self._units, self._units, self._failed, self._dropped, self._repeated)
+
+    def _serve(self, job: Job) -> None:
+        notice = 0
+        try:
+            notice = self._persist(job)
+            self._units += 1
+        except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
+            job.error = translated(exc)
+            self._failed += 1
+        self._delivery.deliver((job,), notice)
+
+    def _persist(self, job: Job) -> int:
+        """Run the job as often as it takes; the notice of the run that was committed."""
+        lost = False
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._attempt(job)
+            except _RunAgain as exc:
+                if attempt == ATTEMPTS:
+                    raise exc.__cause__ or exc from None
+                # At random, so that two that met do not meet again.
+                time.sleep(random.uniform(0, _BACKOFF_SECONDS * attempt))  # noqa: S311 - no secret
+            except _Lost as exc:
+                if lost:
+                    raise Unavailable(f"the connection to PostgreSQL was lost twice; try again ({exc})") from exc
+                lost = True
+            self._repeated += 1
+        raise AssertionError
+
+    def _attempt(self, job: Job) -> int:
+        if self._connection is None:
+            self._connection = self._connector.connect()
+        connection = self._connection
+        cursor = connection.cursor()
+        unit = PostgresUnit(cursor)
+        committing = False
+        try:
+            cursor.execute(self._begin, prepare=False)
+            job.result = job.fn(unit)
+            committing = True
+            commit = commit_with_notice(unit.notice, self._node) if unit.notice else b"COMMIT"
+            cursor.execute(commit, prepare=False)
+            if unit.notice:
+                cursor.nextset()
+            if cursor.statusmessage != "COMMIT":
+                # The server answers so when a statement had failed and the unit went on regardless.
+                raise StoreError(HIDDEN_ERROR)
+        except BaseException as exc:
+            lost = not self._rolled_back(connection)
+            if isinstance(exc, psycopg.Error):
+                if exc.sqlstate in RUN_AGAIN:
+                    raise _RunAgain from exc
+                if lost and committing:
+                    raise Unavailable("the connection was lost during the commit; look whether it was kept") from exc
+                if lost:
+                    raise _Lost(str(exc)) from exc
+            raise
+        finally:
+            unit.end()
+        return unit.notice
+
+    def _rolled_back(self, connection: psycopg.Connection[Row]) -> bool:
+        """End the transaction, if there is one; whether the connection still lives."""
+        try:
+            connection.rollback()
+        except psycopg.Error:
+            _log.debug("a connection broke", exc_info=True)
+        if connection.closed:
+            self._drop()
+            return False
+        return True
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,143 @@
+"""Reading reviews, their rounds and texts; writing goes through the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import bindparam, exists, or_, select, update
+
+from tandem.domain.patches import Round
+from tandem.domain.reviews import Review, State
+from tandem.errors import NotFound
+from tandem.store import tables
+from tandem.store.base import Unit
+from tandem.store.statement import Statement
+
+_r = tables.reviews.c
+_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
+
+_get = select(tables.reviews).where(_r.id == bindparam("review_id"))
+_get_plain = Statement(_get)
+_get_locked = Statement(_get.with_for_update())
+_renew = Statement(
+    update(tables.reviews)
+    .where(_r.id == bindparam("key"), _r.claim_generation == bindparam("generation"), _held)
+    .values(lease_expires_at=bindparam("new_lease"))
+)
+_expired = Statement(
+    select(_r.id)
+    .where(_held, _r.lease_expires_at <= bindparam("now"))
+    .order_by(_r.lease_expires_at)
+    .limit(bindparam("limit"))
+)
+_children = Statement(select(_r.id).where(_r.parent_id == bindparam("review_id")).order_by(_r.created_at, _r.id))
+_get_round = Statement(
+    select(tables.rounds).where(
+        tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
+    )
+)
+_get_content = Statement(select(tables.contents.c.body).where(tables.contents.c.id == bindparam("id")))
+# Whose round it is may give no verdict on it, as the proposer may not: it would only be in their way.
+_made_by_reviewer = (
+    exists()
+    .where(
+        tables.rounds.c.review_id == _r.id,
+        tables.rounds.c.round == _r.round,
+        tables.rounds.c.author == bindparam("reviewer_id"),
+        tables.rounds.c.origin != "counter_patch",
+    )
+    .correlate(tables.reviews)
+)
+
+
+def _next_pending(*, project: bool, category: bool) -> Statement:
+    """The head of the queue that a reviewer may take; on PostgreSQL, passing over what others are taking."""
+    statement = (
+        select(tables.reviews)
+        .where(
+            _r.state == State.PENDING.value,
+            _r.attention.is_(None),
+            or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
+            _r.proposer_id != bindparam("reviewer_id"),
+            ~_made_by_reviewer,
+        )
+        .order_by(_r.priority, _r.created_at, _r.id)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    if project:
+        statement = statement.where(_r.project == bindparam("project"))
+    if category:
+        # A condition only: found by its state, as the pending ones are few and a category may be long.
+        statement = statement.where(_r.category + "" == bindparam("category"))
+    return Statement(statement)
+
+
+_queue_heads = {(p, c): _next_pending(project=p, category=c) for p in (False, True) for c in (False, True)}
+
+
+def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
+    """A review, if there is one; with `lock`, nobody else changes it before this transaction ends."""
+    row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
+    return Review(*row) if row else None
+
+
+def get(unit: Unit, review_id: str, *, lock: bool = False) -> Review:
+    """A review.
+
+    Raises:
+        NotFound: There is none of that id.
+    """
+    found = find(unit, review_id, lock=lock)
+    if found is None:
+        raise NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
+    return found
+
+
+def find_next(unit: Unit, *, reviewer_id: str, now_us: int, project: str | None, category: str | None) -> Review | None:
+    """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
+    params: dict[str, Any] = {"now": now_us, "reviewer_id": reviewer_id}
+    if project is not None:
+        params["project"] = project
+    if category is not None:
+        params["category"] = category
+    row = unit.one_or_none(_queue_heads[project is not None, category is not None], **params)
+    return Review(*row) if row else None
+
+
+def renew(unit: Unit, review_id: str, generation: int, lease_expires_at: int) -> bool:
+    """Extend a lease if that generation still holds the claim; whether it does."""
+    touched = unit.execute(_renew, key=review_id, generation=generation, new_lease=lease_expires_at)
+    return touched == 1
+
+
+def list_expired(unit: Unit, now_us: int, limit: int) -> list[str]:
+    """Reviews whose lease has run out, longest overdue first."""
+    return [row[0] for row in unit.all(_expired, now=now_us, limit=limit)]
+
+
+def list_children(unit: Unit, review_id: str) -> tuple[str, ...]:
+    """The reviews that resubmit this one, oldest first."""
+    return tuple(row[0] for row in unit.all(_children, review_id=review_id))
+
+
+def get_round(unit: Unit, review_id: str, number: int) -> Round:
+    """One round of a review.
+
+    Raises:
+        NotFound: The review has no such round.
+    """
+    row = unit.one_or_none(_get_round, review_id=review_id, round=number)
+    if row is None:
+        raise NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
+    return Round(*row)
+
+
+def find_content(unit: Unit, content_id: str | None) -> str | None:
+    """A text from the content store; null for no name."""
+    if content_id is None:
+        return None
+    row = unit.one_or_none(_get_content, id=content_id)
+    if row is None:
+        raise LookupError(f"the content {content_id} is missing from the store")
+    return str(row[0])

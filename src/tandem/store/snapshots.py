@@ -1,0 +1,102 @@
+"""Reading the state row by row, to hold it against the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sqlalchemy import Table, bindparam, exists, select, tuple_
+
+from tandem.domain.events import Event
+from tandem.store import tables
+from tandem.store.base import Unit
+from tandem.store.statement import Statement
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+_PAGE = 1_000
+_e = tables.events.c
+
+_OF_REVIEW: Final = {
+    tables.reviews: tables.reviews.c.id,
+    tables.rounds: tables.rounds.c.review_id,
+    tables.verdicts: tables.verdicts.c.review_id,
+    tables.messages: tables.messages.c.review_id,
+    tables.counter_patches: tables.counter_patches.c.review_id,
+    tables.approvals: tables.approvals.c.review_id,
+    tables.approved_paths: tables.approved_paths.c.review_id,
+}
+_by_review = {
+    table: Statement(select(table).where(column == bindparam("subject"))) for table, column in _OF_REVIEW.items()
+}
+_by_project = Statement(select(tables.projects).where(tables.projects.c.name == bindparam("name")))
+_events = Statement(
+    select(tables.events)
+    .where(tuple_(_e.subject, _e.seq) > tuple_(bindparam("after_subject"), bindparam("after_seq")))
+    .order_by(_e.subject, _e.seq)
+    .limit(_PAGE)
+)
+_unexplained = (
+    Statement(
+        select(tables.reviews.c.id).where(~exists().where(_e.subject == tables.reviews.c.id)).limit(bindparam("limit"))
+    ),
+    Statement(
+        select(tables.projects.c.name)
+        .where(~exists().where(_e.subject == "project:" + tables.projects.c.name))
+        .limit(bindparam("limit"))
+    ),
+)
+_contents = Statement(
+    select(tables.contents)
+    .where(tables.contents.c.id > bindparam("after"))
+    .order_by(tables.contents.c.id)
+    .limit(bindparam("limit"))
+)
+_CONTENT_PAGE = 100
+_counters = Statement(select(tables.counters))
+
+
+def events_by_subject(unit: Unit) -> Iterator[Event]:
+    """The whole log, subject by subject, each in its order."""
+    subject, seq = "", 0
+    while page := unit.all(_events, after_subject=subject, after_seq=seq):
+        for row in page:
+            yield Event(*row)
+        subject, seq = page[-1][3], page[-1][0]
+
+
+def rows_of_review(unit: Unit, review_id: str) -> dict[str, dict[Key, Row]]:
+    """Everything that is stored of a review, by table and primary key."""
+    return {
+        table.name: _keyed(table, unit.all(statement, subject=review_id)) for table, statement in _by_review.items()
+    }
+
+
+def rows_of_project(unit: Unit, name: str) -> dict[str, dict[Key, Row]]:
+    """Everything that is stored of a project, by table and primary key."""
+    return {tables.projects.name: _keyed(tables.projects, unit.all(_by_project, name=name))}
+
+
+def list_unexplained(unit: Unit, limit: int) -> list[str]:
+    """Reviews and projects that are stored although no event speaks of them."""
+    return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
+
+
+def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:
+    """Every text of the content store with its name."""
+    after = ""
+    while page := unit.all(_contents, after=after, limit=_CONTENT_PAGE):
+        yield from ((name, body) for name, body in page)
+        after = page[-1][0]
+
+
+def list_counters(unit: Unit) -> dict[Key, tuple[int, int]]:
+    """Every counter by its key (project, day, category, reviewer, metric): count and total."""
+    return {tuple(row[:5]): (int(row[5]), int(row[6])) for row in unit.all(_counters)}
+
+
+def _keyed(table: Table, found: list[tuple[Any, ...]]) -> dict[Key, Row]:
+    names = [column.name for column in table.columns]
+    keys = [column.name for column in table.primary_key]
+    rows = [dict(zip(names, row, strict=True)) for row in found]
+    return {tuple(row[name] for name in keys): row for row in rows}

@@ -1,0 +1,97 @@
+"""A unit of work on SQLite, and what the driver's errors mean."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem.errors import Unavailable
+from tandem.store.base import Conflict, Row
+
+if TYPE_CHECKING:
+    from tandem.store.statement import Statement
+
+_PRIMARY_CODE: Final = 0xFF
+
+# What the driver's result codes mean for whoever keeps the broker running.
+_UNAVAILABLE: Final = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another process; end it, or try again later",
+    sqlite3.SQLITE_LOCKED: "the database is locked; try again later",
+    sqlite3.SQLITE_FULL: "the disk or the database is full; make room, then try again",
+    sqlite3.SQLITE_IOERR: "the disk does not read or write the database; check it, then try again",
+    sqlite3.SQLITE_READONLY: "the database cannot be written; check the permissions of its file and folder",
+    sqlite3.SQLITE_CANTOPEN: "the database cannot be opened; check its folder, permissions and the open files limit",
+    sqlite3.SQLITE_PERM: "the database may not be opened; check the permissions of its file and folder",
+    sqlite3.SQLITE_CORRUPT: "the database is damaged; stop the broker and restore a copy",
+    sqlite3.SQLITE_NOTADB: "the file is not a database; name another one, or restore a copy",
+    sqlite3.SQLITE_PROTOCOL: "the database's lock files misbehave; is it on a network drive?",
+    sqlite3.SQLITE_NOMEM: "there is no memory left for the database; try again later",
+}
+
+
+class SqliteUnit:
+    """A unit of work on one connection's cursor."""
+
+    __slots__ = ("_cursor", "broken", "notice")
+    dialect = "sqlite"
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+        self.broken = False
+        self.notice = 0
+
+    def execute(self, statement: Statement, **params: Any) -> int:
+        """See `Unit`."""
+        return self._run(statement, params).rowcount
+
+    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
+        """See `Unit`."""
+        rows: list[Row] = self._run(statement, params).fetchmany(2)
+        if not rows:
+            return None
+        if len(rows) > 1:
+            message = f"more than one row for: {statement.sqlite.sql}"
+            raise LookupError(message)
+        return rows[0]
+
+    def all(self, statement: Statement, **params: Any) -> list[Row]:
+        """See `Unit`."""
+        return self._run(statement, params).fetchall()
+
+    def on_commit(self, notice: int) -> None:
+        """See `Unit`."""
+        self.notice = max(self.notice, notice)
+
+    def end(self) -> None:
+        """Make the unit useless: its transaction is over."""
+        del self._cursor
+
+    def _run(self, statement: Statement, params: dict[str, Any]) -> sqlite3.Cursor:
+        compiled = statement.sqlite
+        try:
+            return self._cursor.execute(compiled.sql, compiled.bind(params))
+        except sqlite3.Error:
+            # SQLite would let the unit go on; PostgreSQL does not, and a unit is to mean the same on both.
+            self.broken = True
+            raise
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another process has had the database locked for the whole of the time limit."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+
+
+def translated(error: BaseException) -> BaseException:
+    """What a caller gets to see of an error that a unit ended with."""
+    if not isinstance(error, sqlite3.Error):
+        return error
+    answer: Exception
+    if isinstance(error, sqlite3.IntegrityError):
+        answer = Conflict(str(error))
+    else:
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        if code not in _UNAVAILABLE:
+            return error
+        answer = Unavailable(f"{_UNAVAILABLE[code]} ({error})")
+    answer.__cause__ = error
+    return answer

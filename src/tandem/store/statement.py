@@ -1,0 +1,85 @@
+"""Statements: written once in SQLAlchemy Core, compiled once a dialect, run as plain strings.
+
+SQLAlchemy is the language in which a statement is written for both databases; it takes no part in
+running it. What the compilation turned into parameters although it is constant (`state == "pending"`,
+`LIMIT 1`) stays with the compiled text; what the caller gives are exactly the `bindparam()`s.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from sqlalchemy import Dialect
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import LiteralString
+
+    from sqlalchemy import ClauseElement, Executable
+    from sqlalchemy.sql.compiler import SQLCompiler
+
+# Neither of them imports a driver: they are only asked for text.
+SQLITE: Dialect = SQLiteDialect_pysqlite(paramstyle="named")
+POSTGRESQL: Dialect = PGDialect_psycopg()
+
+
+class Compiled(NamedTuple):
+    """A statement's text in one dialect, and what is needed to run it."""
+
+    sql: LiteralString
+    constants: dict[str, Any]
+    names: frozenset[str]
+    """The parameters that every call must give."""
+
+    def bind(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The constants and what a call gave, together.
+
+        Raises:
+            TypeError: A parameter is missing, or there is none of that name.
+        """
+        if given.keys() != self.names:
+            raise TypeError(self._complaint(given))
+        return self.constants | given if self.constants else given
+
+    def _complaint(self, given: Mapping[str, Any]) -> str:
+        missing = sorted(self.names - given.keys())
+        unknown = sorted(given.keys() - self.names)
+        return f"missing parameters {missing}, unknown parameters {unknown} for: {self.sql}"
+
+
+class Statement:
+    """A SQLAlchemy Core expression, compiled at its first use on a dialect and never again.
+
+    Every `bindparam()` without a value is a parameter of each call; `in_()` takes constant lists only,
+    because the text is fixed.
+    """
+
+    def __init__(self, clause: Executable) -> None:
+        self._clause = clause
+
+    @cached_property
+    def sqlite(self) -> Compiled:
+        """The text for SQLite."""
+        return _compile(self._clause, SQLITE)
+
+    @cached_property
+    def postgresql(self) -> Compiled:
+        """The text for PostgreSQL."""
+        return _compile(self._clause, POSTGRESQL)
+
+
+def _compile(clause: Executable, dialect: Dialect) -> Compiled:
+    compiled = cast("SQLCompiler", cast("ClauseElement", clause).compile(dialect=dialect))
+    required = {str(name): bind for name, bind in compiled.binds.items() if bind.required}
+    lists = sorted(name for name, bind in required.items() if bind.expanding)
+    if lists:
+        raise TypeError(f"a statement of fixed text takes no list as a parameter: {lists}")
+    state = compiled.construct_expanded_state(dict.fromkeys(required))
+    # Keys of SQLAlchemy are a subclass of str that is slower to look up, and that orjson refuses.
+    values = {str(name): value for name, value in cast("dict[str, Any]", state.parameters).items()}
+    constants = {name: value for name, value in values.items() if name not in required}
+    # Drivers ask for text that no input has gone into, and that is what a compiled statement is.
+    return Compiled(cast("LiteralString", state.statement), constants, frozenset(required))

@@ -1,0 +1,205 @@
+"""The one thread that writes to SQLite, and how it puts several units into one commit.
+
+A commit with `synchronous=FULL` waits for the disk, and most of a small unit's time is that wait. So
+whatever waits when a transaction is begun, or comes while its units are running, is committed together;
+every unit but the first in a transaction has its own savepoint, so that one's failure leaves the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Final
+
+from tandem.errors import Unavailable
+from tandem.store.base import HIDDEN_ERROR, Statistics, StoreError
+from tandem.store.sqlite_unit import SqliteUnit, is_busy, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tandem.store.jobs import Delivery, Inbox, Job
+
+UNITS_A_COMMIT: Final = 256
+COMMIT_AFTER_SECONDS: Final = 0.010
+"""A transaction takes in no more units after that long, so that the first is not kept waiting."""
+WAL_LIMIT_BYTES: Final = 64 * 1024 * 1024
+_COMMITS_BETWEEN_LOOKS: Final = 512
+_RESTART_TIMEOUT_MS: Final = 100
+
+_log = logging.getLogger(__name__)
+
+
+class _Batch:
+    """The jobs of one round of the writer, and those of them that the open transaction holds."""
+
+    __slots__ = ("jobs", "kept", "notice")
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.kept: list[Job] = []
+        self.notice = 0
+
+    def keep(self, job: Job, notice: int) -> None:
+        self.kept.append(job)
+        self.notice = max(self.notice, notice)
+
+    def lose(self, reason: str, cause: BaseException | None) -> None:
+        """The transaction is gone, and everything it held."""
+        for job in self.kept:
+            job.result = None
+            job.error = Unavailable(reason)
+            job.error.__cause__ = cause
+        self.kept.clear()
+        self.notice = 0
+
+
+class Writer:
+    """Runs write units one after another, in as few commits as their arrival allows."""
+
+    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], inbox: Inbox, delivery: Delivery) -> None:
+        self._log_path = path.with_name(path.name + "-wal")
+        self._connect = connect
+        self._inbox = inbox
+        self._delivery = delivery
+        self._connection: sqlite3.Connection | None = None
+        self._units = self._commits = self._failed = self._dropped = 0
+
+    def open(self) -> None:
+        """Connect; later `run` does so by itself when a connection broke."""
+        self._connection = self._connect()
+
+    def run(self) -> None:
+        """Serve the inbox until it is closed; the body of the writer's thread."""
+        while (job := self._inbox.get()) is not None:
+            self._serve(job)
+            del job
+        self._close()
+
+    def statistics(self) -> Statistics:
+        """What was done so far."""
+        return Statistics(units=self._units, commits=self._commits, failed=self._failed, dropped=self._dropped)
+
+    def _serve(self, first: Job) -> None:
+        batch = _Batch()
+        try:
+            for job in self._arriving(first):
+                batch.jobs.append(job)
+                self._attempt(job, batch)
+            if batch.kept and self._connection is not None:
+                self._connection.execute("COMMIT")
+                self._committed(batch, self._connection)
+        except sqlite3.Error as exc:
+            self._fail(batch, exc)
+        except Exception as exc:  # noqa: BLE001 - an edge, and logged
+            # Whatever it is, those who wait must hear of it, and the thread must live.
+            _log.exception("the writer failed")
+            self._fail(batch, exc)
+        self._failed += len(batch.jobs) - len(batch.kept)
+        self._delivery.deliver(batch.jobs, batch.notice)
+
+    def _arriving(self, first: Job) -> Iterator[Job]:
+        """The first job and those that come while it and they are being run, within bounds."""
+        until = time.monotonic() + COMMIT_AFTER_SECONDS
+        job: Job | None = first
+        taken = 0
+        while job is not None:
+            taken += 1
+            if job.answer.cancelled():
+                self._dropped += 1
+            else:
+                yield job
+            # A job that is taken out of the inbox here is one that has to be answered.
+            full = taken == UNITS_A_COMMIT or time.monotonic() >= until
+            job = None if full else self._inbox.take()
+
+    def _attempt(self, job: Job, batch: _Batch) -> None:
+        connection = self._connection or self._reconnect()
+        cursor = connection.cursor()
+        if not connection.in_transaction:
+            cursor.execute("BEGIN IMMEDIATE")
+        guarded = bool(batch.kept)
+        if guarded:
+            cursor.execute("SAVEPOINT unit")
+        unit = SqliteUnit(cursor)
+        try:
+            job.result = job.fn(unit)
+        except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
+            job.error = translated(exc)
+        if unit.broken and job.error is None:
+            job.error = StoreError(HIDDEN_ERROR)
+        notice = unit.notice
+        unit.end()
+        if not connection.in_transaction:
+            # A full disk or a failing one can make SQLite roll back everything by itself.
+            batch.lose("the database rolled a transaction back; try again", job.error)
+            job.error = job.error or Unavailable("the database rolled the transaction back; try again")
+        elif job.error is None:
+            if guarded:
+                cursor.execute("RELEASE unit")
+            batch.keep(job, notice)
+        elif guarded:
+            cursor.execute("ROLLBACK TO unit")
+            cursor.execute("RELEASE unit")
+        else:
+            cursor.execute("ROLLBACK")
+
+    def _committed(self, batch: _Batch, connection: sqlite3.Connection) -> None:
+        self._units += len(batch.kept)
+        self._commits += 1
+        if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
+            self._tend_log(connection)
+
+    def _fail(self, batch: _Batch, cause: Exception) -> None:
+        """Neither transaction nor commit came about: answer everybody, and start afresh."""
+        answer = translated(cause)
+        reason = answer.message if isinstance(answer, Unavailable) else f"the database failed ({cause}); try again"
+        if batch.jobs and batch.jobs[-1] not in batch.kept and batch.jobs[-1].error is None:
+            batch.kept.append(batch.jobs[-1])
+        if is_busy(cause):
+            while (job := self._inbox.take()) is not None:
+                # Each of them would wait for the same lock, one after the other.
+                batch.jobs.append(job)
+                batch.kept.append(job)
+        batch.lose(reason, cause)
+        self._discard()
+
+    def _reconnect(self) -> sqlite3.Connection:
+        self._connection = self._connect()
+        return self._connection
+
+    def _discard(self) -> None:
+        """Drop the connection, which rolls back whatever it had open; the next unit makes another."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            connection.close()
+        except sqlite3.Error:
+            _log.warning("a broken connection did not close", exc_info=True)
+
+    def _tend_log(self, connection: sqlite3.Connection) -> None:
+        """Start the write-ahead log over when readers who overlap have kept it from ending for long."""
+        try:
+            if self._log_path.stat().st_size <= WAL_LIMIT_BYTES:
+                return
+            (patience_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {_RESTART_TIMEOUT_MS}")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.execute(f"PRAGMA busy_timeout = {patience_ms}")
+        except (OSError, sqlite3.Error):
+            # The commit stands; the next look tries again.
+            _log.warning("the write-ahead log could not be started over", exc_info=True)
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        try:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.close()
+        except sqlite3.Error:
+            # Nothing is lost: what the log holds is read at the next start.
+            _log.warning("the write-ahead log could not be folded in at the end", exc_info=True)

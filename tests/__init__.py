@@ -1,0 +1,1 @@
+"""The tests of Tandem; a package, so that test modules can share `tests.postgres` and the like."""

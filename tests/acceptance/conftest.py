@@ -1,0 +1,48 @@
+"""What the acceptance tests share: a real broker, and a project of each test's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.reviewing import Desk
+from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
+from tests.git.sandbox import Sandbox
+
+__all__ = ["broker", "database_settings", "start_broker"]
+
+
+@pytest.fixture
+def desk(broker: BrokerProcess) -> Iterator[Desk]:
+    """A label project: nothing is validated, so git is not asked."""
+    with Desk(broker.url, fresh_project()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def repo_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `repo` is a copy of."""
+    made = Sandbox(tmp_path_factory.mktemp("template") / "repository")
+    for name in ("a.txt", "b.txt"):
+        made.write(name, "".join(f"line {number}\n" for number in range(1, 11)))
+    made.write("run.sh", "#!/bin/sh\nexit 0\n", executable=True)
+    made.commit("start")
+    return made.root
+
+
+@pytest.fixture
+def repo(tmp_path: Path, repo_template: Path) -> Sandbox:
+    """A repository with one commit: `a.txt` and `b.txt` of ten lines each, and an executable."""
+    shutil.copytree(repo_template, tmp_path / "repository")
+    return Sandbox(tmp_path / "repository")
+
+
+@pytest.fixture
+def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
+    """A project that is registered for `repo`, so that diffs are validated and digests computed."""
+    with Desk(broker.url, fresh_project()) as opened:
+        opened.register(repo.root)
+        yield opened

@@ -1,0 +1,170 @@
+"""A review in a few lines: what the contract says happens, without a database, a network or a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+HELD = ("claimed", "in_review")
+DECISIVE = ("approved", "changes_requested", "rejected")
+
+
+class Refused(Exception):
+    """The contract refuses this; `codes` are the answers that it allows."""
+
+    def __init__(self, *codes: str) -> None:
+        super().__init__(*codes)
+        self.codes = codes
+
+
+@dataclass
+class Round:
+    """Which content, by whom, and whether it is an accepted counter-patch."""
+
+    content: str
+    author: str
+    is_accepted_patch: bool = False
+
+
+@dataclass
+class Patch:
+    """A counter-patch that nobody has decided about."""
+
+    id: str
+    content: str
+    author: str
+
+
+@dataclass
+class ModelReview:
+    """A review as the contract describes it. Methods raise `Refused`, or change it."""
+
+    proposer: str
+    rounds: list[Round]
+    state: str = "pending"
+    generation: int = 0
+    holder: str | None = None
+    claim_round: int | None = None
+    last_reviewer: str | None = None
+    speaker: str | None = None
+    approved: Round | None = None
+    patch: Patch | None = None
+    effective: dict[int, int] = field(default_factory=dict[int, int])
+    """How many effective verdicts each generation gave."""
+
+    @property
+    def round(self) -> int:
+        return len(self.rounds)
+
+    @property
+    def held(self) -> bool:
+        return self.state in HELD
+
+    def _only_in(self, *states: str) -> None:
+        if self.state not in states:
+            raise Refused("INVALID_TRANSITION")
+
+    def _begin_round(self, content: Round) -> None:
+        self.rounds.append(content)
+        self.approved = self.speaker = self.last_reviewer = None
+
+    def _free(self) -> None:
+        self.generation += 1
+        self.holder = self.claim_round = None
+
+    def revise(self, author: str, content: str) -> None:
+        self._only_in("pending", *HELD, "changes_requested", "approved")
+        if self.held:
+            self._free()
+        self.state, self.patch = "pending", None
+        self._begin_round(Round(content, author))
+
+    def claim(self, reviewer: str) -> None:
+        if self.held:
+            if self.holder != reviewer:
+                raise Refused("ALREADY_CLAIMED")
+            self.claim_round = self.round
+            return
+        self._only_in("pending", "changes_requested")
+        self.generation += 1
+        self.state, self.holder, self.claim_round, self.speaker = "claimed", reviewer, self.round, None
+
+    def is_offered_to(self, reviewer: str) -> bool:
+        return self.state == "pending" and not self.is_own(reviewer)
+
+    def is_own(self, reviewer: str) -> bool:
+        current = self.rounds[-1]
+        return reviewer == self.proposer or (reviewer == current.author and not current.is_accepted_patch)
+
+    def _admit(self, generation: int, *states: str) -> None:
+        if generation < self.generation:
+            raise Refused("STALE_CLAIM")
+        self._only_in(*states)
+
+    def renew(self, generation: int) -> None:
+        self._admit(generation, *HELD)
+
+    def release(self, generation: int) -> None:
+        self._admit(generation, *HELD)
+        self._free()
+        self.state = "pending"
+
+    def verdict(self, generation: int, verdict: str, round_number: int | None) -> None:
+        self._admit(generation, *HELD)
+        assert self.holder is not None
+        wrong = [
+            *(["STALE_ROUND"] if (round_number or self.claim_round) != self.round else []),
+            *(["SELF_APPROVAL"] if self.is_own(self.holder) else []),
+        ]
+        if wrong:
+            raise Refused(*wrong)
+        self.speaker = "reviewer"
+        if verdict == "comment":
+            self.state = "in_review"
+            return
+        self.effective[generation] = self.effective.get(generation, 0) + 1
+        self.patch = None
+        self.state, self.last_reviewer = verdict, self.holder
+        self.holder = self.claim_round = None
+        self.approved = self.rounds[-1] if verdict == "approved" else None
+
+    def offered(self, patch: Patch) -> None:
+        """A verdict that was let through brought a counter-patch along."""
+        self.patch = patch
+
+    def accept(self, patch_id: str) -> None:
+        self._decide(patch_id)
+        assert self.patch is not None
+        accepted = Round(self.patch.content, self.patch.author, is_accepted_patch=True)
+        if not self.held:
+            self.state = "pending"
+        self.patch = None
+        self._begin_round(accepted)
+
+    def reject(self, patch_id: str) -> None:
+        self._decide(patch_id)
+        self.patch, self.speaker = None, "proposer"
+
+    def _decide(self, patch_id: str) -> None:
+        self._only_in("pending", *HELD, "changes_requested")
+        if self.patch is None or self.patch.id != patch_id:
+            raise Refused("NO_COUNTER_PATCH")
+
+    def proposer_message(self) -> None:
+        self._only_in("pending", *HELD, "changes_requested", "approved")
+        self._speak("proposer")
+
+    def reviewer_message(self, generation: int) -> None:
+        self._admit(generation, *HELD, "changes_requested", "approved")
+        self._speak("reviewer")
+
+    def _speak(self, side: str) -> None:
+        if self.speaker == side:
+            raise Refused("TURN_VIOLATION")
+        self.speaker = side
+        if self.held:
+            self.state = "in_review"
+
+    def close(self) -> None:
+        if self.held:
+            self._free()
+        self.state, self.patch = "closed", None

@@ -1,0 +1,217 @@
+"""The broker as a process: one to a data folder, found, stopped, and never the wrong one ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.faces.broker_process import PATIENCE_SECONDS, BrokerProcess, broker_process
+
+POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
+
+
+class Ended:
+    """How a command ended."""
+
+    def __init__(self, ended: subprocess.CompletedProcess[str]) -> None:
+        self.status = ended.returncode
+        self.output = ended.stdout
+        # Lines are broken for people; tests look for what they say.
+        self.errors = " ".join(ended.stderr.split())
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.output)["data"]
+
+
+def tandem(*arguments: str, **environment: str) -> Ended:
+    command = [sys.executable, "-m", "tandem", *arguments]
+    return Ended(
+        subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_SECONDS,
+            env={**os.environ, **environment},
+        )
+    )
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    """A data folder on which no broker is left running."""
+    folder = tmp_path / "data"
+    yield folder
+    tandem("down", "--data-dir", str(folder), "--timeout", "5")
+
+
+@pytest.fixture
+def broker(data_dir: Path) -> Iterator[BrokerProcess]:
+    with broker_process(data_dir) as running:
+        yield running
+
+
+def test_a_second_broker_on_the_same_data_is_refused_and_the_first_goes_on(broker: BrokerProcess) -> None:
+    second = tandem("up", "--port", "0", "--data-dir", str(broker.data_dir))
+    assert second.status == 1
+    assert f"process {broker.pid}, port {broker.url.rpartition(':')[2]}" in second.errors
+    assert f"tandem down --data-dir {broker.data_dir}" in second.errors
+    health = broker.health()
+    assert health is not None
+    assert health["pid"] == broker.pid
+
+
+def test_a_taken_port_is_refused_before_any_data_is_touched(data_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        refused = tandem("up", "--port", port, "--data-dir", str(data_dir))
+    assert refused.status == 1
+    assert f"Port {port} at 127.0.0.1 cannot be had" in refused.errors
+    assert "--port" in refused.errors
+    assert not list(data_dir.glob("*.db*"))
+    assert not (data_dir / "broker.json").exists()
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.invalid"])
+@pytest.mark.parametrize("how", [[], ["--background"]], ids=["foreground", "background"])
+def test_an_address_that_others_can_reach_is_refused(data_dir: Path, host: str, how: list[str]) -> None:
+    refused = tandem("up", *how, "--host", host, "--port", "0", "--data-dir", str(data_dir))
+    assert refused.status == 1
+    assert "without access tokens" in refused.errors
+    assert not data_dir.exists()
+
+
+@pytest.mark.parametrize("arguments", [["up", "--port", "high"], ["up", "--prot", "1"], ["logs", "-n", "-1"]])
+def test_a_wrong_call_is_a_matter_of_usage(arguments: list[str]) -> None:
+    assert tandem(*arguments).status == 2
+
+
+def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
+    refused = tandem("up", "--data-dir", str(data_dir), TANDEM_WAIT_SECONDS="soon")
+    assert refused.status == 1
+    assert "TANDEM_WAIT_SECONDS: wait_seconds" in refused.errors
+
+
+def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
+    where = ("--data-dir", str(data_dir))
+    started = tandem("up", "--background", "--port", "0", *where)
+    assert started.status == 0
+    url = started.output.strip()
+    assert str(data_dir) in started.errors
+
+    again = tandem("up", "--background", "--json", *where)
+    assert (again.status, again.data["url"]) == (0, url)
+    assert "runs already" in again.errors
+
+    running = tandem("status", "--json", *where)
+    assert running.status == 0
+    assert running.data["running"] is True
+    assert (running.data["url"], running.data["pid"]) == (url, again.data["pid"])
+    assert json.loads((data_dir / "broker.json").read_text())["instance_id"] == running.data["instance_id"]
+    assert tandem("status", "--broker", url).status == 0
+
+    stopped = tandem("down", "--json", *where)
+    assert (stopped.status, stopped.data) == (0, {"ended": "stopped", "pid": again.data["pid"]})
+    assert not (data_dir / "broker.json").exists()
+    assert tandem("status", *where).status == 3
+    assert tandem("status", "--broker", url).status == 3
+    assert tandem("down", "--json", *where).data["ended"] == "not_running"
+
+
+@POSIX_ONLY
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_order_and_leaves_the_data_tidy(broker: BrokerProcess, number: int) -> None:
+    broker.ask("create_review", project="label", intent="last", agent_type="test", description="words")
+    os.kill(broker.pid, number)
+    assert broker.wait() == 0
+    left = {path.name for path in broker.data_dir.iterdir()}
+    assert "broker.json" not in left
+    wal = broker.data_dir / "tandem.db-wal"
+    assert not wal.exists() or wal.stat().st_size == 0
+
+
+def test_after_a_kill_nothing_runs_and_what_was_acknowledged_is_there(broker: BrokerProcess) -> None:
+    created = broker.ask("create_review", project="label", intent="keep", agent_type="test", description="this")
+    broker.kill()
+    assert tandem("status", "--data-dir", str(broker.data_dir)).status == 3
+    broker.start()
+    assert broker.ask("get_proposal", review_id=created["review_id"])["intent"] == "keep"
+
+
+@POSIX_ONLY
+def test_a_broker_that_does_not_stop_is_killed_when_the_time_is_up(broker: BrokerProcess) -> None:
+    os.kill(broker.pid, signal.SIGSTOP)
+    ended = tandem("down", "--json", "--timeout", "0.3", "--data-dir", str(broker.data_dir))
+    assert (ended.status, ended.data["ended"]) == (0, "killed")
+    assert broker.wait() == -signal.SIGKILL
+
+
+def test_a_process_that_merely_has_the_number_of_a_dead_broker_is_left_alone(data_dir: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+        hour_ago_us = round((psutil.Process(bystander.pid).create_time() - 3600) * 1_000_000)
+        data_dir.mkdir()
+        stale = {"url": "http://127.0.0.1:9", "pid": bystander.pid, "started_us": hour_ago_us}
+        (data_dir / "broker.json").write_text(json.dumps({**stale, "version": "0", "instance_id": "x"}))
+        assert tandem("down", "--json", "--data-dir", str(data_dir)).data["ended"] == "not_running"
+        assert bystander.poll() is None
+        bystander.communicate(b"\n")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"url": 1}', '{"pid": "x", "url": "u"}'])
+def test_a_broken_runtime_file_is_no_broker(data_dir: Path, text: str) -> None:
+    data_dir.mkdir()
+    (data_dir / "broker.json").write_text(text)
+    assert tandem("status", "--data-dir", str(data_dir)).status == 3
+
+
+@pytest.mark.parametrize("how", [[], ["--background"]], ids=["foreground", "background"])
+def test_a_broker_that_cannot_use_its_data_says_why(data_dir: Path, how: list[str]) -> None:
+    data_dir.mkdir()
+    (data_dir / "tandem.db").write_bytes(b"this is no database" * 100)
+    refused = tandem("up", *how, "--port", "0", "--data-dir", str(data_dir))
+    assert refused.status == 1
+    assert "refused: " in refused.errors
+    assert "tandem.db" in refused.errors
+    assert "Traceback" not in refused.errors
+    assert not (data_dir / "broker.json").exists()
+
+
+def test_the_log_shows_what_the_process_did(data_dir: Path) -> None:
+    where = ("--data-dir", str(data_dir))
+    with broker_process(data_dir) as broker:
+        assert broker.stop() == 0
+    lines = [json.loads(line) for line in tandem("logs", "--json", *where).output.splitlines()]
+    events = [line["event"] for line in lines]
+    assert events.index("ready") < events.index("stopping") < events.index("stopped")
+    assert all(line["timestamp"].endswith("Z") and line["level"] for line in lines)
+    last = tandem("logs", "-n", "1", *where).output
+    assert last.count("\n") == 1
+    assert "stopped" in last
+
+
+def test_a_log_can_be_followed(data_dir: Path) -> None:
+    command = [sys.executable, "-m", "tandem", "logs", "--follow", "--json", "--data-dir", str(data_dir)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+        with broker_process(data_dir):
+            assert json.loads(following.stdout.readline())["event"] == "ready"
+        following.terminate()
+
+
+@POSIX_ONLY
+def test_nobody_else_can_look_into_the_data(broker: BrokerProcess) -> None:
+    broker.ask("create_review", project="label", intent="secret", agent_type="test", description="plans")
+    assert broker.data_dir.stat().st_mode & 0o077 == 0
+    assert (broker.data_dir / "tandem.db").stat().st_mode & 0o077 == 0
+    assert (broker.data_dir / "logs" / "broker.jsonl").stat().st_mode & 0o077 == 0

@@ -1,0 +1,277 @@
+"""Every cell of the contract's life-cycle table, over HTTP, and what goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
+
+STATES = ("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed")
+OPEN = ("pending", "claimed", "in_review", "changes_requested")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the table says: the state after, and by how much round and generation rise."""
+
+    to: str
+    rounds: int = 0
+    generations: int = 0
+    outcome: str | None = None
+
+
+def _row(**cells: Cell) -> dict[str, Cell]:
+    if "held" in cells:
+        held = cells.pop("held")
+        cells |= {"claimed": held, "in_review": held}
+    return cells
+
+
+def _verdict(to: str) -> dict[str, Cell]:
+    return _row(held=Cell(to))
+
+
+TABLE: dict[str, dict[str, Cell]] = {
+    "revise": _row(
+        pending=Cell("pending", 1),
+        held=Cell("pending", 1, 1),
+        changes_requested=Cell("pending", 1),
+        approved=Cell("pending", 1),
+    ),
+    "claim": _row(
+        pending=Cell("claimed", 0, 1),
+        claimed=Cell("claimed"),
+        in_review=Cell("in_review"),
+        changes_requested=Cell("claimed", 0, 1),
+    ),
+    "renew": _row(claimed=Cell("claimed"), in_review=Cell("in_review")),
+    "release": _row(held=Cell("pending", 0, 1)),
+    "proposer_message": _row(
+        pending=Cell("pending"),
+        held=Cell("in_review"),
+        changes_requested=Cell("changes_requested"),
+        approved=Cell("approved"),
+    ),
+    "reviewer_message": _row(
+        held=Cell("in_review"), changes_requested=Cell("changes_requested"), approved=Cell("approved")
+    ),
+    "comment": _verdict("in_review"),
+    "approved": _verdict("approved"),
+    "changes_requested": _verdict("changes_requested"),
+    "rejected": _verdict("rejected"),
+    "accept_counter_patch": _row(
+        pending=Cell("pending", 1),
+        claimed=Cell("claimed", 1),
+        in_review=Cell("in_review", 1),
+        changes_requested=Cell("pending", 1),
+    ),
+    "reject_counter_patch": {state: Cell(state) for state in OPEN},
+    "close": _row(
+        pending=Cell("closed", outcome="withdrawn"),
+        held=Cell("closed", 0, 1, "withdrawn"),
+        changes_requested=Cell("closed", outcome="withdrawn"),
+        approved=Cell("closed", outcome="approved"),
+        rejected=Cell("closed", outcome="rejected"),
+        closed=Cell("closed", outcome="withdrawn"),
+    ),
+}
+"""Section 2 of the contract, written down once more on purpose."""
+
+CELLS = [(action, state) for action in TABLE for state in STATES]
+
+
+def arrange(desk: Desk, state: str, *, with_patch: bool = False) -> tuple[str, str]:
+    """A review in that state, and a counter-patch's id; where its life goes on, the patch is still pending."""
+    review = desk.put_up()
+    patch = ""
+    if state != "pending" or with_patch:
+        desk.claim(review)
+    if with_patch:
+        offered = "changes_requested" if state == "changes_requested" else "comment"
+        patch = desk.verdict(review, offered, counter_patch="Do it so.")["counter_patch_id"]
+        if state in {"pending", "claimed"}:
+            desk.do("release_claim", review_id=review, claim_generation=1)
+        if state == "claimed":
+            desk.claim(review)
+    elif state == "in_review":
+        desk.verdict(review, "comment")
+    elif state == "changes_requested":
+        desk.verdict(review, "changes_requested")
+    if state in {"approved", "rejected"}:
+        desk.verdict(review, state)
+    if state == "closed":
+        desk.do("close_review", review_id=review)
+    assert desk.status(review)["status"] == state
+    return review, patch
+
+
+def request_for(action: str, review: str, patch: str, generation: int) -> tuple[str, dict[str, Any]]:
+    """The operation and arguments of an action by whoever is entitled to it, if anybody is."""
+    by_holder = {"review_id": review, "claim_generation": generation}
+    match action:
+        case "revise":
+            return "create_review", {**PROPOSAL, "review_id": review, "description": "Something else."}
+        case "claim":
+            return "claim_review", {"review_id": review, "reviewer_id": REVIEWER}
+        case "renew":
+            return "renew_claim", by_holder
+        case "release":
+            return "release_claim", by_holder
+        case "proposer_message":
+            return "add_message", {"review_id": review, "sender_role": "proposer", "body": "A word."}
+        case "reviewer_message":
+            return "add_message", {**by_holder, "sender_role": "reviewer", "body": "A word."}
+        case "comment" | "approved" | "changes_requested" | "rejected":
+            return "submit_verdict", {**by_holder, "verdict": action, "reason": WHY}
+        case "accept_counter_patch" | "reject_counter_patch":
+            return action, {"review_id": review, "counter_patch_id": patch}
+        case _:
+            return "close_review", {"review_id": review}
+
+
+def ready_to_speak(desk: Desk, review: str, state: str, action: str) -> None:
+    """Let the other side speak where the one that is about to spoke last."""
+    if action == "reviewer_message" and state in {"in_review", "changes_requested", "approved"}:
+        desk.say(review, "proposer")
+
+
+@pytest.mark.parametrize(("action", "state"), CELLS, ids=[f"{action}-{state}" for action, state in CELLS])
+def test_every_cell_of_the_table(desk: Desk, action: str, state: str):
+    review, patch = arrange(desk, state, with_patch=action.endswith("counter_patch"))
+    ready_to_speak(desk, review, state, action)
+    before = desk.status(review)
+    operation, arguments = request_for(action, review, patch, before["claim_generation"])
+    cell = TABLE[action].get(state)
+    if cell is None:
+        with desk.unchanged(review):
+            details = desk.refused("INVALID_TRANSITION", operation, **arguments)
+        assert details["allowed"] == targets_of(state)
+        return
+    desk.do(operation, **arguments)
+    after = desk.status(review)
+    assert after["status"] == cell.to
+    assert after["round"] == before["round"] + cell.rounds
+    assert after["claim_generation"] == before["claim_generation"] + cell.generations
+    assert after["outcome"] == cell.outcome
+
+
+def targets_of(state: str) -> list[str]:
+    """The other states that the table reaches from one, in any order that is the table's."""
+    found: list[str] = []
+    for row in TABLE.values():
+        if state in row and row[state].to != state and row[state].to not in found:
+            found.append(row[state].to)
+    return found
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_closing_twice_gives_the_same_answer_and_no_second_event(desk: Desk, state: str):
+    review, _ = arrange(desk, state)
+    first = desk.do("close_review", review_id=review, reason="It is over.")
+    with desk.unchanged(review):
+        second = desk.do("close_review", review_id=review, reason="Once more.")
+    assert second == first
+    assert desk.kinds(review).count("review_closed") == 1
+
+
+@pytest.mark.parametrize("state", ["claimed", "in_review"])
+def test_a_held_review_is_refused_to_others_by_name_of_the_holder(desk: Desk, state: str):
+    review, _ = arrange(desk, state)
+    with desk.unchanged(review):
+        details = desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id=OTHER)
+    assert details["reviewer_id"] == REVIEWER
+
+
+def test_claim_next_gives_out_only_what_is_pending(desk: Desk):
+    for state in STATES:
+        if state != "pending":
+            arrange(desk, state)
+    assert desk.do("claim_review", reviewer_id=OTHER)["review"] is None
+    review = desk.put_up()
+    assert desk.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+
+
+def test_an_approval_ends_when_the_proposer_revises(shop: Desk):
+    created = shop.put_up_whole(diff=edited())
+    review, digest = created["review_id"], created["digest"]
+    shop.approve(review)
+    assert shop.is_open_for(digest)
+    revised = shop.revise(review, diff=edited(text="best"))
+    assert (revised["status"], revised["round"]) == ("pending", 2)
+    assert not shop.is_open_for(digest)
+    status = shop.status(review)
+    assert (status["verdict"], status["digest"]) == (None, revised["digest"])
+    # What was said about the first round stays readable.
+    assert [entry["verdict"] for entry in shop.discussion(review, round=1)] == ["approved"]
+    assert shop.do("get_proposal", review_id=review, round=1)["digest"] == digest
+
+
+def test_an_approval_outlives_the_close(shop: Desk):
+    created = shop.put_up_whole(diff=edited())
+    shop.approve(created["review_id"])
+    shop.do("close_review", review_id=created["review_id"])
+    assert shop.is_open_for(created["digest"])
+
+
+def test_a_rejected_change_goes_on_as_a_new_review_of_its_parent(desk: Desk):
+    parent, _ = arrange(desk, "rejected")
+    desk.refused("INVALID_TRANSITION", "create_review", **PROPOSAL, review_id=parent, description="Again.")
+    child = desk.put_up_whole(parent_id=parent)
+    assert (child["status"], child["round"], child["parent_id"]) == ("pending", 1, parent)
+    assert desk.do("get_proposal", review_id=child["review_id"])["parent_id"] == parent
+    assert desk.do("get_proposal", review_id=parent)["child_ids"] == [child["review_id"]]
+    assert desk.status(parent)["status"] == "rejected"
+
+
+@pytest.mark.parametrize(
+    ("state", "next_action"),
+    [
+        ("pending", "wait"),
+        ("claimed", "wait"),
+        ("changes_requested", "revise"),
+        ("approved", "apply_and_close"),
+        ("rejected", "revert"),
+        ("closed", "none"),
+    ],
+)
+def test_the_status_says_what_to_do_next(desk: Desk, state: str, next_action: str):
+    review, _ = arrange(desk, state)
+    assert desk.status(review)["next_action"] == next_action
+
+
+def test_after_three_rounds_a_person_is_asked(desk: Desk):
+    review = desk.put_up()
+    for _ in range(2):
+        desk.claim(review)
+        desk.verdict(review, "changes_requested")
+        assert desk.status(review)["next_action"] == "revise"
+        desk.revise(review)
+    desk.claim(review)
+    desk.verdict(review, "changes_requested")
+    assert desk.status(review)["next_action"] == "escalate"
+
+
+def test_the_whole_way_is_told_in_events_with_their_actors(desk: Desk):
+    review = desk.put_up()
+    generation = desk.claim(review)
+    desk.say(review, "reviewer", claim_generation=generation)
+    desk.say(review, "proposer")
+    desk.verdict(review, "changes_requested")
+    desk.revise(review)
+    desk.approve(review, OTHER)
+    desk.do("close_review", review_id=review)
+    told = [(event["kind"], event["old"], event["new"], event["actor"]) for event in desk.events(review)]
+    assert told == [
+        ("review_created", None, "pending", "prop-1"),
+        ("review_claimed", "pending", "claimed", "rev-1"),
+        ("message_sent", "claimed", "in_review", "rev-1"),
+        ("message_sent", "in_review", "in_review", "prop-1"),
+        ("verdict_submitted", "in_review", "changes_requested", "rev-1"),
+        ("review_revised", "changes_requested", "pending", "prop-1"),
+        ("review_claimed", "pending", "claimed", "rev-2"),
+        ("verdict_submitted", "claimed", "approved", "rev-2"),
+        ("review_closed", "approved", "closed", "prop-1"),
+    ]

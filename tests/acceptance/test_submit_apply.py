@@ -1,0 +1,199 @@
+"""`tandem apply`: the working tree becomes what was approved, or nothing changes and it says why."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tandem.client import TandemClient
+from tests.commandline import Shell, git, repository, running_broker
+
+BEFORE = {"a.txt": b"one\ntwo\n", "gone.txt": b"gone\n", "other.txt": b"other\n"}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+        yield address
+
+
+@pytest.fixture
+def shell(url: str, tmp_path: Path) -> Shell:
+    root = repository(tmp_path / tmp_path.name, BEFORE)
+    found = Shell(url, root)
+    found.ask(lambda client: client.register_project(root=str(root)))
+    return found
+
+
+def change(root: Path) -> None:
+    (root / "a.txt").write_bytes(b"one\r\n2")
+    (root / "gone.txt").unlink()
+    (root / "new").mkdir()
+    (root / "new" / "pixel.bin").write_bytes(bytes(range(256)))
+
+
+def put_away(root: Path) -> None:
+    git(root, "checkout", "--quiet", "--", ".")
+    git(root, "clean", "--quiet", "--force", "-d")
+
+
+def submitted(shell: Shell, *options: str) -> str:
+    return shell.run("submit", "-m", "m", "--json", *options).data["review_id"]
+
+
+def approve(shell: Shell, review_id: str) -> None:
+    async def work(client: TandemClient) -> None:
+        await client.claim_review(reviewer_id="rita", review_id=review_id)
+        await client.submit_verdict(review_id, verdict="approved", reviewer_id="rita")
+
+    shell.ask(work)
+
+
+def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    put_away(shell.cwd)
+    (shell.cwd / "other.txt").write_bytes(b"my own work\n")
+    ended = shell.run("apply", review_id)
+    assert ended.status == 0
+    assert ended.stdout.splitlines()[:3] == ["written  a.txt", "written  new/pixel.bin", "deleted  gone.txt"]
+    assert (shell.cwd / "a.txt").read_bytes() == b"one\r\n2"
+    assert (shell.cwd / "new" / "pixel.bin").read_bytes() == bytes(range(256))
+    assert not (shell.cwd / "gone.txt").exists()
+    assert (shell.cwd / "other.txt").read_bytes() == b"my own work\n"
+    assert git(shell.cwd, "diff", "--cached", "--name-only") == ""
+
+
+def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    put_away(shell.cwd)
+    assert shell.run("apply", review_id, "--index").status == 0
+    checked = shell.run("gate", "check", "--json")
+    assert checked.status == 0
+    assert checked.data["review_ids"] == [review_id]
+
+
+def test_says_that_it_is_already_there(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    shell.run("review", "close", review_id)
+    ended = shell.run("apply", review_id)
+    assert (ended.status, ended.stdout) == (0, f"Already there: the working tree has round 1 of {review_id}.\n")
+    assert shell.run("apply", review_id, "--json").data["changed"] is False
+
+
+def test_refuses_what_is_not_approved(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    pending = shell.run("apply", review_id)
+    assert (pending.status, pending.stderr.partition(" is ")[0]) == (1, f"refused: INVALID_TRANSITION: {review_id}")
+    shell.run("review", "close", review_id)
+    withdrawn = shell.run("apply", review_id)
+    assert withdrawn.status == 1
+    assert "closed (withdrawn)" in withdrawn.stderr
+
+
+def test_an_approval_that_a_revision_ended_is_not_applied(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    (shell.cwd / "a.txt").write_bytes(b"later\n")
+    submitted(shell, "--revise", review_id)
+    assert shell.run("apply", review_id).status == 1
+
+
+def test_refuses_to_overwrite_local_work_and_changes_nothing(shell: Shell) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    put_away(shell.cwd)
+    (shell.cwd / "a.txt").write_bytes(b"local work\n")
+    ended = shell.run("apply", review_id)
+    assert ended.status == 1
+    assert "local changes" in ended.stderr
+    assert "a.txt" in ended.stderr
+    assert (shell.cwd / "a.txt").read_bytes() == b"local work\n"
+    assert (shell.cwd / "gone.txt").exists()
+    assert not (shell.cwd / "new").exists()
+
+
+def test_an_earlier_round_in_the_way_is_named_with_what_to_do(shell: Shell) -> None:
+    (shell.cwd / "a.txt").write_bytes(b"round one\n")
+    review_id = submitted(shell)
+    (shell.cwd / "a.txt").write_bytes(b"round two\n")
+    submitted(shell, "--revise", review_id)
+    approve(shell, review_id)
+    (shell.cwd / "a.txt").write_bytes(b"round one\n")
+    ended = shell.run("apply", review_id)
+    assert ended.status == 1
+    assert f"round 1 of {review_id}" in ended.stderr
+    assert "git stash" in ended.stderr
+
+
+def test_applies_an_accepted_counter_patch(shell: Shell) -> None:
+    (shell.cwd / "a.txt").write_bytes(b"mine\n")
+    review_id = submitted(shell)
+    put_away(shell.cwd)
+    (shell.cwd / "a.txt").write_bytes(b"better\n")
+    patch = git(shell.cwd, "diff")
+    put_away(shell.cwd)
+
+    async def work(client: TandemClient) -> None:
+        await client.claim_review(reviewer_id="rita", review_id=review_id)
+        given = await client.submit_verdict(
+            review_id, verdict="changes_requested", reason="so", counter_patch=patch, reviewer_id="rita"
+        )
+        assert given.counter_patch_id
+        await client.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id)
+
+    shell.ask(work)
+    approve(shell, review_id)
+    assert shell.run("apply", review_id).status == 0
+    assert (shell.cwd / "a.txt").read_bytes() == b"better\n"
+
+
+def test_applies_a_text_to_its_file(shell: Shell) -> None:
+    plan = shell.cwd / "plans" / "PLAN.md"
+    plan.parent.mkdir()
+    plan.write_bytes(b"# Plan\r\nno newline")
+    review_id = submitted(shell, "--text", "plans/PLAN.md")
+    approve(shell, review_id)
+    assert "Already there" in shell.run("apply", review_id).stdout
+    plan.write_bytes(b"local notes")
+    refused = shell.run("apply", review_id)
+    assert refused.status == 1
+    assert plan.read_bytes() == b"local notes"
+    plan.unlink()
+    plan.parent.rmdir()
+    assert shell.run("apply", review_id).status == 0
+    assert plan.read_bytes() == b"# Plan\r\nno newline"
+
+
+def test_a_change_of_another_project_is_refused(shell: Shell, tmp_path: Path) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    other = repository(tmp_path / f"{tmp_path.name}-other", BEFORE)
+    shell.ask(lambda client: client.register_project(root=str(other)))
+    ended = shell.at(other).run("apply", review_id)
+    assert ended.status == 1
+    assert shell.cwd.name in ended.stderr
+    assert (other / "gone.txt").exists()
+
+
+def test_no_unvalidated_words_are_applied(shell: Shell) -> None:
+    created = shell.ask(
+        lambda client: client.create_review(
+            intent="only words", agent_type="t", description="words", project=shell.cwd.name
+        )
+    )
+    approve(shell, created.review_id)
+    ended = shell.run("apply", created.review_id)
+    assert ended.status == 1
+    assert "no content to apply" in ended.stderr

@@ -1,0 +1,180 @@
+"""Waiting on the command line: it ends when there is a verdict, with an exit status for each."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from tandem.client import TandemClient
+from tandem.domain.answers import ReviewRow
+from tests.commandline import Shell, finish, repository, running_broker
+
+Decision = Literal["approved", "changes_requested", "rejected"]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+        yield address
+
+
+@pytest.fixture
+def shell(url: str, tmp_path: Path) -> Shell:
+    """The command line in a registered repository with something to submit."""
+    root = repository(tmp_path / tmp_path.name)
+    found = Shell(url, root)
+    found.ask(lambda client: client.register_project(root=str(root)))
+    (root / "a.txt").write_bytes(b"changed\n")
+    return found
+
+
+async def arrival(client: TandemClient, project: str) -> ReviewRow:
+    """The project's first review, once it is there."""
+    page = await client.list_reviews(project=project, wait=True, timeout_s=40)
+    return page.reviews[0]
+
+
+def decide(shell: Shell, verdict: Decision) -> str:
+    async def work(client: TandemClient) -> str:
+        review = await arrival(client, shell.cwd.name)
+        await client.claim_review(reviewer_id="rita", review_id=review.review_id)
+        await client.submit_verdict(review.review_id, verdict=verdict, reason="because", reviewer_id="rita")
+        return review.review_id
+
+    return shell.ask(work)
+
+
+@pytest.mark.parametrize(("verdict", "status"), [("approved", 0), ("changes_requested", 10), ("rejected", 11)])
+def test_submit_ends_with_the_verdicts_own_exit_status(shell: Shell, verdict: Decision, status: int) -> None:
+    waiting = shell.start("submit", "-m", "m", "--wait")
+    review_id = decide(shell, verdict)
+    ended = finish(waiting)
+    assert ended.status == status
+    assert review_id in ended.stdout
+    assert f"verdict   {verdict}" in ended.stdout
+
+
+def test_submit_ends_with_13_when_the_review_is_withdrawn(shell: Shell) -> None:
+    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+
+    async def withdraw(client: TandemClient) -> None:
+        await client.close_review((await arrival(client, shell.cwd.name)).review_id)
+
+    shell.ask(withdraw)
+    ended = finish(waiting)
+    assert ended.status == 13
+    assert ended.data["outcome"] == "withdrawn"
+
+
+def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
+    ended = shell.run("submit", "-m", "m", "--wait", "--timeout", "0.5", "--json")
+    assert ended.status == 12
+    assert ended.data["status"] == "pending"
+
+
+def test_submit_goes_on_waiting_through_questions_and_says_how_to_answer(shell: Shell) -> None:
+    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+
+    async def converse(client: TandemClient) -> str:
+        review_id = (await arrival(client, shell.cwd.name)).review_id
+        await client.claim_review(reviewer_id="rita", review_id=review_id)
+        await client.add_message(review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
+        return review_id
+
+    review_id = shell.ask(converse)
+    assert waiting.stderr is not None
+    said = ""
+    while "answer: tandem review message" not in said:
+        said += waiting.stderr.readline().decode()
+    assert f"tandem review discussion {review_id}" in said
+    answered = shell.run("review", "message", review_id, "--sender-role", "proposer", "--body", "because")
+    assert answered.status == 0
+    shell.ask(lambda client: client.submit_verdict(review_id, verdict="approved", reviewer_id="rita"))
+    assert finish(waiting).status == 0
+
+
+def test_a_verdict_that_came_first_answers_at_once(shell: Shell) -> None:
+    created = shell.run("submit", "-m", "m", "--json").data
+    decide(shell, "changes_requested")
+    for cursor in ((), ("--cursor", created["cursor"])):
+        ended = shell.run("review", "status", created["review_id"], "--wait", "--json", *cursor)
+        assert ended.status == 10
+        assert ended.data["verdict"] == "changes_requested"
+
+
+def test_a_status_without_waiting_is_an_answer_and_no_verdict(shell: Shell) -> None:
+    review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
+    decide(shell, "rejected")
+    assert shell.run("review", "status", review_id).status == 0
+
+
+def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(shell: Shell) -> None:
+    review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
+    waiting = shell.start("review", "status", review_id, "--wait", "--json")
+
+    async def ask(client: TandemClient) -> None:
+        await client.claim_review(reviewer_id="rita", review_id=review_id)
+        await client.add_message(review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
+
+    shell.ask(ask)
+    ended = finish(waiting)
+    assert ended.status == 12
+    assert ended.data["next_action"] == "answer_message"
+
+
+def test_a_list_wait_ends_with_the_first_review(shell: Shell) -> None:
+    waiting = shell.start("review", "list", "--status", "pending", "--wait", "--json")
+    created = shell.run("submit", "-m", "m", "--json").data
+    ended = finish(waiting)
+    assert ended.status == 0
+    assert [row["review_id"] for row in ended.data["reviews"]] == [created["review_id"]]
+
+
+def test_a_list_wait_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
+    ended = shell.run("review", "list", "--wait", "--timeout", "0.3", "--json")
+    assert ended.status == 12
+    assert ended.data["reviews"] == []
+
+
+@pytest.mark.parametrize("command", [("review", "feed"), ("audit", "log")], ids=" ".join)
+def test_other_waits_end_with_the_next_event(shell: Shell, command: tuple[str, str]) -> None:
+    cursor = shell.ask(lambda client: client.get_audit_log(project=shell.cwd.name)).cursor
+    waiting = shell.start(*command, "--wait", "--cursor", cursor, "--json")
+    shell.run("submit", "-m", "m")
+    ended = finish(waiting)
+    assert ended.status == 0
+    assert ended.data["changed"] is True
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there is no SIGKILL")
+@pytest.mark.timeout(180)
+def test_p6_a_wait_goes_on_across_a_restart_of_the_broker(tmp_path: Path) -> None:
+    def start(port: int) -> tuple[subprocess.Popen[bytes], str]:
+        options = ["--port", str(port), "--data-dir", str(tmp_path / "data"), "--json"]
+        started = subprocess.Popen([sys.executable, "-m", "tandem", "up", *options], stdout=subprocess.PIPE)
+        assert started.stdout is not None
+        data: dict[str, Any] = json.loads(started.stdout.readline())["data"]
+        return started, data["url"]
+
+    broker, url = start(0)
+    shell = Shell(url, repository(tmp_path / "shop"))
+    shell.ask(lambda client: client.register_project(root=str(shell.cwd)))
+    (shell.cwd / "a.txt").write_bytes(b"changed\n")
+    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+    shell.ask(lambda client: arrival(client, "shop"))
+    broker.send_signal(signal.SIGKILL)
+    finish(broker)
+    broker, _ = start(int(url.rpartition(":")[2]))
+    try:
+        decide(shell, "approved")
+        assert finish(waiting).status == 0
+    finally:
+        broker.terminate()
+        finish(broker)

@@ -1,0 +1,119 @@
+"""The source of Tandem as its architecture tests see it: modules, syntax trees, imports, comments."""
+
+from __future__ import annotations
+
+import ast
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SRC = ROOT / "src"
+_CHECKED_FOLDERS = ("src", "tests", "bench", "tools")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file; `name` is dotted for those of the package, else the path from the root."""
+
+    path: Path
+    name: str
+
+    @property
+    def tree(self) -> ast.Module:
+        """Its syntax tree."""
+        return _parse(self.path)
+
+    @property
+    def lines(self) -> int:
+        """How long it is."""
+        return len(self.path.read_text("utf-8").splitlines())
+
+    @property
+    def where(self) -> str:
+        """The path from the root, for messages."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    def inside(self, *rooms: str) -> bool:
+        """Whether it is one of these modules, or below one of them."""
+        return any(self.name == room or self.name.startswith(f"{room}.") for room in rooms)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module (or `from` it, one name, when that is where a module may hide)."""
+
+    name: str
+    line: int
+    inside_function: bool
+
+
+@cache
+def _parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+@cache
+def package_modules() -> tuple[Module, ...]:
+    """Every module of `tandem`."""
+    return tuple(Module(path, _dotted(path)) for path in sorted(SRC.rglob("*.py")))
+
+
+@cache
+def all_modules() -> tuple[Module, ...]:
+    """Every Python file that is ours, tests and tools included."""
+    others = [path for folder in _CHECKED_FOLDERS[1:] for path in sorted((ROOT / folder).rglob("*.py"))]
+    return (*package_modules(), *(Module(path, path.relative_to(ROOT).as_posix()) for path in others))
+
+
+def _dotted(path: Path) -> str:
+    parts = path.relative_to(SRC).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(module: Module) -> list[Import]:
+    """What a module imports, absolute, wherever it does; `if TYPE_CHECKING` included."""
+    found: list[Import] = []
+    for node, in_function in _walk(module.tree, in_function=False):
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno, in_function) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            # `from tandem import store` imports tandem.store.
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "tandem" else [base]
+            found += [Import(name, node.lineno, in_function) for name in names]
+    return found
+
+
+def _walk(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, bool]]:
+    for child in ast.iter_child_nodes(node):
+        yield child, in_function
+        enters = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        yield from _walk(child, in_function=in_function or enters)
+
+
+def _absolute(module: Module, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    package = module.name.split(".")
+    if module.path.name != "__init__.py":
+        package = package[:-1]
+    package = package[: len(package) - node.level + 1]
+    return ".".join([*package, *([node.module] if node.module else [])])
+
+
+def functions(module: Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method, nested ones too."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def comments(module: Module) -> Iterator[tuple[int, str]]:
+    """Line and text of every comment."""
+    with module.path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string

@@ -1,0 +1,88 @@
+"""Who may import whom, beyond the layers that import-linter checks (pyproject.toml)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+
+from tests.architecture.source import Import, Module, imports, package_modules
+
+# What a room must not import itself; that something it imports does so is what layers are for.
+NOT_DIRECTLY = {
+    "tandem.faces": ("tandem.store", "tandem.git", "tandem.reviewers", "tandem.services"),
+    "tandem.operations": ("tandem.store", "tandem.git", "tandem.reviewers", "tandem.faces"),
+    "tandem.client": ("tandem.services", "tandem.store", "tandem.git", "tandem.reviewers", "tandem.config"),
+    "tandem.workflow": ("tandem.services", "tandem.store", "tandem.reviewers", "tandem.faces", "tandem.operations"),
+    "tandem.git": ("tandem.config",),
+}
+
+# Imports that wait until they are needed: (importer, imported) and why. Never to dodge a circle.
+LATE_IMPORTS = {
+    ("tandem.store.*", "psycopg*"): "only a broker on PostgreSQL pays for its driver",
+    ("tandem.store.*", "alembic*"): "a database that is current starts without the migrations",
+    ("tandem.store.*", "sqlalchemy*"): "as alembic: statements are compiled already, only migrations need its engine",
+    ("tandem.store.*", "tandem.store.migrations*"): "as alembic",
+    ("tandem.store.*", "tandem.store.postgres*"): "as psycopg",
+    ("tandem.app", "tandem.faces.mcp*"): "the port opens while the SDK is still being imported",
+    ("tandem.faces.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
+    ("tandem.faces.*", "tandem.faces.mcp*"): "as mcp",
+    ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",
+    ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
+    ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
+    ("tandem.platforms", "*"): "some of the standard library exists on one platform only",
+}
+
+
+def within(name: str, *rooms: str) -> bool:
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+def is_late_by_permission(module: Module, one: Import) -> bool:
+    return any(
+        fnmatchcase(module.name, importer) and fnmatchcase(one.name, imported) for importer, imported in LATE_IMPORTS
+    )
+
+
+def test_a_room_asks_only_its_neighbours() -> None:
+    wrong = [
+        f"{module.where}:{one.line} imports {one.name}"
+        for room, forbidden in NOT_DIRECTLY.items()
+        for module in package_modules()
+        if module.inside(room)
+        for one in imports(module)
+        if within(one.name, *forbidden)
+    ]
+    assert wrong == []
+
+
+def test_imports_are_at_the_top_unless_a_reason_is_listed() -> None:
+    late = [
+        f"{module.where}:{one.line} imports {one.name}"
+        for module in package_modules()
+        for one in imports(module)
+        if one.inside_function and not is_late_by_permission(module, one)
+    ]
+    assert late == []
+
+
+def test_the_bridge_stands_on_the_standard_library_alone() -> None:
+    foreign = [
+        f"{module.where}:{one.line} imports {one.name}"
+        for module in package_modules()
+        if module.inside("tandem.bridge")
+        for one in imports(module)
+        if not within(one.name, "tandem.bridge") and one.name.partition(".")[0] not in sys.stdlib_module_names
+    ]
+    assert foreign == []
+
+
+def test_starting_the_bridge_loads_nothing_else() -> None:
+    names = [one.name for one in package_modules() if one.inside("tandem.bridge") and not one.name.endswith("__main__")]
+    script = f"import json, sys, tandem\nfor name in {names!r}: __import__(name)\nprint(json.dumps([*sys.modules]))"
+    command = [sys.executable, "-c", script]
+    loaded: list[str] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    ours = {name for name in loaded if within(name, "tandem") and not within(name, "tandem.bridge")}
+    assert ours == {"tandem"}
+    assert {"pydantic", "httpx", "anyio", "mcp", "sqlalchemy", "starlette", "typer"}.isdisjoint(loaded)

@@ -1,0 +1,103 @@
+"""The scripts behind `make`: what they say is true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import ROOT
+
+
+def run(tree: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A tool, copied into a tree of its own: each works on the tree that it lies in."""
+    (tree / "tools").mkdir(exist_ok=True)
+    shutil.copy(ROOT / "tools" / script, tree / "tools" / script)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("COV", "PYTEST"))}
+    return subprocess.run(
+        [sys.executable, str(tree / "tools" / script), *arguments],
+        cwd=tree,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text("[tool.coverage.run]\nsource = ['tools']\n", "utf-8")
+    return tmp_path
+
+
+def test_the_last_line_counts_what_passed_and_what_failed(tree: Path) -> None:
+    (tree / "test_some.py").write_text(
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "def test_bad(): assert False\n"
+        "@pytest.fixture\n"
+        "def broken(): raise OSError('no')\n"
+        "def test_worse(broken): pass\n"
+        "@pytest.mark.skip(reason='platform: none')\n"
+        "def test_elsewhere(): pass\n",
+        "utf-8",
+    )
+    done = run(tree, "check.py", "--tests")
+    assert done.stdout.splitlines()[-1] == "1 passed, 2 failed"
+    assert "1 skipped" in done.stdout
+    assert done.returncode == 1
+
+
+def test_success_is_exit_status_0(tree: Path) -> None:
+    (tree / "test_some.py").write_text("def test_good(): pass\ndef test_other(): pass\n", "utf-8")
+    done = run(tree, "check.py", "--tests", "-k", "good")
+    assert done.stdout.splitlines()[-1] == "1 passed, 0 failed"
+    assert done.returncode == 0
+
+
+def test_no_tests_at_all_is_no_success(tree: Path) -> None:
+    done = run(tree, "check.py", "--tests")
+    assert done.stdout.splitlines()[-1] == "0 passed, 1 failed"
+    assert "exit status 5" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_failed_check_shows_its_output_and_keeps_the_tests_from_running(tree: Path) -> None:
+    (tree / "test_some.py").write_text("import os\ndef test_good(): pass\n", "utf-8")
+    done = run(tree, "check.py")
+    assert "F401" in done.stdout
+    assert "The tests were not run" in done.stdout
+    assert done.returncode == 1
+
+
+def test_pins_and_packages_must_agree(tree: Path) -> None:
+    assert run(tree, "constraints.py", "--write").returncode == 0
+    file = tree / "constraints.txt"
+    assert run(tree, "constraints.py", "--check").returncode == 0
+    right = file.read_text("utf-8")
+    file.write_text(
+        right.replace("pytest==", "pytest==0.") + "nobody-needs-this==1.0\nelsewhere==1.0 ; sys_platform == 'none'\n"
+        "ruff @ file:somewhere\n",
+        "utf-8",
+    )
+    done = run(tree, "constraints.py", "--check")
+    assert done.returncode == 1
+    assert "pytest" in done.stderr
+    assert "nobody-needs-this==1.0 is pinned and nothing installs it" in done.stderr
+    assert "`ruff @ file:somewhere` is not of the form name==version" in done.stderr
+    assert "elsewhere" not in done.stderr
+
+
+def test_writing_pins_keeps_markers_and_those_of_other_platforms(tree: Path) -> None:
+    (tree / "constraints.txt").write_text(
+        "pytest==1.0 ; sys_platform != 'none'\nelsewhere==1.0 ; sys_platform == 'none'\ngone==1.0\n", "utf-8"
+    )
+    run(tree, "constraints.py", "--write")
+    lines = (tree / "constraints.txt").read_text("utf-8").splitlines()
+    assert f"pytest=={pytest.__version__} ; sys_platform != 'none'" in lines
+    assert "elsewhere==1.0 ; sys_platform == 'none'" in lines
+    assert not [line for line in lines if line.startswith("gone")]

@@ -1,0 +1,239 @@
+"""The real broker as a process of its own, on both databases, and a client that talks to it over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import orjson
+import pytest
+
+from tests.postgres import PostgresServer
+
+STOP_SECONDS = 30
+CALL_SECONDS = 60
+
+STATUS_OF = {
+    "INVALID_INPUT": 400,
+    "INVALID_DIFF": 400,
+    "REASON_REQUIRED": 400,
+    "FORBIDDEN": 403,
+    "SELF_APPROVAL": 403,
+    "NOT_CLAIMANT": 403,
+    "NOT_FOUND": 404,
+    "INVALID_TRANSITION": 409,
+    "ALREADY_CLAIMED": 409,
+    "STALE_CLAIM": 409,
+    "STALE_ROUND": 409,
+    "TURN_VIOLATION": 409,
+    "NO_COUNTER_PATCH": 409,
+    "IDEMPOTENCY_CONFLICT": 409,
+    "CURSOR_EXPIRED": 410,
+    "TOO_LARGE": 413,
+    "UNAVAILABLE": 503,
+    "TIMEOUT": 504,
+}
+"""Section 6 of the contract, as far as reviews go."""
+
+
+class BrokerProcess:
+    """`python -m tandem up` in the foreground, with settings from its environment.
+
+    Its port stays the same over restarts, as the data does.
+    """
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.port = 0
+        self._settings = {f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it has been started."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process that runs now."""
+        assert self._process is not None
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def command(self, *arguments: str) -> list[str]:
+        """`tandem …` on this broker's data."""
+        return [sys.executable, "-m", "tandem", *arguments, "--data-dir", str(self.data_dir)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that it runs in."""
+        return {**os.environ, **self._settings}
+
+    def start(self) -> None:
+        """Return once it answers."""
+        errors = self.folder / "stderr.txt"
+        with errors.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                self.command("up", "--json", "--port", str(self.port)),
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+            )
+        assert self._process.stdout is not None
+        ready = self._process.stdout.readline()
+        assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
+        self.port = httpx.URL(json.loads(ready)["data"]["url"]).port or 0
+
+    def kill(self) -> None:
+        """`kill -9`: no warning, nothing tidied up."""
+        self._end(subprocess.Popen[bytes].kill)
+
+    def stop(self) -> None:
+        """An orderly end; twice is safe."""
+        self._end(subprocess.Popen[bytes].terminate)
+
+    def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with process:
+            how(process)
+            try:
+                process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+
+    def health(self) -> dict[str, Any]:
+        """The facts of `/healthz`."""
+        return httpx.get(f"{self.url}/healthz", timeout=CALL_SECONDS).json()["data"]
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `tandem …` on this broker's data to its end."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=CALL_SECONDS,
+        )
+
+
+class Caller:
+    """A client of a broker for one project, over the HTTP face.
+
+    Attributes:
+        project: Sent with every call that names none.
+        agent: Sent as `Tandem-Agent`, if there is one.
+    """
+
+    def __init__(self, url: str, project: str, agent: str | None = None) -> None:
+        self.url = url
+        self.project = project
+        self.agent = agent
+        headers = {} if agent is None else {"Tandem-Agent": agent}
+        self._http = httpx.Client(base_url=url, timeout=CALL_SECONDS, headers=headers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._http.close()
+
+    def send(self, operation: str, body: bytes, **headers: str) -> httpx.Response:
+        """One POST, as it stands."""
+        sent = {"Content-Type": "application/json", **headers}
+        return self._http.post(f"/api/v1/{operation}", content=body, headers=sent)
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One call; its envelope, with the HTTP status checked against it."""
+        response = self.send(operation, orjson.dumps({"project": self.project, **arguments}))
+        envelope: dict[str, Any] = response.json()
+        if envelope["ok"]:
+            assert response.status_code == 200
+        else:
+            assert response.status_code == STATUS_OF[envelope["error"]["code"]], envelope
+        return envelope
+
+    def do(self, operation: str, **arguments: Any) -> Any:
+        """A call that must succeed; its data."""
+        envelope = self.call(operation, **arguments)
+        assert envelope["ok"], f"{operation}: {envelope['error']}"
+        return envelope["data"]
+
+    def refused(self, code: str, operation: str, **arguments: Any) -> dict[str, Any]:
+        """A call that must be refused with this code; the error's details."""
+        envelope = self.call(operation, **arguments)
+        assert not envelope["ok"], f"{operation} was not refused: {envelope['data']}"
+        error = envelope["error"]
+        assert error["code"] == code, error
+        # What to do next, in a sentence.
+        assert len(error["message"]) > 15
+        assert error["message"].rstrip()[-1] in ".!?", error["message"]
+        return error["details"]
+
+
+StartBroker = Callable[..., BrokerProcess]
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for all tests that only need a project of their own; on each database."""
+    with ExitStack() as stack:
+        settings: dict[str, object] = {}
+        if request.param == "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            url = server.create_database()
+            stack.callback(server.drop_database, url)
+            settings["database_url"] = url
+        yield stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+
+
+@pytest.fixture
+def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBroker]:
+    """Starts brokers of the test's own on SQLite: `start_broker(claim_timeout_seconds=1)`."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> BrokerProcess:
+            return stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+
+        yield start
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_settings(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Settings with which a broker of the test's own uses one database, then the other."""
+    if request.param == "postgresql":
+        return {"database_url": request.getfixturevalue("postgres_url")}
+    return {}
+
+
+def fresh_project() -> str:
+    """A name that no other test uses."""
+    return f"project-{secrets.token_hex(4)}"

@@ -1,0 +1,118 @@
+"""A real broker in a process of its own, repositories, and the command line run against them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tandem.client import TandemClient
+
+T = TypeVar("T")
+START_SECONDS = 60
+COMMAND_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """Standard output as the one envelope that `--json` prints."""
+        return json.loads(self.stdout)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The data of an envelope that must be a success."""
+        assert self.envelope["ok"], self.stdout
+        return self.envelope["data"]
+
+
+def git(cwd: Path, *arguments: str) -> str:
+    """Run git; its output."""
+    return subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
+def repository(folder: Path, files: dict[str, bytes] | None = None) -> Path:
+    """A repository with one commit."""
+    folder.mkdir(parents=True)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    for name, content in (files or {"a.txt": b"one\ntwo\n"}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "start")
+    return folder
+
+
+@dataclass
+class Shell:
+    """A folder to run `tandem` in."""
+
+    url: str
+    cwd: Path
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+        """Start a command with pipes."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "tandem", *arguments],
+            cwd=self.cwd,
+            env={**os.environ, "TANDEM_BROKER": self.url, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
+        """Run a command to its end."""
+        return finish(self.start(*arguments), stdin)
+
+    def at(self, cwd: Path) -> Shell:
+        """The same broker from another folder."""
+        return Shell(self.url, cwd)
+
+    def ask(self, call: Callable[[TandemClient], Coroutine[Any, Any, T]], **place: str) -> T:
+        """Ask the broker through the client, as the other side of a review."""
+
+        async def asked() -> T:
+            async with TandemClient(self.url, **place) as client:
+                return await call(client)
+
+        return asyncio.run(asked())
+
+
+def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:
+    """Wait for a command's end."""
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=COMMAND_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Ended(process.returncode, (stdout or b"").decode(), (stderr or b"").decode())
+
+
+@contextlib.contextmanager
+def running_broker(data_dir: Path, *options: str) -> Generator[str]:
+    """A broker of its own; its URL."""
+    command = [sys.executable, "-m", "tandem", "up", "--port", "0", "--data-dir", str(data_dir), "--json", *options]
+    process = subprocess.Popen(command, cwd=data_dir.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["data"]["url"]
+        finally:
+            process.terminate()
+            process.wait(START_SECONDS)

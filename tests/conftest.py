@@ -1,0 +1,87 @@
+"""What every test stands on: a clean environment, the event loop, a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.postgres import PostgresServer, running_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytest_plugins = ["tests.no_skips"]
+
+# Deadlines would measure the machine; in CI the same examples run every time.
+settings.register_profile(
+    "tandem",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tandem")
+
+# What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
+_FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")
+_GITCONFIG = """\
+[user]
+    name = Test Person
+    email = person@example.invalid
+[init]
+    defaultBranch = main
+[commit]
+    gpgSign = false
+[gc]
+    auto = 0
+[maintenance]
+    auto = false
+"""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home folder of the tests' own, no foreign settings, `tandem` on PATH; gives the home folder."""
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text(_GITCONFIG, "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        patch.setenv("USERPROFILE", str(home))
+        patch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+        patch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+        yield home
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Tests marked `anyio` run on asyncio, as the broker does."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """One PostgreSQL for each process of tests, started by the first test that asks; never stopped by a test."""
+    with running_postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, empty database."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A server of the test's own, with PostgreSQL's own durability, to stop, crash and start again."""
+    with running_postgres(durable=True) as server:
+        yield server

@@ -1,0 +1,135 @@
+"""A real server on a real socket, in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+import uvicorn
+
+from tandem.clock import SystemClock
+from tandem.faces.app import create_app
+from tandem.faces.http.health import Health, Phase
+from tests.faces.toys import Toys, dispatcher
+
+HANDSHAKE = "2025-06-18"
+MODERN = "2026-07-28"
+VERSION = "1.2.3"
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to the test runner."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+@dataclass
+class Served:
+    """A running application and what the tests hold of it."""
+
+    toys: Toys
+    health: Health
+    http: httpx.AsyncClient
+    host: str
+    port: int
+    fast_path: bool
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+
+@asynccontextmanager
+async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[Served]:
+    """The toys behind the broker's application."""
+    toys = Toys()
+    health = Health(lambda: {"version": VERSION, "pid": 4711}, Phase.READY)
+    app = create_app(
+        dispatcher(toys), clock=SystemClock(), health=health, version=VERSION, fast_path=fast_path, **settings
+    )
+    async with running(app) as (host, port), httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=30) as http:
+        yield Served(toys, health, http, host, port, fast_path)
+        toys.release.set()
+
+
+@asynccontextmanager
+async def running(app: Any) -> AsyncGenerator[tuple[str, int]]:
+    """Serve an ASGI application as the broker does; gives its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", access_log=False, log_config=None)
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([listener]))
+    while not server.started:
+        if task.done():
+            await task
+        await asyncio.sleep(0)
+    try:
+        yield listener.getsockname()[:2]
+    finally:
+        server.should_exit = True
+        await task
+        listener.close()
+
+
+def mcp_headers(revision: str | None, method: str, name: str | None = None, **more: str) -> dict[str, str]:
+    """What a client of that revision sends."""
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    if revision is not None:
+        headers["mcp-protocol-version"] = revision
+    if revision == MODERN:
+        headers["mcp-method"] = method
+        if name is not None:
+            headers["mcp-name"] = name
+    return headers | more
+
+
+def mcp_message(revision: str | None, method: str, params: dict[str, Any], request_id: Any = 1) -> dict[str, Any]:
+    """A JSON-RPC request of that revision."""
+    if revision == MODERN:
+        meta: dict[str, Any] = {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {"roots": {"listChanged": True}, "elicitation": {}},
+            "io.modelcontextprotocol/clientInfo": {"name": "toy-client", "version": "0.1"},
+        }
+        params = {"_meta": meta, **params}
+    return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+
+
+async def call_tool(
+    served: Served,
+    revision: str | None,
+    name: str,
+    arguments: dict[str, Any] | None = None,
+    *,
+    path: str = "/mcp",
+    request_id: Any = 1,
+    **headers: str,
+) -> httpx.Response:
+    """Call a tool by hand-written HTTP."""
+    params = {"name": name, "arguments": {} if arguments is None else arguments}
+    message = mcp_message(revision, "tools/call", params, request_id)
+    sent = mcp_headers(revision, "tools/call", name, **headers)
+    return await served.http.post(path, content=orjson.dumps(message), headers=sent)
+
+
+def answer_of(response: httpx.Response) -> dict[str, Any]:
+    """The one JSON-RPC message of an answer, be it JSON or an event stream."""
+    if response.headers["content-type"].startswith("text/event-stream"):
+        lines = [line for line in response.text.split("\r\n") if line.startswith("data: ")]
+        assert len(lines) == 1
+        return orjson.loads(lines[0].removeprefix("data: "))
+    return response.json()
+
+
+def envelope_of(response: httpx.Response) -> dict[str, Any]:
+    """The envelope of a tool call's answer."""
+    return answer_of(response)["result"]["structuredContent"]

@@ -1,0 +1,128 @@
+"""The official MCP client talking through the bridge to the real broker, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import TextContent, TextResourceContents
+
+from tests.faces.broker_process import BrokerProcess, broker_process
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("broker") / "data") as running:
+        yield running
+
+
+@asynccontextmanager
+async def client_of(broker: BrokerProcess, *options: str, mode: str, folder: Path) -> AsyncIterator[Client]:
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tandem", "mcp", "--broker", broker.url, *options],
+        env={"PATH": os.environ["PATH"]},
+        cwd=folder,
+    )
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123 - the client wants a file
+        async with Client(stdio_client(server, errlog=nowhere), mode=mode) as client:
+            yield client
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result
+    assert result.structured_content is not None
+    return result.structured_content["data"]
+
+
+async def test_a_whole_review_is_played_by_two_clients(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+    label = ("--project", f"label-{mode}")
+    async with (
+        client_of(broker, "--role", "proposer", *label, mode=mode, folder=tmp_path) as proposer,
+        client_of(broker, "--role", "reviewer", *label, mode=mode, folder=tmp_path) as reviewer,
+    ):
+        created = await call(
+            proposer, "create_review", intent="say hello", agent_type="author", description="hello", path="greeting.txt"
+        )
+        review_id = created["review_id"]
+        claim = await call(reviewer, "claim_review", reviewer_id="critic")
+        assert claim["review_id"] == review_id
+        seen: list[dict[str, Any]] = []
+
+        async def wait() -> None:
+            seen.append(await call(proposer, "get_review_status", review_id=review_id, wait=True, timeout_s=40))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            # Another call passes the one that waits.
+            await call(proposer, "get_discussion", review_id=review_id)
+            await call(
+                reviewer,
+                "submit_verdict",
+                review_id=review_id,
+                verdict="approved",
+                reviewer_id="critic",
+                claim_generation=claim["claim_generation"],
+            )
+        assert (seen[0]["status"], seen[0]["next_action"]) == ("approved", "apply_and_close")
+        assert (await call(proposer, "close_review", review_id=review_id))["outcome"] == "approved"
+
+
+async def test_a_role_sees_its_own_tools(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+    async with client_of(broker, "--role", "reviewer", mode=mode, folder=tmp_path) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+    assert "submit_verdict" in names
+    assert "create_review" not in names
+
+
+async def test_prompts_and_resources_pass_too(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+    async with client_of(broker, "--project", "reading", mode=mode, folder=tmp_path) as client:
+        created = await call(client, "create_review", intent="be read", agent_type="author", description="text")
+        assert "review_next_change" in {prompt.name for prompt in (await client.list_prompts()).prompts}
+        prompt = await client.get_prompt("review_next_change", {"reviewer_id": "critic"})
+        assert any(isinstance(message.content, TextContent) for message in prompt.messages)
+        read = await client.read_resource(f"tandem://reviews/{created['review_id']}")
+    [content] = read.contents
+    assert isinstance(content, TextResourceContents)
+    assert "be read" in content.text
+
+
+async def test_a_refusal_is_a_failed_result_with_its_code(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+    async with client_of(broker, mode=mode, folder=tmp_path) as client:
+        result = await client.call_tool("get_proposal", {"review_id": "rv_none"})
+    assert result.is_error
+    assert result.structured_content is not None
+    assert result.structured_content["error"]["code"] == "NOT_FOUND"
+
+
+async def test_a_call_belongs_to_the_project_of_the_folder_or_of_its_main_worktree(
+    broker: BrokerProcess, mode: str, tmp_path: Path
+) -> None:
+    main, linked = tmp_path / "main", tmp_path / "elsewhere" / "linked"
+    git = ["git", "-C", str(main)]
+    subprocess.run(["git", "init", "-q", str(main)], check=True)
+    (main / "src").mkdir()
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
+    broker.ask("register_project", root=str(main), name=f"mine-{mode}")
+    for folder, expected in ((main / "src", f"mine-{mode}"), (linked, f"mine-{mode}")):
+        async with client_of(broker, mode=mode, folder=folder) as client:
+            created = await call(client, "create_review", intent="x", agent_type="author", description="text")
+        assert created["project"] == expected

@@ -1,0 +1,355 @@
+"""The command line against a real broker: every operation, both forms of output, errors and exit statuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tandem.cli.main import app
+from tandem.client import TandemClient
+from tandem.client.table import OPERATIONS
+from tests.commandline import Ended, Shell, finish, git, repository, running_broker
+
+DIFF = """\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1,2 +1,2 @@
+ one
+-two
++2
+"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+        yield address
+
+
+@dataclass
+class Inside:
+    """The command line in this process, for what needs no process of its own."""
+
+    url: str
+    cwd: Path
+
+    @property
+    def project(self) -> str:
+        return self.cwd.name
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
+        result = CliRunner(charset="utf-8").invoke(app, arguments, input=stdin, env={"TANDEM_BROKER": self.url})
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    def created(self, *options: str) -> str:
+        """A new review's id."""
+        return self.run("review", "create", "--intent", "an intent", "--diff", DIFF, *options, "--json").data[
+            "review_id"
+        ]
+
+    def post(self, operation: str, body: dict[str, Any]) -> str:
+        """What the HTTP face answers, to the byte."""
+        return httpx.post(f"{self.url}/api/v1/{operation}", json=body, trust_env=False).text
+
+
+@pytest.fixture
+def tandem(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    root = repository(tmp_path / tmp_path.name)
+    monkeypatch.chdir(root)
+    found = Inside(url, root)
+    assert found.run("project", "add").status == 0
+    return found
+
+
+def test_a_review_from_creation_to_closing(tandem: Inside) -> None:
+    review_id = tandem.created("--phase", "03")
+    assert review_id in tandem.run("review", "list", "--status", "pending").stdout
+    claimed = tandem.run("review", "claim", "--reviewer-id", "rita")
+    assert (claimed.status, review_id in claimed.stdout) == (0, True)
+    renewed = tandem.run("review", "renew", review_id, "--claim-generation", "1", "--json")
+    assert renewed.data["claim_generation"] == 1
+    tandem.run("review", "release", review_id, "--claim-generation", "1", "--reason", "later")
+    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
+    asked = tandem.run(
+        "review", "message", review_id, "--sender-role", "reviewer", "--reviewer-id", "rita", "--body", "why?"
+    )
+    assert asked.status == 0
+    tandem.run("review", "message", review_id, "--sender-role", "proposer", "--body", "because")
+    discussion = tandem.run("review", "discussion", review_id).stdout
+    assert discussion.index("why?") < discussion.index("because")
+    better = DIFF.replace("+2", "+two and a half")
+    given = tandem.run(
+        "review", "verdict", review_id, "--verdict", "changes_requested", "--reviewer-id", "rita",
+        "--reason", "not quite", "--counter-patch", better, "--comments",
+        '[{"file": "a.txt", "line": 2, "body": "here"}]', "--json",
+    ).data  # fmt: skip
+    shown = tandem.run("review", "proposal", review_id).stdout
+    assert "+two and a half" in shown
+    accepted = tandem.run("review", "accept", review_id, given["counter_patch_id"], "--json").data
+    assert accepted["round"] == 2
+    assert "+two and a half" in tandem.run("review", "proposal", review_id, "--since-round", "1").stdout
+    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
+    tandem.run("review", "verdict", review_id, "--verdict", "approve", "--reviewer-id", "rita")
+    assert "approved" in tandem.run("review", "status", review_id).stdout
+    closed = tandem.run("review", "close", review_id)
+    assert closed.stdout == f"{review_id}  closed (approved)\n"
+    timeline = tandem.run("review", "timeline", review_id).stdout
+    assert timeline.index("review_created") < timeline.index("counter_patch_accepted") < timeline.index("review_closed")
+    assert review_id in tandem.run("review", "feed").stdout
+    assert "50 %" in tandem.run("review", "stats").stdout
+    assert "verdict_submitted" in tandem.run("audit", "log", "--kind", "verdict_submitted").stdout
+
+
+def test_declining_a_counter_patch(tandem: Inside) -> None:
+    review_id = tandem.created()
+    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
+    given = tandem.run(
+        "review", "verdict", review_id, "--verdict", "request_changes", "--reviewer-id", "rita", "--reason", "r",
+        "--counter-patch", DIFF.replace("+2", "+3"), "--json",
+    ).data  # fmt: skip
+    patch_id = given["counter_patch_id"]
+    declined = tandem.run("review", "reject", "--review-id", review_id, "--counter-patch-id", patch_id, "--json")
+    assert declined.data["round"] == 1
+
+
+READS = {
+    "get_review_status": ("review", "status"),
+    "get_proposal": ("review", "proposal"),
+    "get_discussion": ("review", "discussion"),
+    "get_review_timeline": ("review", "timeline"),
+}
+
+
+@pytest.mark.parametrize("operation", READS)
+def test_json_is_the_envelope_as_the_broker_answers_it(tandem: Inside, operation: str) -> None:
+    review_id = tandem.created()
+    ended = tandem.run(*READS[operation], review_id, "--json")
+    assert ended.stdout == tandem.post(operation, {"review_id": review_id}) + "\n"
+    refused = tandem.run(*READS[operation], "rv_none", "--json")
+    assert refused.status == 1
+    assert refused.stdout == tandem.post(operation, {"review_id": "rv_none"}) + "\n"
+    assert refused.stderr == ""
+
+
+def test_lists_take_the_project_of_the_folder_unless_told(tandem: Inside, tmp_path: Path) -> None:
+    other = repository(tmp_path / f"{tmp_path.name}-other")
+    tandem.run("project", "add", str(other), "--name", f"{tandem.project}-two")
+    mine = tandem.created()
+    theirs = tandem.created("--project", f"{tandem.project}-two")
+
+    def listed(*options: str) -> list[str]:
+        rows = tandem.run("review", "list", "--json", *options).data["reviews"]
+        return [row["review_id"] for row in rows]
+
+    assert listed() == [mine]
+    assert listed("--project", f"{tandem.project}-two") == [theirs]
+
+
+def test_projects_are_added_listed_and_removed(tandem: Inside, tmp_path: Path) -> None:
+    other = repository(tmp_path / "elsewhere" / f"{tmp_path.name}-shop")
+    (other / "inner").mkdir()
+    added = tandem.run("project", "add", str(other / "inner"), "--json").data
+    assert (added["project"], added["root"]) == (other.name, str(other.resolve()))
+    assert other.name in tandem.run("project", "list").stdout
+    assert tandem.run("project", "remove", other.name).status == 0
+    assert other.name not in tandem.run("project", "list").stdout
+    gone = tandem.run("project", "remove", other.name)
+    assert (gone.status, gone.stderr.split(":")[1]) == (1, " NOT_FOUND")
+
+
+def test_a_folder_outside_of_git_is_no_project(tandem: Inside, tmp_path: Path) -> None:
+    ended = tandem.run("project", "add", str(tmp_path))
+    assert ended.status == 1
+    assert ended.stderr.startswith("refused: INVALID_INPUT: ")
+
+
+def test_long_values_come_from_files_and_standard_input_to_the_byte(tandem: Inside, tmp_path: Path) -> None:
+    text = "größer\r\nno newline at the end"
+    (tmp_path / "long.md").write_bytes(text.encode())
+    for value, stdin in ((f"@{tmp_path / 'long.md'}", b""), ("-", text.encode())):
+        review_id = tandem.run(
+            "review", "create", "--intent", "i", "--description", value, "--metadata", '{"a": [1]}', "--json",
+            stdin=stdin,
+        ).data["review_id"]  # fmt: skip
+        proposal = tandem.run("review", "proposal", review_id, "--json").data
+        assert proposal["description"] == text
+        assert proposal["metadata"] == {"a": [1]}
+    literal = tandem.run("review", "create", "--intent", "@@home", "--json").data["review_id"]
+    assert tandem.run("review", "proposal", literal, "--json").data["intent"] == "@home"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("review", "status"), "REVIEW_ID"),
+        (("review", "create"), "--intent"),
+        (("review", "create", "--intent", "@missing.md"), "Cannot read missing.md"),
+        (("review", "create", "--intent", "i", "--metadata", "{"), "not JSON"),
+        (("review", "create", "--intent", "-", "--description", "-"), "already read by --intent"),
+        (("review", "status", "rv_1", "--review-id", "rv_2"), "Given twice"),
+        (("review", "verdict", "rv_1", "--verdict", "maybe"), "maybe"),
+        (("review", "nonsense"), "nonsense"),
+        (("nonsense",), "nonsense"),
+        (("review", "list", "--limit", "many"), "--limit"),
+    ],
+)
+def test_usage_errors_end_with_2_and_say_what_is_wrong(tandem: Inside, arguments: tuple[str, ...], said: str) -> None:
+    ended = tandem.run(*arguments)
+    assert ended.status == 2
+    assert said in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_refusals_are_printed_with_code_message_and_facts(tandem: Inside) -> None:
+    review_id = tandem.created()
+    tandem.run("review", "claim", review_id, "--reviewer-id", "rita")
+    ended = tandem.run("review", "claim", review_id, "--reviewer-id", "bob")
+    assert ended.status == 1
+    assert ended.stderr.startswith("refused: ALREADY_CLAIMED: ")
+    assert "reviewer_id: rita" in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_an_empty_queue_is_no_failure(tandem: Inside) -> None:
+    ended = tandem.run("review", "claim", "--reviewer-id", "rita")
+    assert (ended.status, ended.stdout) == (0, "Nothing to review.\n")
+
+
+def test_text_by_others_cannot_steer_the_terminal(tandem: Inside) -> None:
+    review_id = tandem.run(
+        "review", "create", "--intent", "harmless\x1b]0;title\x07 \x1b[31mred \u202e", "--json"
+    ).data["review_id"]
+    for command in (("review", "proposal", review_id), ("review", "list"), ("review", "feed")):
+        shown = tandem.run(*command).stdout
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "harmless" in shown
+
+
+def test_no_broker_ends_with_3_and_how_to_start_it(tmp_path: Path) -> None:
+    shell = Shell("http://127.0.0.1:9", tmp_path)
+    ended = shell.run("review", "list")
+    assert ended.status == 3
+    assert ended.stderr.startswith("refused: UNAVAILABLE: No broker answers at http://127.0.0.1:9")
+    assert "tandem up --background" in ended.stderr
+    as_json = shell.run("review", "list", "--json")
+    assert as_json.status == 3
+    assert as_json.envelope["error"]["code"] == "UNAVAILABLE"
+
+
+def test_the_option_wins_over_the_environment(tandem: Inside) -> None:
+    ended = tandem.run("project", "list", "--broker", "http://127.0.0.1:9")
+    assert ended.status == 3
+
+
+def test_who_calls_is_in_the_log(tandem: Inside) -> None:
+    review_id = tandem.created("--agent", "gsd-executor")
+    assert tandem.run("review", "proposal", review_id, "--json").data["proposer_id"] == "gsd-executor"
+
+
+def test_p4_the_same_key_has_one_effect(tandem: Inside) -> None:
+    first = tandem.created("--idempotency-key", "k1")
+    assert tandem.created("--idempotency-key", "k1") == first
+    ended = tandem.run("review", "create", "--intent", "another", "--idempotency-key", "k1")
+    assert ended.stderr.startswith("refused: IDEMPOTENCY_CONFLICT: ")
+
+
+def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> None:
+    for operation in OPERATIONS.values():
+        ended = tandem.run(operation.noun, operation.verb, "--help")
+        assert ended.status == 0, operation.name
+        assert f"tandem {operation.noun} {operation.verb}" in ended.stdout.partition("Examples")[2], operation.name
+        assert "--json" in ended.stdout
+
+
+def test_completion_offers_commands_ids_and_projects(tandem: Inside) -> None:
+    review_id = tandem.created()
+    shell = Shell(tandem.url, tandem.cwd)
+
+    def offered(words: str) -> str:
+        environment = {"_TANDEM_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        return finish(shell.start(**environment, COMP_CWORD=str(len(words.split(" ")) - 1))).stdout
+
+    assert "submit" in offered("tandem su")
+    assert review_id in offered(f"tandem review status {review_id[:5]}")
+    assert tandem.project in offered("tandem review list --project ")
+    unreachable = Shell("http://127.0.0.1:9", tandem.cwd)
+    asked = unreachable.start(_TANDEM_COMPLETE="complete_bash", COMP_WORDS="tandem review status rv", COMP_CWORD="3")
+    ended = finish(asked)
+    assert (ended.status, ended.stdout.strip()) == (0, "")
+
+
+def test_prints_the_completion_script(tandem: Inside) -> None:
+    shell = Shell(tandem.url, tandem.cwd)
+    ended = finish(shell.start(_TANDEM_COMPLETE="source_bash"))
+    assert (ended.status, "complete -o default -F _tandem_completion tandem" in ended.stdout) == (0, True)
+
+
+def test_the_page_after_the_first_is_asked_for_by_its_token(tandem: Inside) -> None:
+    ids = [tandem.created() for _ in range(3)]
+    first = tandem.run("review", "list", "--limit", "2", "--json").data
+    assert [row["review_id"] for row in first["reviews"]] == ids[:2]
+    rest = tandem.run("review", "list", "--limit", "2", "--page", first["next_page"], "--json").data
+    assert [row["review_id"] for row in rest["reviews"]] == ids[2:]
+    assert f"--page {first['next_page']}" in tandem.run("review", "list", "--limit", "2").stdout
+
+
+def test_audit_verify_proves_the_log_while_the_broker_runs_and_after(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "data") as url:
+        shell = Shell(url, repository(tmp_path / "shop"))
+        shell.run("project", "add")
+        shell.ask(lambda client: client.create_review(intent="i", agent_type="t", diff=DIFF, project="shop"))
+        during = shell.run("audit", "verify", "--data-dir", str(tmp_path / "data"))
+        assert (during.status, during.stdout.startswith("intact  ")) == (0, True), during.stderr
+        assert shell.run("review", "list").status == 0
+    after = shell.run("audit", "verify", "--data-dir", str(tmp_path / "data"), "--json")
+    assert after.status == 0
+    assert after.data["intact"] is True
+    assert after.data["problems"] == []
+
+
+def test_audit_verify_makes_no_database_where_there_is_none(tmp_path: Path) -> None:
+    ended = Shell("", tmp_path).run("audit", "verify", "--data-dir", str(tmp_path / "nothing"))
+    assert ended.status == 1
+    assert ended.stderr.startswith("refused: NOT_FOUND: ")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    assert Shell("", tmp_path).run("--version").stdout.startswith("tandem ")
+
+
+def test_the_gate_takes_raw_changes_as_they_are(tandem: Inside) -> None:
+    (tandem.cwd / "a.txt").write_bytes(b"one\n2\n")
+    git(tandem.cwd, "add", "--all")
+    blob = git(tandem.cwd, "rev-parse", ":a.txt").strip()
+    before = git(tandem.cwd, "rev-parse", "HEAD:a.txt").strip()
+    change = {
+        "path": "a.txt",
+        "mode_before": "100644",
+        "blob_before": before,
+        "mode_after": "100644",
+        "blob_after": blob,
+    }
+    asked = json.dumps([change])
+    refused = tandem.run("gate", "check", "--changes", "-", "--json", stdin=asked.encode())
+    assert (refused.status, refused.data["allowed"]) == (1, False)
+    review_id = tandem.created()
+
+    async def approve(client: TandemClient) -> None:
+        await client.claim_review(reviewer_id="rita", review_id=review_id)
+        await client.submit_verdict(review_id, verdict="approved", reviewer_id="rita")
+
+    Shell(tandem.url, tandem.cwd).ask(approve)
+    allowed = tandem.run("gate", "check", "--changes", asked)
+    assert allowed.status == 0
+    assert f"{review_id} round 1" in allowed.stdout

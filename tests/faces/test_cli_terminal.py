@@ -1,0 +1,114 @@
+"""What a person at a terminal sees, and what a pipe is spared."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tandem.cli.render import parts
+from tandem.cli.terminal import visible
+from tests.commandline import Shell, repository, running_broker
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
+    folder = tmp_path_factory.mktemp("broker")
+    with running_broker(folder / "data") as url:
+        found = Shell(url, repository(folder / "shop"))
+        found.run("project", "add")
+        (found.cwd / "a.txt").write_bytes(b"one\n2\n")
+        yield found
+
+
+def at_a_terminal(shell: Shell, *arguments: str) -> tuple[int, str]:
+    """Run a command at a pseudo-terminal; its exit status and everything that was shown."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tandem", *arguments],
+        cwd=shell.cwd,
+        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while chunk := os.read(ours, 65_536):
+            shown += chunk
+    except OSError:
+        pass  # So a pseudo-terminal says on Linux that its other end is closed.
+    finally:
+        os.close(ours)
+    return process.wait(60), shown.decode()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+def test_diffs_are_coloured_at_a_terminal_only(shell: Shell) -> None:
+    review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
+    status, shown = at_a_terminal(shell, "review", "proposal", review_id)
+    assert status == 0
+    assert "\x1b[32m+2" in shown
+    assert "\x1b[31m-two" in shown
+    piped = shell.run("review", "proposal", review_id).stdout
+    assert "\x1b" not in piped
+    assert "\n-two\n+2\n" in piped.replace(" \n", "\n").replace(" ", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+def test_long_waits_show_that_they_are_alive_at_a_terminal_only(shell: Shell) -> None:
+    status, shown = at_a_terminal(shell, "submit", "-m", "m", "--wait", "--timeout", "2")
+    assert status == 12
+    assert "waiting for the verdict" in shown
+    assert "0:00:0" in shown
+    piped = shell.run("submit", "-m", "m", "--wait", "--timeout", "2")
+    assert piped.status == 12
+    assert "waiting for the verdict" not in piped.stderr
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("2026-11-21T11:59:58Z", "2 s ago"),
+        ("2026-11-21T11:57:00Z", "3 min ago"),
+        ("2026-11-21T12:20:00Z", "in 20 min"),
+        ("2026-11-21T09:00:00Z", "3 h ago"),
+        ("2026-11-19T12:00:00Z", "2 d ago"),
+        ("2026-01-02T12:00:00Z", "2026-01-02"),
+        (None, ""),
+    ],
+)
+def test_times_are_said_as_people_say_them(at: str | None, said: str) -> None:
+    assert parts.ago(at, now=NOW) == said
+
+
+def test_a_digest_is_shortened_but_a_texts_is_not() -> None:
+    assert parts.digest("0123456789abcdef" * 4) == "0123456789ab"
+    assert parts.digest("0" * 40 + ":PLAN.md") == "0" * 40 + ":PLAN.md"
+    assert parts.digest(None) == "none"
+
+
+def test_control_and_direction_characters_are_spelled_out() -> None:
+    assert visible("a\x1b[31m\u202eb\tc\r\n\x9b") == "a\\u001b[31m\\u202eb\tc\\r\n\\u009b"
+    assert visible("größer – 変更") == "größer – 変更"
+
+
+def test_a_simple_command_imports_nothing_of_the_broker(tmp_path: Path) -> None:
+    """Start-up stays quick because of what is not imported."""
+    script = (
+        "import sys; import tandem.cli.main as main, tandem.cli.review, tandem.cli.submit;"
+        "print([name for name in ('sqlalchemy', 'starlette', 'uvicorn', 'mcp', 'tandem.services', 'tandem.store')"
+        " if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,219 @@
+"""The Python client against a real broker: types, refusals, safe retries, waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import pytest
+
+from tandem import errors
+from tandem.client import TandemClient, Unreachable, generate, refusals
+from tandem.client.methods import KEYED, REPEATABLE
+from tandem.domain.answers import Claim, Proposal, ReviewCreated
+from tandem.operations.catalogue import REGISTRY
+from tests.commandline import repository, running_broker
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+        yield address
+
+
+@pytest.fixture
+async def client(url: str, tmp_path: Path) -> AsyncGenerator[TandemClient]:
+    """A client for a project of the test's own."""
+    root = repository(tmp_path / tmp_path.name)
+    async with TandemClient(url, project=tmp_path.name, agent="tester") as opened:
+        await opened.register_project(root=str(root))
+        yield opened
+
+
+async def put_up(client: TandemClient) -> ReviewCreated:
+    return await client.create_review(intent="an intent", agent_type="t", description="words")
+
+
+class Cutter:
+    """A TCP relay that cuts a connection after the broker has answered, before the answer arrives."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target_port = target_port
+        self.cuts_left = 0
+        self.requests = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream, downstream = await asyncio.open_connection("127.0.0.1", self._target_port)
+        forwarding = asyncio.create_task(self._forward(reader, downstream))
+        try:
+            while chunk := await upstream.read(65_536):
+                if self.cuts_left > 0:
+                    self.cuts_left -= 1
+                    break
+                writer.write(chunk)
+                await writer.drain()
+        finally:
+            forwarding.cancel()
+            writer.transport.abort()
+            downstream.close()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await forwarding
+
+    async def _forward(self, reader: asyncio.StreamReader, downstream: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(65_536):
+            self.requests += chunk.startswith(b"POST ")
+            downstream.write(chunk)
+            await downstream.drain()
+
+
+@contextlib.asynccontextmanager
+async def cutting(url: str) -> AsyncGenerator[tuple[Cutter, str]]:
+    cutter = Cutter(int(url.rpartition(":")[2]))
+    server = await asyncio.start_server(cutter.serve, "127.0.0.1", 0)
+    try:
+        yield cutter, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+async def test_answers_are_the_contracts_types(client: TandemClient) -> None:
+    created = await put_up(client)
+    assert isinstance(created, ReviewCreated)
+    assert created.project == client_project(created)
+    claim = await client.claim_review(reviewer_id="rita")
+    assert isinstance(claim, Claim)
+    assert isinstance(claim.review, Proposal)
+    assert claim.review.proposer_id == "tester"
+    assert isinstance(claim.review.affected_files, tuple)
+
+
+def client_project(created: ReviewCreated) -> str:
+    return created.project
+
+
+async def test_a_refusal_is_the_error_of_its_code_with_the_facts(client: TandemClient) -> None:
+    created = await put_up(client)
+    await client.claim_review(reviewer_id="rita", review_id=created.review_id)
+    with pytest.raises(errors.AlreadyClaimed, match="rita") as caught:
+        await client.claim_review(reviewer_id="bob", review_id=created.review_id)
+    assert caught.value.details["reviewer_id"] == "rita"
+    with pytest.raises(errors.NotFound):
+        await client.get_proposal("rv_none")
+    with pytest.raises(errors.ReasonRequired):
+        await client.submit_verdict(created.review_id, verdict="rejected", reviewer_id="rita")
+
+
+async def test_a_code_of_a_newer_broker_is_kept() -> None:
+    error = refusals.error_from({"code": "NEW_CODE", "message": "m", "details": {"message": 1}, "retryable": True})
+    assert (type(error).__mro__[1], error.code, error.retryable) == (errors.TandemError, "NEW_CODE", True)
+    assert error.details == {"message": 1}
+
+
+def test_every_error_of_ours_comes_back_as_itself() -> None:
+    known = [
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, errors.TandemError) and kind is not errors.TandemError
+    ]
+    for kind in known:
+        assert type(refusals.error_from(kind("m", fact=1).as_dict())) is kind
+
+
+async def test_p4_a_write_whose_answer_was_lost_is_sent_again_with_one_effect(client: TandemClient, url: str) -> None:
+    async with cutting(url) as (cutter, relay), TandemClient(relay, agent="tester") as flaky:
+        cutter.cuts_left = 1
+        project = (await put_up(client)).project
+        created = await flaky.create_review(intent="only once", agent_type="t", project=project)
+        assert cutter.requests == 2
+    rows = (await client.list_reviews(project=project)).reviews
+    assert [row.review_id for row in rows if row.intent == "only once"] == [created.review_id]
+
+
+async def test_a_read_is_sent_again(client: TandemClient, url: str) -> None:
+    created = await put_up(client)
+    async with cutting(url) as (cutter, relay), TandemClient(relay) as flaky:
+        cutter.cuts_left = 2
+        assert (await flaky.get_review_status(created.review_id)).status == "pending"
+        assert cutter.requests == 3
+
+
+async def test_a_write_that_is_not_repeatable_is_sent_once(client: TandemClient, url: str) -> None:
+    created = await put_up(client)
+    async with cutting(url) as (cutter, relay), TandemClient(relay) as flaky:
+        cutter.cuts_left = 1
+        with pytest.raises(Unreachable):
+            await flaky.remove_project(name=created.project)
+        assert cutter.requests == 1
+
+
+async def test_nobody_there_says_how_to_start_the_broker() -> None:
+    async with TandemClient("http://127.0.0.1:9") as client:
+        with pytest.raises(Unreachable, match="tandem up --background") as caught:
+            await client.list_projects()
+    assert isinstance(caught.value, errors.Unavailable)
+
+
+async def test_another_server_is_told_from_a_broker() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with TandemClient(address) as client:
+        with pytest.raises(Unreachable, match="not a Tandem broker"):
+            await client.list_projects()
+    server.close()
+
+
+async def test_waits_for_the_turn_and_for_the_verdict(client: TandemClient) -> None:
+    created = await put_up(client)
+    turn = asyncio.create_task(client.wait_for_turn(created.review_id, created.cursor))
+    verdict = asyncio.create_task(client.wait_for_verdict(created.review_id, created.cursor))
+    await client.claim_review(reviewer_id="rita", review_id=created.review_id)
+    await client.add_message(created.review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
+    assert (await turn).next_action == "answer_message"
+    assert not verdict.done()
+    await client.submit_verdict(created.review_id, verdict="rejected", reason="no", reviewer_id="rita")
+    assert (await verdict).verdict == "rejected"
+    assert (await client.wait_for_verdict(created.review_id)).status == "rejected"
+    assert (await client.wait_for_turn(created.review_id)).turn == "proposer"
+
+
+async def test_a_wait_ends_when_its_time_is_up(client: TandemClient) -> None:
+    created = await put_up(client)
+    began = asyncio.get_running_loop().time()
+    for cursor in (None, created.cursor):
+        status = await client.wait_for_turn(created.review_id, cursor, timeout_s=0.3)
+        assert (status.status, status.changed and cursor is not None) == ("pending", False)
+    assert 0.5 < asyncio.get_running_loop().time() - began < 20
+
+
+async def test_a_refused_wait_is_an_error(client: TandemClient) -> None:
+    with pytest.raises(errors.NotFound):
+        await client.wait_for_verdict("rv_none")
+    created = await put_up(client)
+    with pytest.raises(errors.CursorExpired):
+        await client.wait_for_verdict(created.review_id, "other.1")
+
+
+def test_the_methods_are_those_of_the_registry() -> None:
+    assert generate.main(["--check"]) == 0
+    for operation in REGISTRY:
+        method = getattr(TandemClient, operation.name)
+        parameters = set(inspect.signature(method).parameters) - {"self"}
+        assert parameters == set(operation.request.model_fields)
+        assert method.__doc__ == operation.description
+
+
+def test_what_is_sent_twice_has_one_effect() -> None:
+    for operation in REGISTRY:
+        if operation.writes and operation.name in REPEATABLE:
+            assert operation.name in KEYED or operation.hints.idempotent

@@ -1,0 +1,185 @@
+"""Small real operations, so that the faces can be watched without a broker behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field
+
+from tandem.clock import SystemClock
+from tandem.errors import AlreadyClaimed, NotFound
+from tandem.operations.caller import Caller
+from tandem.operations.dispatch import Dispatcher
+from tandem.operations.registry import ALL, READ, WRITE, Operation, Registry, Role
+from tandem.operations.requests import ProjectRequest, Request
+
+
+@dataclass
+class Toys:
+    """What the operations can see and do; the tests hold the other end."""
+
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+    parked: int = 0
+    awaited: dict[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
+
+    async def parked_are(self, number: int) -> None:
+        """Wait until that many calls are waiting."""
+        if self.parked != number:
+            await self.awaited.setdefault(number, asyncio.Event()).wait()
+
+    def park(self, change: int) -> None:
+        self.parked += change
+        if self.parked in self.awaited:
+            self.awaited.pop(self.parked).set()
+
+
+class Echo(ProjectRequest):
+    """Say it back."""
+
+    text: str
+    shout: bool | None = None
+
+
+class Keyed(Request):
+    """Show the idempotency key; a plain request, as keeping answers takes a broker."""
+
+    idempotency_key: str | None = None
+
+
+class Wait(Request):
+    """Wait until released."""
+
+
+class Refuse(Request):
+    """Always refused."""
+
+
+class Explode(Request):
+    """Always fails."""
+
+
+class ByReview(ProjectRequest):
+    """Something about one review."""
+
+    review_id: str
+
+
+class Discussion(ByReview):
+    """What was said."""
+
+    limit: Annotated[int, Field(ge=1)] = 50
+
+
+class Listing(ProjectRequest):
+    """All reviews."""
+
+    limit: Annotated[int, Field(ge=1)] = 50
+    page: str | None = None
+
+
+class SessionOpen(Request):
+    """Open a session."""
+
+    role: Literal["gemini", "codex"]
+
+
+class Administer(Request):
+    """Not offered over MCP."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was said, and by whom."""
+
+    text: str
+    role: str | None
+    project: str | None
+    agent: str | None
+    face: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Any answer."""
+
+    value: Any
+
+
+async def _echo(_toys: Toys, request: Echo, caller: Caller) -> Said:
+    text = request.text.upper() if request.shout else request.text
+    return Said(text, caller.role, request.project or caller.project, caller.agent, caller.face)
+
+
+async def _keyed(_toys: Toys, request: Keyed, _caller: Caller) -> dict[str, Any]:
+    return {"key": request.idempotency_key}
+
+
+async def _wait(toys: Toys, _request: Wait, _caller: Caller) -> dict[str, Any]:
+    toys.park(+1)
+    toys.waiting.set()
+    try:
+        await toys.release.wait()
+    except asyncio.CancelledError:
+        toys.cancelled.set()
+        raise
+    finally:
+        toys.park(-1)
+    return {"released": True}
+
+
+async def _refuse(_toys: Toys, _request: Refuse, _caller: Caller) -> None:
+    raise AlreadyClaimed("Somebody else has it; claim another.", reviewer_id="rev-2")
+
+
+async def _explode(_toys: Toys, _request: Explode, _caller: Caller) -> None:
+    raise RuntimeError("the secret inner text")
+
+
+async def _by_review(_toys: Toys, request: ByReview, _caller: Caller) -> dict[str, Any]:
+    if request.review_id != "rv_1":
+        raise NotFound(f"There is no review {request.review_id}.", review_id=request.review_id)
+    return {"review_id": request.review_id}
+
+
+async def _listing(_toys: Toys, request: Listing, _caller: Caller) -> dict[str, Any]:
+    row = {"category": "code_change", "round": 1, "intent": "A change"}
+    if request.page == "second":
+        return {"reviews": [{"review_id": "rv_3", "status": "approved", **row}], "next_page": None}
+    rows = [{"review_id": "rv_1", "status": "pending", **row}, {"review_id": "rv_2", "status": "closed", **row}]
+    return {"reviews": rows, "next_page": "second"}
+
+
+async def _session_open(_toys: Toys, request: SessionOpen, _caller: Caller) -> dict[str, Any]:
+    return {"role": request.role}
+
+
+async def _administer(_toys: Toys, _request: Administer, _caller: Caller) -> dict[str, Any]:
+    return {}
+
+
+_PROPOSER = frozenset({Role.PROPOSER})
+_ADMIN = frozenset({Role.ADMIN})
+REGISTRY = Registry(
+    (
+        Operation("echo", "toy", "echo", Echo, Said, ALL, READ, _echo),
+        Operation("keyed", "toy", "keyed", Keyed, Answer, _PROPOSER, WRITE, _keyed),
+        Operation("wait", "toy", "wait", Wait, Answer, ALL, READ, _wait, blocking=True),
+        Operation("refuse", "toy", "refuse", Refuse, Answer, ALL, WRITE, _refuse),
+        Operation("explode", "toy", "explode", Explode, Answer, ALL, WRITE, _explode),
+        Operation("get_proposal", "review", "show", ByReview, Answer, ALL, READ, _by_review),
+        Operation("get_review_status", "review", "status", ByReview, Answer, ALL, READ, _by_review),
+        Operation("get_discussion", "review", "discussion", Discussion, Answer, ALL, READ, _by_review),
+        Operation("list_reviews", "review", "list", Listing, Answer, ALL, READ, _listing),
+        Operation("session_open", "session", "open", SessionOpen, Answer, ALL, WRITE, _session_open),
+        Operation("administer", "admin", "do", Administer, Answer, _ADMIN, WRITE, _administer),
+    )
+)
+
+
+def dispatcher(toys: Toys) -> Dispatcher:
+    """The way into the toys."""
+    return Dispatcher(REGISTRY, cast("Any", toys), SystemClock())

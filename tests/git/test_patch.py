@@ -1,0 +1,78 @@
+"""Diffs that no repository stands behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem.domain.patches import AffectedFile
+from tandem.errors import InvalidDiff
+from tandem.git import Repository, parse_only
+from tests.git.sandbox import Sandbox, edit, new_file
+from tests.git.test_validation import EDITS, populate
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, change: object) -> None:
+    populate(sandbox)
+    assert callable(change)
+    change(sandbox)
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached", "-M")
+    content = parse_only(diff)
+    assert (content.validated, content.digest, content.base_commit, content.changes) == (False, None, None, ())
+    expected = {file.path: file for file in repository.validate_diff(diff).affected_files}
+    found = {file.path: file for file in content.affected_files}
+    assert found.keys() == expected.keys()
+    for path, file in found.items():
+        if file.operation == expected[path].operation:  # A type that changes is a deletion and a new file here.
+            assert file == expected[path]
+
+
+def test_several_kinds_of_header_are_understood() -> None:
+    content = parse_only(
+        "From: someone\n\n--- \n"
+        + edit("a", "x", "y")
+        + "--- b\t2026-01-01\n+++ b\t2026-01-02\n@@ -1,2 +1 @@\n-one\n--- two\n+three\n"
+        + "diff --git a/c d b/c d\nold mode 100644\nnew mode 100755\n"
+        + 'diff --git "a/t\\303\\251\\t" "b/t\\303\\251\\t"\nnew file mode 100644\nindex 0000000..e69de29\n'
+        + "diff --git a/from b/to\nsimilarity index 100%\nrename from from\nrename to to\n"
+        + "diff --git a/p b/p\nindex 1234567..89abcde 100644\nBinary files a/p and b/p differ\n"
+        + "-- \n2.50\n"
+    )
+    assert content.affected_files == (
+        AffectedFile("a", "modified", 1, 1),
+        AffectedFile("b", "modified", 1, 2),
+        AffectedFile("c d", "mode", 0, 0),
+        AffectedFile("p", "modified"),
+        AffectedFile("to", "renamed", 0, 0, "from"),
+        AffectedFile("té\t", "added", 0, 0),
+    )
+
+
+def test_a_lost_final_newline_is_put_back() -> None:
+    diff = edit("a", "x", "y")
+    assert parse_only(diff.rstrip("\n")).content == diff
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "",
+        "looks good to me",
+        "diff --git a/x b/x\n",
+        new_file("../x"),
+        new_file("/x"),
+        new_file(".git/hooks/pre-commit"),
+        new_file("a/.Git/x"),
+        new_file("x", "target", "120000"),
+        new_file("x", "Subproject commit 0", "160000"),
+        new_file("x", "x", "040000"),
+        edit("x", "a", "b") + edit("x", "b", "c"),
+        "diff --git a/link b/link\nindex 1234567..89abcde 120000\n--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a\n+b\n",
+        "diff --git a/x b/x\nrename from x\nrename to ../y\n",
+        "diff --git a/x b/x\ncopy from ../../etc/passwd\ncopy to x\n",
+    ],
+)
+def test_what_no_review_may_bring_in_is_refused(diff: str) -> None:
+    with pytest.raises(InvalidDiff):
+        parse_only(diff)

@@ -1,0 +1,152 @@
+"""Random trees and random edits: what is validated is always what git would commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tandem.errors import TandemError
+from tandem.git import Repository, Scope, applying, digest_of, parse_only
+from tandem.git.applying import Applied, apply_diff
+from tandem.git.index import decode_index, encode_index
+from tandem.git.patch import read_patches
+from tandem.git.paths import quote, unquote
+from tandem.git.raw import FORMATS, Entry, parse_raw, raw_bytes
+from tandem.git.scratch import Scratch
+from tests.git.sandbox import Sandbox, edit
+
+Tree = dict[str, tuple[bytes, bool]]
+
+NAMES = [
+    "a", "a/b", "a/b/c", "a-b", "a.txt", "a b/c d", "dir/x", "dir/y", "dir", 'q"u\\o', "tab\there", "grüße/語.txt",
+    "z", "+++ b", "--- a/z", " ",
+]  # fmt: skip
+LINES = [b"one\n", b"two\n", b"--- a/z\n", b"+++ b/z\n", b"@@ -1 +1 @@\n", b"\n", b"r\r\n", "é\n".encode(), b"\xe9\n"]
+CONTENTS = st.one_of(
+    st.lists(st.sampled_from(LINES), max_size=12).map(b"".join),
+    st.lists(st.sampled_from(LINES), max_size=4).map(lambda lines: b"".join(lines) + b"no newline"),
+    st.binary(max_size=40),
+)
+
+
+def without_conflicts(tree: Tree) -> Tree:
+    return {
+        name: file for name, file in tree.items() if not any(f"{name}/" == other[: len(name) + 1] for other in tree)
+    }
+
+
+TREES = st.dictionaries(st.sampled_from(NAMES), st.tuples(CONTENTS, st.booleans()), max_size=9).map(without_conflicts)
+
+
+@pytest.fixture(scope="module")
+def playground(tmp_path_factory: pytest.TempPathFactory) -> Sandbox:
+    return Sandbox(tmp_path_factory.mktemp("playground") / "repository")
+
+
+def become(sandbox: Sandbox, tree: Tree) -> None:
+    sandbox.clear()
+    for name, (content, executable) in tree.items():
+        sandbox.write(name, content, executable=executable)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(before=TREES, after=TREES)
+def test_any_edit_has_the_digest_of_its_commit(playground: Sandbox, before: Tree, after: Tree) -> None:
+    sandbox = playground
+    become(sandbox, before)
+    base = sandbox.commit("before")
+    become(sandbox, after)
+    with Repository(sandbox.root) as repository:
+        taken = repository.working_diff()
+        sandbox.git("add", "--all")
+        staged = sandbox.index_digest(base)
+        if not taken.diff:
+            assert sandbox.diff("--cached") == ""
+            return
+        assert taken == repository.working_diff(Scope(staged=True))
+        content = repository.validate_diff(taken.diff, taken.base)
+        commit = sandbox.commit("after")
+        assert content.digest == staged == sandbox.commit_digest(base, commit)
+        assert {file.path for file in content.affected_files} == {
+            file.path for file in parse_only(taken.diff).affected_files
+        }
+
+        sandbox.git("checkout", "-q", "--detach", base)
+        done = repository.apply_to_worktree(taken.diff, base, index=True)
+        assert done.changed
+        assert sandbox.git("write-tree").strip() == sandbox.git("rev-parse", f"{commit}^{{tree}}").strip()
+        assert (
+            sandbox.git("status", "--porcelain", "--untracked-files=all").strip()
+            == sandbox.git("status", "--porcelain", "--untracked-files=no").strip()
+        )
+        assert sandbox.git("diff", "--name-only") == ""
+        sandbox.git("checkout", "-q", "--force", "main")
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, data: st.DataObject) -> None:
+    """Whatever the sparse way accepts or refuses, the whole tree would too."""
+    sandbox = playground
+    become(sandbox, {"a": (b"one\n", False), "dir/x": (b"two\n", False), "z": (b"three\n", True)})
+    base = sandbox.commit("fixed")
+    diff = edit("a", "one", "x") + edit("dir/x", "two", "y") + edit("z", "three", "w")
+    lines = diff.split("\n")
+    at = data.draw(st.integers(0, len(lines) - 1))
+    other = data.draw(st.sampled_from([*lines, "rename from a", "rename to q", "new file mode 100644", "--- a", ""]))
+    damaged = "\n".join(data.draw(st.sampled_from([lines[:at] + lines[at + 1 :], [*lines[:at], other, *lines[at:]]])))
+    with Repository(sandbox.root) as repository:
+        handle = repository._open()
+        found = handle.base(base)
+        with Scratch(handle) as scratch:
+            sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
+            whole = outcome(lambda: applying._apply_to_whole_tree(scratch, found, read_patches(damaged.encode())))
+    assert sparse == whole
+
+
+def outcome(apply: Callable[[], Applied]) -> object:
+    try:
+        applied = apply()
+    except TandemError as exc:
+        return exc.message
+    return applied.changes, applied.counts
+
+
+PATHS = st.binary(min_size=1, max_size=20).filter(lambda path: b"\0" not in path)
+
+
+@given(PATHS)
+def test_quoting_is_undone_by_unquoting(path: bytes) -> None:
+    assert unquote(quote(path) + b" rest") == (path, b" rest")
+
+
+@given(st.binary(max_size=30))
+def test_unquoting_takes_anything(text: bytes) -> None:
+    unquote(b'"' + text)
+
+
+@pytest.mark.parametrize("name", ["sha1", "sha256"])
+@given(
+    entries=st.dictionaries(
+        st.one_of(PATHS, st.integers(4090, 4100).map(lambda size: b"x" * size)),
+        st.tuples(st.sampled_from(["100644", "100755", "120000", "160000"]), st.binary(min_size=32, max_size=32)),
+        max_size=6,
+    )
+)
+def test_an_index_is_read_as_it_was_written(name: str, entries: dict[bytes, tuple[str, bytes]]) -> None:
+    objects = FORMATS[name]
+    written = {path: Entry(mode, oid[: objects.size_bytes].hex()) for path, (mode, oid) in entries.items()}
+    assert decode_index(encode_index(written, objects), objects) == written
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.sets(st.sampled_from(NAMES), min_size=1))
+def test_the_raw_form_survives_both_ways(names: set[str], tmp_path: Path) -> None:
+    raw = b"".join(b":100644 100755 %040d %040d M\0%s\0" % (1, 2, name.encode()) for name in names)
+    changes = parse_raw(raw)
+    assert parse_raw(raw_bytes(reversed(changes))) == changes
+    assert digest_of(changes) == digest_of(reversed(changes))

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import pytest
+
+from tandem.domain.patches import AffectedFile
+from tandem.errors import InvalidInput
+from tandem.git import Repository, unified_text_diff
+from tests.git.sandbox import Sandbox
+
+
+def test_the_digest_is_the_blob_that_a_commit_of_the_text_has(any_format: Sandbox) -> None:
+    any_format.write("plan/PLAN.md", "one\ntwo\n", executable=True)
+    any_format.commit()
+    text = "one\r\nzwei – drei\nno newline"
+    with Repository(any_format.root) as repository:
+        content = repository.text_change("plan/PLAN.md", text)
+        any_format.write("plan/PLAN.md", text, executable=True)
+        any_format.commit()
+        blob = any_format.git("rev-parse", "HEAD:plan/PLAN.md").strip()
+        assert content.digest == f"{blob}:plan/PLAN.md"
+        assert content.validated
+        assert content.content == text
+        assert content.affected_files == (AffectedFile("plan/PLAN.md", "modified", 3, 2),)
+        assert content.changes == repository.raw_changes("HEAD~", "HEAD")
+
+
+def test_a_new_text_is_a_new_regular_file(sandbox: Sandbox, repository: Repository) -> None:
+    content = repository.text_change("PLAN.md", "a\nb")
+    (change,) = content.changes
+    assert (change.mode_before, change.blob_before, change.mode_after) == ("000000", "0" * 40, "100644")
+    assert content.affected_files == (AffectedFile("PLAN.md", "added", 2, 0),)
+    before = sandbox.fingerprint()
+    repository.text_change("PLAN.md", "c")
+    assert sandbox.fingerprint() == before
+
+
+def test_a_text_that_is_already_committed_changes_nothing(sandbox: Sandbox, repository: Repository) -> None:
+    sandbox.write("PLAN.md", "same\n")
+    sandbox.commit()
+    content = repository.text_change("PLAN.md", "same\n")
+    (change,) = content.changes
+    assert change.blob_before == change.blob_after
+    assert content.affected_files == (AffectedFile("PLAN.md", "modified", 0, 0),)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "../x",
+        "/x",
+        ".git/config",
+        "a/.GIT/x",
+        "plan\\x.md",
+        "a\0b",
+        "C:/x",
+        "a/",
+        "folder",
+        "file/x",
+        "link",
+        "link/x",
+    ],
+)
+def test_a_path_that_names_no_file_is_refused(sandbox: Sandbox, repository: Repository, path: str) -> None:
+    sandbox.write("folder/x", "")
+    sandbox.write("file", "")
+    (sandbox.root / "link").symlink_to("folder")
+    sandbox.commit()
+    with pytest.raises(InvalidInput) as refused:
+        repository.text_change(path, "text")
+    assert refused.value.details["field"] == "path"
+
+
+def test_a_text_diff_reads_like_gits() -> None:
+    assert unified_text_diff("a\nb\u2028c\n", "a\nb\u2028d\nlast", "PLAN.md") == (
+        "--- a/PLAN.md\n+++ b/PLAN.md\n@@ -1,2 +1,3 @@\n a\n-b\u2028c\n+b\u2028d\n+last\n\\ No newline at end of file\n"
+    )
+    assert unified_text_diff("same", "same", "PLAN.md") == ""
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_a_text_that_cannot_be_kept_is_refused(repository: Repository, text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        repository.text_change("PLAN.md", text)
+    assert refused.value.details["field"] == "description"

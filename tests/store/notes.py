@@ -1,0 +1,100 @@
+"""Tables and units that the engine's tests work with, so that they need not know Tandem's own."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from tandem.store.engine import Statement
+from tandem.store.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tandem.store.engine import Store, Unit
+
+metadata = MetaData()
+notes = Table(
+    "notes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+    Column("seen", BigInteger, nullable=False),
+    Column("attachment", LargeBinary),
+)
+links = Table(
+    "links",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("note_id", Text, ForeignKey("notes.id", deferrable=True), nullable=False),
+)
+SCHEMA: Final = Schema(metadata, ("0001_notes",), Path("no migrations"))
+
+INSERT: Final = Statement(insert(notes))
+LINK: Final = Statement(insert(links))
+COUNT: Final = Statement(select(func.count()).select_from(notes))
+IDS: Final = Statement(select(notes.c.id).order_by(notes.c.id))
+SEEN: Final = Statement(select(notes.c.seen).where(notes.c.id == bindparam("id")))
+SEE: Final = Statement(update(notes).where(notes.c.id == bindparam("key")).values(seen=notes.c.seen + 1))
+
+WAIT_SECONDS: Final = 30.0
+"""How long a test waits for what has to happen at once; only a failure takes that long."""
+
+
+def add(key: str, *, notice: int = 0, body: str = "") -> Callable[[Unit], str]:
+    """A unit that inserts a note and answers its id."""
+
+    def unit(unit: Unit) -> str:
+        unit.execute(INSERT, id=key, body=body, seen=0, attachment=None)
+        if notice:
+            unit.on_commit(notice)
+        return key
+
+    return unit
+
+
+def ids(unit: Unit) -> list[str]:
+    """A unit that reads the ids of all notes."""
+    return [row[0] for row in unit.all(IDS)]
+
+
+def present(store: Store) -> list[str]:
+    """The ids of all notes that are committed."""
+    return store.read_blocking(ids)
+
+
+class Hold:
+    """A unit that keeps its thread until it is released: whatever is written meanwhile has to wait."""
+
+    def __init__(self) -> None:
+        self._began = threading.Event()
+        self._released = threading.Event()
+
+    def __call__(self, unit: Unit) -> str:
+        self._began.set()
+        assert self._released.wait(WAIT_SECONDS)
+        return unit.dialect
+
+    def wait_until_begun(self) -> None:
+        """Return when the unit runs."""
+        assert self._began.wait(WAIT_SECONDS)
+
+    def release(self) -> None:
+        """Let the unit end."""
+        self._released.set()

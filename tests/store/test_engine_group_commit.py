@@ -1,0 +1,227 @@
+"""SQLite's writer: several units a commit, and each of them alone in its fate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import text
+
+from tandem.errors import NotFound, Unavailable
+from tandem.store.engine import Conflict, Statement, Store, make_store
+from tests.store.notes import LINK, SCHEMA, WAIT_SECONDS, Hold, add, ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tandem.store.engine import Unit
+
+pytestmark = pytest.mark.anyio
+
+DEFER = Statement(text("PRAGMA defer_foreign_keys = ON"))
+CAP = Statement(text("PRAGMA max_page_count = 40"))
+UNCAP = Statement(text("PRAGMA max_page_count = 1000000"))
+
+
+@pytest.fixture
+def engine(sqlite_url: str) -> Iterator[Store]:
+    store = make_store(sqlite_url, schema=SCHEMA)
+    store.open_blocking()
+    yield store
+    store.close_blocking()
+
+
+@pytest.fixture
+def path(sqlite_url: str) -> Path:
+    return Path(sqlite_url.removeprefix("sqlite:///"))
+
+
+async def together(engine: Store, *units: Callable[[Unit], Any]) -> list[Any]:
+    """What the units answer or raise, all of them having waited for the same moment."""
+    hold = Hold()
+    holding = asyncio.create_task(engine.write(hold))
+    await asyncio.to_thread(hold.wait_until_begun)
+    tasks = [asyncio.create_task(engine.write(unit)) for unit in units]
+    await asyncio.sleep(0)
+    hold.release()
+    # What kept them waiting may share their commit, and their commit's fate.
+    _, *answers = await asyncio.wait_for(asyncio.gather(holding, *tasks, return_exceptions=True), WAIT_SECONDS)
+    return answers
+
+
+def refuses(unit: Unit) -> None:
+    add("half made")(unit)
+    raise NotFound("no such review")
+
+
+def fails_at_commit(unit: Unit) -> None:
+    """A constraint that is checked only at the end: a COMMIT that really fails."""
+    unit.execute(DEFER)
+    unit.execute(LINK, id="orphan", note_id="nobody")
+
+
+async def test_units_that_wait_are_committed_together(engine: Store) -> None:
+    keys = [f"{number:03}" for number in range(100)]
+    assert await together(engine, *(add(key) for key in keys)) == keys
+    done = engine.statistics()
+    assert done.units == 101
+    assert done.commits <= 3
+    assert await engine.read(ids) == keys
+
+
+async def test_a_unit_that_comes_alone_is_committed_at_once(engine: Store) -> None:
+    for key in "abc":
+        await engine.write(add(key))
+    assert engine.statistics().commits == 3
+
+
+async def test_more_units_than_a_commit_takes_are_all_done(engine: Store) -> None:
+    keys = [f"{number:03}" for number in range(600)]
+    assert await together(engine, *(add(key) for key in keys)) == keys
+    assert engine.statistics().commits >= 3
+    assert await engine.read(ids) == keys
+
+
+@pytest.mark.parametrize("position", [0, 1, 2], ids=["first", "between", "last"])
+async def test_a_unit_that_fails_leaves_the_others_of_its_commit(engine: Store, position: int) -> None:
+    units: list[Callable[[Unit], Any]] = [add("a"), add("b")]
+    units.insert(position, refuses)
+    answers = await together(engine, *units)
+    refusal = answers.pop(position)
+    assert isinstance(refusal, NotFound)
+    assert answers == ["a", "b"]
+    assert await engine.read(ids) == ["a", "b"]
+    assert engine.statistics().failed == 1
+
+
+async def test_a_broken_constraint_in_a_shared_commit_is_its_units_alone(engine: Store) -> None:
+    first, second, third = await together(engine, add("a"), add("a"), add("b"))
+    assert (first, third) == ("a", "b")
+    assert isinstance(second, Conflict)
+    assert await engine.read(ids) == ["a", "b"]
+
+
+async def test_when_every_unit_fails_nothing_is_committed(engine: Store) -> None:
+    commits = engine.statistics().commits
+    answers = await together(engine, refuses, refuses)
+    assert [type(answer) for answer in answers] == [NotFound, NotFound]
+    assert engine.statistics().commits == commits + 1, "the unit that kept them waiting"
+    assert await engine.read(ids) == []
+
+
+async def test_a_commit_tells_the_highest_notice_once(engine: Store) -> None:
+    heard: list[int] = []
+    engine.add_listener(heard.append)
+
+    def refuses_with_notice(unit: Unit) -> None:
+        unit.on_commit(99)
+        refuses(unit)
+
+    await together(engine, add("a", notice=4), add("b", notice=9), refuses_with_notice, add("c", notice=6))
+    await engine.write(add("d"))
+    assert heard == [9]
+
+
+async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(engine: Store) -> None:
+    heard: list[int] = []
+    engine.add_listener(heard.append)
+    answers = await together(engine, add("a", notice=1), fails_at_commit, add("b", notice=2))
+    assert [type(answer) for answer in answers] == [Unavailable, Unavailable, Unavailable]
+    assert {type(answer.__cause__) for answer in answers} == {sqlite3.IntegrityError}
+    assert await engine.read(ids) == []
+    assert await engine.write(add("c", notice=3)) == "c"
+    assert await engine.read(ids) == ["c"]
+    assert heard == [3]
+
+
+async def test_a_full_disk_is_reported_and_survived(engine: Store) -> None:
+    await engine.write(lambda unit: unit.all(CAP))
+    kept: list[str] = []
+
+    async def fill() -> None:
+        for number in range(100):
+            kept.append(await engine.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - what came before the failure counts
+
+    with pytest.raises(Unavailable, match="make room"):
+        await fill()
+    assert 0 < len(kept) < 40
+    assert await engine.read(ids) == kept
+    await engine.write(lambda unit: unit.all(UNCAP))
+    assert await engine.write(add("roomy", body="x" * 4000)) == "roomy"
+    assert await engine.read(ids) == [*kept, "roomy"]
+
+
+async def test_a_disk_that_fills_up_within_a_commit_keeps_what_it_acknowledged(engine: Store) -> None:
+    await engine.write(lambda unit: unit.all(CAP))
+    answers = await together(engine, *(add(f"{number:03}", body="x" * 4000) for number in range(60)))
+    kept = [answer for answer in answers if isinstance(answer, str)]
+    assert {type(answer) for answer in answers} == {str, Unavailable}
+    assert await engine.read(ids) == kept
+    await engine.write(lambda unit: unit.all(UNCAP))
+    assert await engine.write(add("roomy", body="x" * 4000)) == "roomy"
+
+
+async def test_a_database_that_another_process_keeps_locked_is_unavailable_to_all_who_wait(
+    sqlite_url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem.store.sqlite.BUSY_TIMEOUT_MS", 20)
+    store = make_store(sqlite_url, schema=SCHEMA)
+    await store.open()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answers = await asyncio.gather(*(store.write(add(key)) for key in "abc"), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [Unavailable] * 3
+        assert "locked by another process" in str(answers[0])
+        assert await store.read(ids) == []
+        other.execute("ROLLBACK")
+    assert await store.write(add("a")) == "a"
+    await store.close()
+
+
+FILL = """
+import resource, sys
+from tandem.errors import Unavailable
+from tandem.store.engine import make_store
+from tests.store.notes import SCHEMA, add, present
+
+store = make_store(sys.argv[1], schema=SCHEMA)
+store.open_blocking()
+soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+kept = []
+try:
+    for number in range(1000):
+        kept.append(store.write_blocking(add(f"{number:04}", body="x" * 4000)))
+except Unavailable as error:
+    assert "disk" in error.message, error
+else:
+    raise SystemExit("the limit did not limit")
+assert present(store) == kept
+resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+kept.append(store.write_blocking(add("roomy")))
+assert present(store) == kept
+store.close_blocking()
+print(len(kept))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="platform: Windows has no limit on the size of a process's files")
+def test_a_disk_that_stops_writing_is_reported_and_survived(sqlite_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FILL, sqlite_url],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 1

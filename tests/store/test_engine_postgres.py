@@ -1,0 +1,328 @@
+"""What only a server can do: go away, come back, and serve several nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.store.engine import REREAD, Statement, Store, make_store
+from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, present
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tandem.store.engine import Unit
+    from tests.postgres import PostgresServer
+
+pytestmark = pytest.mark.anyio
+
+MY_PID = Statement(text("SELECT pg_backend_pid()"))
+
+
+@pytest.fixture
+async def nodes(postgres_url: str) -> AsyncIterator[Callable[[], Store]]:
+    """Makes open stores on one database, as brokers on several machines have them."""
+    opened: list[Store] = []
+
+    def another() -> Store:
+        store = make_store(postgres_url, schema=SCHEMA, connections=4)
+        store.open_blocking()
+        opened.append(store)
+        return store
+
+    yield another
+    for store in opened:
+        await store.close()
+
+
+class Heard:
+    """A listener that can be waited for."""
+
+    def __init__(self) -> None:
+        self.notices: list[int] = []
+        self._news = asyncio.Event()
+
+    def __call__(self, notice: int) -> None:
+        self.notices.append(notice)
+        self._news.set()
+
+    async def until(self, notice: int) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while notice not in self.notices:
+                self._news.clear()
+                await self._news.wait()
+
+
+def terminate(url: str, condition: str) -> None:
+    """Cut connections from outside, as an administrator or a fail-over does."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            f" WHERE datname = current_database() AND pid <> pg_backend_pid() AND {condition}".encode()
+        )
+
+
+async def test_what_one_node_commits_every_node_hears(nodes: Callable[[], Store]) -> None:
+    here, there = nodes(), nodes()
+    heard_here, heard_there = Heard(), Heard()
+    here.add_listener(heard_here)
+    there.add_listener(heard_there)
+    await here.write(add("a", notice=1))
+    await heard_there.until(1)
+    await there.write(add("b", notice=2))
+    await heard_here.until(2)
+    await heard_there.until(2)
+    assert heard_here.notices == [1, 2], "its own once only, though the server repeats it"
+    assert heard_there.notices == [1, 2]
+
+
+async def test_words_of_others_on_the_channel_are_passed_over(nodes: Callable[[], Store], postgres_url: str) -> None:
+    here, there = nodes(), nodes()
+    heard = Heard()
+    there.add_listener(heard)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("NOTIFY tandem_events, 'hello'")
+        connection.execute("NOTIFY tandem_events")
+    await here.write(add("a", notice=1))
+    await heard.until(1)
+    assert heard.notices == [1]
+
+
+async def test_a_node_that_was_cut_off_is_told_to_read_again(nodes: Callable[[], Store], postgres_url: str) -> None:
+    here, there = nodes(), nodes()
+    heard = Heard()
+    there.add_listener(heard)
+    terminate(postgres_url, "query LIKE 'LISTEN%'")
+    await heard.until(REREAD)
+    await here.write(add("a", notice=1))
+    await heard.until(1)
+
+
+async def test_a_chores_lock_is_held_by_one_node_and_free_again_afterwards(nodes: Callable[[], Store]) -> None:
+    here, there = nodes(), nodes()
+    async with here.advisory_lock("sweep") as mine, there.advisory_lock("sweep") as theirs:
+        assert (mine, theirs) == (True, False)
+        async with there.advisory_lock("recovery") as other:
+            assert other
+    async with there.advisory_lock("sweep") as theirs:
+        assert theirs
+
+
+async def test_a_chores_lock_does_not_outlive_a_caller_that_was_cancelled(nodes: Callable[[], Store]) -> None:
+    here, there = nodes(), nodes()
+    inside = asyncio.Event()
+
+    async def chore() -> None:
+        async with here.advisory_lock("sweep"):
+            inside.set()
+            await asyncio.Event().wait()
+
+    holding = asyncio.create_task(chore())
+    await asyncio.wait_for(inside.wait(), WAIT_SECONDS)
+    holding.cancel()
+    await asyncio.wait([holding])
+    asking = asyncio.create_task(chore())
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+    async with asyncio.timeout(WAIT_SECONDS):
+        granted = False
+        while not granted:
+            async with there.advisory_lock("sweep") as granted:
+                pass
+
+
+async def test_connections_cut_while_idle_are_not_noticed_by_callers(
+    nodes: Callable[[], Store], postgres_url: str
+) -> None:
+    store = nodes()
+    await store.write(add("a"))
+    terminate(postgres_url, "true")
+    assert await store.write(add("b")) == "b"
+    assert await store.read(ids) == ["a", "b"]
+
+
+async def test_a_unit_whose_connection_breaks_before_the_commit_is_run_again(
+    nodes: Callable[[], Store], postgres_url: str
+) -> None:
+    store = nodes()
+    runs: list[int] = []
+
+    def unit(unit: Unit) -> str:
+        row = unit.one_or_none(MY_PID)
+        assert row is not None
+        runs.append(row[0])
+        if len(runs) == 1:
+            terminate(postgres_url, f"pid = {row[0]}")
+        return add("a")(unit)
+
+    assert await store.write(unit) == "a"
+    assert len(runs) == 2
+    assert await store.read(ids) == ["a"]
+    assert store.statistics().repeated == 1
+
+
+async def test_a_unit_whose_connections_keep_breaking_is_unavailable(
+    nodes: Callable[[], Store], postgres_url: str
+) -> None:
+    store = nodes()
+
+    def unit(unit: Unit) -> None:
+        row = unit.one_or_none(MY_PID)
+        assert row is not None
+        terminate(postgres_url, f"pid = {row[0]}")
+        unit.all(MY_PID)
+
+    with pytest.raises(Unavailable, match="lost twice"):
+        await store.write(unit)
+    assert await store.write(add("a")) == "a"
+
+
+async def test_a_connection_that_breaks_in_the_commit_itself_is_not_tried_again(
+    nodes: Callable[[], Store], postgres_url: str
+) -> None:
+    store = nodes()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION cut()"
+        )
+    with pytest.raises(Unavailable, match="lost during the commit"):
+        await store.write(add("a"))
+    assert store.statistics().repeated == 0
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP TRIGGER at_commit ON notes")
+    assert await store.write(add("b")) == "b"
+
+
+async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Callable[[], Store]) -> None:
+    store = nodes()
+    for key in ("left", "right"):
+        await store.write(add(key))
+    first_rows = threading.Barrier(2)
+
+    def crossing(first: str, second: str) -> Callable[[Unit], None]:
+        runs: list[int] = []
+
+        def unit(unit: Unit) -> None:
+            runs.append(unit.execute(SEE, key=first))
+            if len(runs) == 1:
+                first_rows.wait(WAIT_SECONDS)
+            unit.execute(SEE, key=second)
+
+        return unit
+
+    await asyncio.gather(store.write(crossing("left", "right")), store.write(crossing("right", "left")))
+    assert await store.read(lambda unit: unit.one_or_none(SEEN, id="left")) == (2,)
+    assert await store.read(lambda unit: unit.one_or_none(SEEN, id="right")) == (2,)
+    assert store.statistics().repeated >= 1
+
+
+async def test_a_value_that_postgresql_cannot_keep_is_the_callers_mistake(nodes: Callable[[], Store]) -> None:
+    with pytest.raises(InvalidInput):
+        await nodes().write(add("nul \x00"))
+
+
+async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_when_it_is_back(
+    own_postgres: PostgresServer,
+) -> None:
+    url = own_postgres.create_database()
+    store = make_store(url, schema=SCHEMA, connections=4)
+    await store.open()
+    heard = Heard()
+    store.add_listener(heard)
+    await store.write(add("a"))
+    await asyncio.to_thread(own_postgres.crash)
+    began = time.monotonic()
+    for _ in range(20):
+        with pytest.raises(Unavailable):
+            await store.write(add("b"))
+        with pytest.raises(Unavailable):
+            await store.read(ids)
+        with pytest.raises(Unavailable):
+            async with store.advisory_lock("sweep"):
+                pytest.fail("there is nobody to grant it")
+    assert time.monotonic() - began < 10
+    await asyncio.to_thread(own_postgres.start)
+    await heard.until(REREAD)
+    assert await retried(store, add("c")) == "c"
+    assert await store.read(ids) == ["a", "c"]
+    await store.close()
+
+
+async def retried(store: Store, unit: Callable[[Unit], str]) -> str:
+    """What a client does with `retryable`: the store itself goes on refusing for a moment."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            try:
+                return await store.write(unit)
+            except Unavailable:
+                await asyncio.sleep(0.05)
+
+
+async def test_writes_under_way_when_the_server_crashes_are_kept_if_acknowledged(own_postgres: PostgresServer) -> None:
+    store = make_store(own_postgres.create_database(), schema=SCHEMA, connections=8)
+    await store.open()
+    kept: list[str] = []
+    enough = asyncio.Event()
+
+    async def writer(name: int) -> None:
+        try:
+            for number in range(10_000):
+                kept.append(await store.write(add(f"{name}-{number}")))
+                if len(kept) == 100:
+                    enough.set()
+        except Unavailable:
+            return
+
+    writers = [asyncio.create_task(writer(name)) for name in range(8)]
+    await asyncio.wait_for(enough.wait(), WAIT_SECONDS)
+    await asyncio.to_thread(own_postgres.crash)
+    await asyncio.wait_for(asyncio.gather(*writers), WAIT_SECONDS)
+    await asyncio.to_thread(own_postgres.start)
+    await retried(store, add("afterwards"))
+    assert set(kept) <= set(await store.read(ids))
+    await store.close()
+
+
+def test_a_server_that_is_not_there_is_unavailable_and_no_password_is_told(free_tcp_port: int) -> None:
+    store = make_store(f"postgresql://me:secret@127.0.0.1:{free_tcp_port}/x", schema=SCHEMA)
+    with pytest.raises(Unavailable, match="is it running") as caught:
+        store.open_blocking()
+    assert "secret" not in str(caught.value)
+    store.close_blocking()
+
+
+def test_a_url_that_cannot_be_read_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        make_store("postgresql://me:secret@[::1/x?what=ever", schema=SCHEMA)
+    assert "secret" not in str(caught.value)
+
+
+def commits_wait(store: Store) -> Any:
+    setting = Statement(text("SELECT current_setting('synchronous_commit')"))
+    return store.write_blocking(lambda unit: unit.one_or_none(setting))
+
+
+def test_commits_wait_for_the_disk_as_told(postgres_url: str) -> None:
+    name = postgres_url.rpartition("/")[2]
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off'.encode())
+    full = make_store(postgres_url, schema=SCHEMA)
+    normal = make_store(postgres_url, schema=SCHEMA, durability="normal")
+    for store, expected in ((full, "on"), (normal, "off")):
+        store.open_blocking()
+        assert commits_wait(store) == (expected,)
+        assert present(store) == []
+        store.close_blocking()

@@ -1,0 +1,256 @@
+"""Callers that vanish, listeners that are told, stores that are closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tandem.errors import Unavailable
+from tandem.store.engine import make_store
+from tests.store.notes import SCHEMA, WAIT_SECONDS, Hold, add, ids, present
+
+if TYPE_CHECKING:
+    from tandem.store.engine import Store, Unit
+
+pytestmark = pytest.mark.anyio
+
+
+async def held(engine: Store) -> tuple[Hold, asyncio.Task[str]]:
+    """The only thread that writes, kept busy."""
+    hold = Hold()
+    holding = asyncio.create_task(engine.write(hold))
+    await asyncio.to_thread(hold.wait_until_begun)
+    return hold, holding
+
+
+async def started(engine: Store, *keys: str) -> list[asyncio.Task[str]]:
+    """Writes that wait for their turn."""
+    tasks = [asyncio.create_task(engine.write(add(key))) for key in keys]
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_a_unit_whose_caller_went_before_its_turn_never_runs(engine: Store) -> None:
+    hold, holding = await held(engine)
+    gone, stays = await started(engine, "gone", "stays")
+    gone.cancel()
+    await asyncio.wait([gone])
+    hold.release()
+    await holding
+    assert await stays == "stays"
+    assert gone.cancelled()
+    assert await engine.read(ids) == ["stays"]
+    done = engine.statistics()
+    assert (done.units, done.failed, done.dropped) == (2, 0, 1)
+
+
+async def test_a_unit_that_had_begun_is_completed_though_its_caller_went(engine: Store) -> None:
+    hold = Hold()
+
+    def unit(unit: Unit) -> None:
+        add("begun")(unit)
+        hold(unit)
+
+    caller = asyncio.create_task(engine.write(unit))
+    await asyncio.to_thread(hold.wait_until_begun)
+    caller.cancel()
+    await asyncio.wait([caller])
+    hold.release()
+    await engine.write(add("later"))
+    assert caller.cancelled()
+    assert await engine.read(ids) == ["begun", "later"]
+
+
+async def test_a_read_whose_caller_went_harms_nobody(engine: Store) -> None:
+    hold = Hold()
+    caller = asyncio.create_task(engine.read(hold))
+    await asyncio.to_thread(hold.wait_until_begun)
+    caller.cancel()
+    await asyncio.wait([caller])
+    hold.release()
+    assert await engine.read(ids) == []
+
+
+class Heard:
+    """A listener that can be waited for."""
+
+    def __init__(self) -> None:
+        self.notices: list[int] = []
+        self.threads: set[int] = set()
+        self._news = asyncio.Event()
+
+    def __call__(self, notice: int) -> None:
+        self.notices.append(notice)
+        self.threads.add(threading.get_ident())
+        self._news.set()
+
+    async def until(self, notice: int) -> None:
+        """Return when the notice has come."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while notice not in self.notices:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def test_listeners_are_told_in_the_loops_thread_after_the_commit(engine: Store) -> None:
+    heard = Heard()
+    engine.add_listener(heard)
+
+    def unit(unit: Unit) -> None:
+        add("a", notice=7)(unit)
+        unit.on_commit(3)
+
+    await engine.write(unit)
+    await heard.until(7)
+    assert heard.notices == [7]
+    assert heard.threads == {threading.get_ident()}
+    assert await engine.read(ids) == ["a"]
+
+
+async def test_listeners_hear_nothing_of_units_that_failed_or_had_nothing_to_tell(engine: Store) -> None:
+    heard = Heard()
+    engine.add_listener(heard)
+    await engine.write(add("a"))
+
+    def fails(unit: Unit) -> None:
+        unit.on_commit(5)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await engine.write(fails)
+    await engine.write(add("b", notice=6))
+    await heard.until(6)
+    assert heard.notices == [6]
+
+
+async def test_a_listener_that_fails_keeps_nobody_else_from_hearing(
+    engine: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(notice: int) -> None:
+        raise RuntimeError(notice)
+
+    heard = Heard()
+    engine.add_listener(broken)
+    engine.add_listener(heard)
+    assert await engine.write(add("a", notice=1)) == "a"
+    await heard.until(1)
+    assert "a listener of the store failed" in caplog.text
+
+
+async def test_what_waits_when_the_store_is_closed_is_still_done(engine: Store, database_url: str) -> None:
+    hold, holding = await held(engine)
+    writes = await started(engine, "a", "b")
+    closing = asyncio.create_task(engine.close())
+    hold.release()
+    await asyncio.wait_for(closing, WAIT_SECONDS)
+    assert await asyncio.gather(holding, *writes) == [engine.dialect, "a", "b"]
+    assert reopened(database_url) == ["a", "b"]
+
+
+def reopened(database_url: str) -> list[str]:
+    """What another store finds."""
+    again = make_store(database_url, schema=SCHEMA)
+    again.open_blocking()
+    try:
+        return present(again)
+    finally:
+        again.close_blocking()
+
+
+async def test_closing_under_load_answers_every_call_and_keeps_what_it_acknowledged(
+    engine: Store, database_url: str
+) -> None:
+    kept: list[str] = []
+    busy = asyncio.Event()
+    refused = 0
+
+    async def writer(name: int) -> None:
+        nonlocal refused
+        for number in range(10_000):
+            try:
+                kept.append(await engine.write(add(f"{name}-{number}")))
+                await engine.read(ids)
+                if len(kept) >= 40:
+                    busy.set()
+            except Unavailable:
+                refused += 1
+                return
+
+    writers = [asyncio.create_task(writer(name)) for name in range(8)]
+    await asyncio.wait_for(busy.wait(), WAIT_SECONDS)
+    await engine.close()
+    await asyncio.wait_for(asyncio.gather(*writers), WAIT_SECONDS)
+    assert refused == 8
+    assert reopened(database_url) == sorted(kept)
+
+
+async def test_a_closed_store_refuses_and_closing_again_is_safe(engine: Store) -> None:
+    await engine.close()
+    await engine.close()
+    with pytest.raises(Unavailable, match="not open"):
+        await engine.write(add("a"))
+    with pytest.raises(Unavailable, match="not open"):
+        await engine.read(ids)
+    await engine.open()
+    with pytest.raises(Unavailable, match="not open"):
+        await engine.write(add("a"))
+
+
+async def test_a_store_that_is_not_open_yet_refuses_and_opening_again_is_safe(database_url: str) -> None:
+    store = make_store(database_url, schema=SCHEMA)
+    with pytest.raises(Unavailable, match="not open"):
+        await store.write(add("a"))
+    await store.open()
+    await store.open()
+    assert await store.write(add("a")) == "a"
+    await store.close()
+
+
+async def test_a_store_that_was_never_opened_can_be_closed(database_url: str) -> None:
+    await make_store(database_url, schema=SCHEMA).close()
+
+
+async def test_no_thread_outlives_its_store(engine: Store) -> None:
+    await engine.write(add("a"))
+    await engine.close()
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("tandem-store")] == []
+
+
+def test_an_answer_for_a_loop_that_has_ended_is_let_go(engine: Store) -> None:
+    hold = Hold()
+
+    async def leave() -> None:
+        task = asyncio.create_task(engine.write(hold))
+        await asyncio.to_thread(hold.wait_until_begun)
+        task.cancel()
+
+    asyncio.run(leave())
+    hold.release()
+    assert engine.write_blocking(add("a")) == "a"
+    gc.collect()
+
+
+async def test_too_many_waiting_units_are_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.store.base.WAITING_LIMIT", 3)
+    store = make_store(database_url, schema=SCHEMA, connections=2)
+    await store.open()
+    hold, holding = await held(store)
+    writes = await started(store, "a", "b", "c")
+    assert store.statistics().waiting == 3
+    with pytest.raises(Unavailable, match="3 units of work are waiting"):
+        await store.write(add("d"))
+    hold.release()
+    assert await asyncio.gather(holding, *writes) == [store.dialect, "a", "b", "c"]
+    await store.close()
+
+
+@pytest.mark.parametrize("name", ["sweep", "recovery"])
+async def test_a_lock_for_a_chore_is_granted_to_one_node(engine: Store, name: str) -> None:
+    async with engine.advisory_lock(name) as granted:
+        assert granted
+    async with engine.advisory_lock(name) as granted:
+        assert granted

@@ -1,0 +1,206 @@
+"""Everything that a change must pass: `make test`, and so CI.
+
+    python tools/check.py [--static | --tests] [--keep-going] [pytest's own arguments]
+
+The checks that only read run first, two at a time; when one fails, its output is shown and the tests
+are not started (unless `--keep-going`). The last line counts checks and tests together:
+`1234 passed, 0 failed`. Exit status 0 means that nothing failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PARALLEL_CHECKS = 2
+MOST_WORKERS = 4
+# Pytest has this long to stop its servers after Ctrl-C, before it is asked less kindly.
+STOP_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Check:
+    """A command that is right when its exit status is 0; `only_if` is a file without which it has no meaning yet."""
+
+    name: str
+    arguments: tuple[str, ...]
+    only_if: str = "pyproject.toml"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many passed and failed in a step, and how long it took."""
+
+    name: str
+    passed: int
+    failed: int
+    seconds: float
+    output: str = ""
+    remark: str = ""
+
+
+# The longest first, so that the others run beside it.
+CHECKS = (
+    Check("types (pyright)", ("-m", "pyright", "--warnings")),
+    Check("lint (ruff)", ("-m", "ruff", "check", ".")),
+    Check("format (ruff)", ("-m", "ruff", "format", "--check", ".")),
+    Check("imports (import-linter)", ("-c", "from importlinter.cli import lint_imports_command as run; run()")),
+    Check("pinned versions", ("tools/constraints.py", "--check")),
+    Check("versions fit", ("-m", "pip", "--disable-pip-version-check", "check")),
+    Check("generated pages", ("-m", "tandem.operations.reference", "--check"), "src/tandem/operations/reference.py"),
+)
+
+
+def main() -> int:
+    """Runs what was asked for and prints the summary last."""
+    options, pytest_arguments = _arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    started = time.monotonic()
+    outcomes: list[Outcome] = []
+    try:
+        if not options.tests:
+            outcomes += run_checks([check for check in CHECKS if (ROOT / check.only_if).exists()])
+        stop = any(outcome.failed for outcome in outcomes) and not options.keep_going
+        if not options.static and not stop:
+            outcomes.append(run_tests(pytest_arguments))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        return 130
+    _summarise(outcomes, time.monotonic() - started, tests_left_out=not options.static and stop)
+    return 1 if any(outcome.failed for outcome in outcomes) else 0
+
+
+def _arguments() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(description="Run the checks and the tests.", allow_abbrev=False)
+    parser.add_argument("--static", action="store_true", help="only the checks that read")
+    parser.add_argument("--tests", action="store_true", help="only the tests")
+    parser.add_argument("--keep-going", action="store_true", help="run the tests even when a check has failed")
+    return parser.parse_known_args()
+
+
+def run_checks(checks: list[Check]) -> list[Outcome]:
+    """All of them, a few at a time; the output of those that fail is printed."""
+    outcomes: list[Outcome] = []
+    with ThreadPoolExecutor(PARALLEL_CHECKS) as pool:
+        for future in as_completed([pool.submit(_run_check, check) for check in checks]):
+            outcome = future.result()
+            outcomes.append(outcome)
+            print(_line(outcome), flush=True)
+            if outcome.failed:
+                print(f"\n{outcome.output.strip()}\n", flush=True)
+    return outcomes
+
+
+def _run_check(check: Check) -> Outcome:
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *check.arguments],
+        cwd=ROOT,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    output = done.stdout.decode("utf-8", "replace")
+    failed = int(done.returncode != 0)
+    return Outcome(check.name, 1 - failed, failed, time.monotonic() - started, output)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what a git hook or an active environment adds, and with Node from the pinned wheel."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "PYTHONPATH"))}
+    return {**kept, "PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYTHONUTF8": "1"}
+
+
+def run_tests(arguments: list[str]) -> Outcome:
+    """Pytest over all processors, with coverage, its output shown as it comes."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tandem-check-") as folder:
+        report = Path(folder) / "tests.xml"
+        workers = str(min(os.cpu_count() or 1, MOST_WORKERS))
+        spread = ["--numprocesses", workers, "--dist", "worksteal"]
+        status = _stream(["-m", "pytest", *spread, "--cov", f"--junitxml={report}", *arguments])
+        passed, failed, skipped = _counts(report)
+    if status != 0 and failed == 0:
+        # Nothing collected, a crash or a wrong argument: not a failed test, and not a success.
+        failed, remark = 1, f"pytest ended with exit status {status}"
+    else:
+        remark = f"{skipped} skipped" if skipped else ""
+    return Outcome("tests (pytest)", passed, failed, time.monotonic() - started, remark=remark)
+
+
+def _stream(arguments: list[str]) -> int:
+    # A group of its own, so that an interruption reaches every worker, wherever it came from.
+    with subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=_environment(), start_new_session=True
+    ) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Asks pytest and its workers to stop, and makes them when they do not."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(STOP_SECONDS)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _counts(report: Path) -> tuple[int, int, int]:
+    """Passed, failed and skipped tests of a JUnit report; zeros when pytest did not get to write one."""
+    if not report.exists():
+        return 0, 0, 0
+    passed = failed = skipped = 0
+    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - written by our own pytest a moment ago
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif case.find("skipped") is not None:
+            skipped += 1
+        else:
+            passed += 1
+    return passed, failed, skipped
+
+
+def _line(outcome: Outcome) -> str:
+    mark = "FAILED" if outcome.failed else "ok"
+    count = f"{outcome.passed} passed, {outcome.failed} failed" if outcome.passed + outcome.failed > 1 else ""
+    facts = ", ".join(filter(None, [count, outcome.remark]))
+    return f"  {mark:<7} {outcome.name:<26}{outcome.seconds:>7.1f} s  {facts}".rstrip()
+
+
+def _summarise(outcomes: list[Outcome], seconds: float, *, tests_left_out: bool) -> None:
+    print("\nSummary")
+    for outcome in outcomes:
+        print(_line(outcome))
+    if tests_left_out:
+        print("  The tests were not run, because a check failed; `--keep-going` runs them all the same.")
+    minutes, rest = divmod(round(seconds), 60)
+    print(f"  {minutes} min {rest} s")
+    passed = sum(outcome.passed for outcome in outcomes)
+    failed = sum(outcome.failed for outcome in outcomes)
+    print(f"{passed} passed, {failed} failed", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs.
+
+    python tools/constraints.py --check   what is installed and what is pinned agree (run by `make test`)
+    python tools/constraints.py --write   pin what is installed now; pins of other platforms stay
+
+Markers are kept line by line: a package that is not for every platform carries one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
+HEADER = """\
+# Every package that Tandem and its development install, at the version that is tested.
+# Written by `make constraints`; a marker says that a package is not for every platform.
+"""
+# Ours, and what `python -m venv` puts there by itself.
+NOT_PINNED = {"tandem-broker", "pip", "setuptools", "wheel"}
+_LINE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)(?:\s*;\s*(?P<marker>.+))?$")
+
+
+def main() -> int:
+    """Exit status 0 when the file is right, or was written."""
+    parser = argparse.ArgumentParser(description="Check or write constraints.txt.")
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--check", action="store_true")
+    mode.add_argument("--write", action="store_true")
+    if parser.parse_args().write:
+        FILE.write_text(render(installed(), pinned()), "utf-8")
+        return 0
+    faults = differences(installed(), pinned(), FILE.read_text("utf-8"))
+    for fault in faults:
+        print(f"constraints.txt: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def installed() -> dict[str, str]:
+    """Version by normalised name, of this environment."""
+    found = {normalised(one.metadata["Name"]): one.version for one in distributions()}
+    return {name: version for name, version in found.items() if name not in NOT_PINNED}
+
+
+def pinned() -> dict[str, tuple[str, str | None]]:
+    """Version and marker by normalised name, of the file."""
+    matches = (_LINE.match(line) for line in FILE.read_text("utf-8").splitlines()) if FILE.exists() else ()
+    return {normalised(match["name"]): (match["version"], match["marker"]) for match in matches if match}
+
+
+def normalised(name: str) -> str:
+    """The one spelling of a package's name that comparisons use."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def differences(have: dict[str, str], pins: dict[str, tuple[str, str | None]], text: str) -> list[str]:
+    """One sentence for everything that does not agree, with what to do."""
+    faults = [f"`{line}` is not of the form name==version" for line in text.splitlines() if not _is_well_formed(line)]
+    for name, version in sorted(have.items()):
+        pin = pins.get(name)
+        if pin is None:
+            faults.append(f"{name} {version} is installed and not pinned; run `make constraints`")
+        elif pin[0] != version:
+            faults.append(f"{name} {version} is installed, {pin[0]} is pinned; run `make setup` or `make constraints`")
+    for name, (version, marker) in sorted(pins.items()):
+        if name not in have and marker is None:
+            faults.append(f"{name}=={version} is pinned and nothing installs it; remove the line or give it a marker")
+    return faults
+
+
+def _is_well_formed(line: str) -> bool:
+    return not line.strip() or line.startswith("#") or _LINE.match(line) is not None
+
+
+def render(have: dict[str, str], pins: dict[str, tuple[str, str | None]]) -> str:
+    """The whole file: what is installed, and what is pinned for other platforms."""
+    elsewhere = {name: version for name, (version, marker) in pins.items() if marker and name not in have}
+    lines: list[str] = []
+    for name, version in sorted({**have, **elsewhere}.items()):
+        marker = pins[name][1] if name in pins else None
+        lines.append(f"{name}=={version}" + (f" ; {marker}" if marker else ""))
+    return HEADER + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
