@@ -125,8 +125,15 @@ class PostgresServer:
 
     def create_database(self) -> str:
         """A fresh, empty database; answers its URL."""
+        return self._copy("template0")
+
+    def copy_database(self, url: str) -> str:
+        """Another database with everything that one has, to which nobody may be connected; answers its URL."""
+        return self._copy(url.rpartition("/")[2])
+
+    def _copy(self, template: str) -> str:
         name = f"test_{next(self._numbers)}"
-        self._administer(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
     def drop_database(self, url: str) -> None:

@@ -29,6 +29,7 @@ from tandem.services.projects import GitSettings, Projects
 from tandem.services.waits import WaitHub
 from tandem.store.base import Store
 from tandem.store.engine import make_store
+from tandem.store.schema import UNCHANGED
 
 VERSION = version("tandem-broker")
 DRAIN_SECONDS = 10
@@ -55,6 +56,11 @@ def policy_of(settings: Settings) -> Policy:
 def store_of(settings: Settings) -> Store:
     """The store that the settings name, not open yet."""
     return make_store(settings.database, durability=settings.durability, readers=settings.reader_threads)
+
+
+def reading_store_of(settings: Settings) -> Store:
+    """The same for who only reads, perhaps beside a broker: the schema stays as it is."""
+    return make_store(settings.database, readers=1, connections=2, schema=UNCHANGED)
 
 
 class Broker:

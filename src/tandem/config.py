@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -32,7 +32,10 @@ CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
 PROJECT_FILE = Path(".tandem", "config.toml")
 USER_FILE = "config.toml"
 DEFAULT_PORT = 8321
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+# As much as could be a password, for what is hidden too much does no harm.
+_PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
+_PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
 
 class Tighten(StrEnum):
@@ -214,10 +217,7 @@ def user_file() -> Path:
 def masked(key: str, value: Any) -> Any:
     """A setting's value as it may be shown: JSON, and without the database's password."""
     if key == "database_url" and isinstance(value, str):
-        parts = urlsplit(value)
-        if parts.password is not None:
-            secretless = parts.netloc.replace(f":{parts.password}@", ":***@")
-            return urlunsplit(parts._replace(netloc=secretless))
+        return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD_BEFORE_HOST.sub(r"\1:***@", value))
     return str(value) if isinstance(value, Path) else value
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.faces.broker_process import PATIENCE_SECONDS, BrokerProcess, broker_process
+from tests.broker import CALL_SECONDS
+from tests.faces.broker_process import WatchedBroker, watched_broker
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
 
@@ -42,7 +43,7 @@ def tandem(*arguments: str, **environment: str) -> Ended:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE_SECONDS,
+            timeout=CALL_SECONDS,
             env={**os.environ, **environment},
         )
     )
@@ -57,19 +58,17 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def broker(data_dir: Path) -> Iterator[BrokerProcess]:
-    with broker_process(data_dir) as running:
+def broker(data_dir: Path) -> Iterator[WatchedBroker]:
+    with watched_broker(data_dir.parent) as running:
         yield running
 
 
-def test_a_second_broker_on_the_same_data_is_refused_and_the_first_goes_on(broker: BrokerProcess) -> None:
+def test_a_second_broker_on_the_same_data_is_refused_and_the_first_goes_on(broker: WatchedBroker) -> None:
     second = tandem("up", "--port", "0", "--data-dir", str(broker.data_dir))
     assert second.status == 1
     assert f"process {broker.pid}, port {broker.url.rpartition(':')[2]}" in second.errors
     assert f"tandem down --data-dir {broker.data_dir}" in second.errors
-    health = broker.health()
-    assert health is not None
-    assert health["pid"] == broker.pid
+    assert broker.health()["pid"] == broker.pid
 
 
 def test_a_taken_port_is_refused_before_any_data_is_touched(data_dir: Path) -> None:
@@ -131,18 +130,18 @@ def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
 
 @POSIX_ONLY
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_order_and_leaves_the_data_tidy(broker: BrokerProcess, number: int) -> None:
-    broker.ask("create_review", project="label", intent="last", agent_type="test", description="words")
-    os.kill(broker.pid, number)
-    assert broker.wait() == 0
+def test_a_signal_ends_it_in_order_and_leaves_the_data_tidy(broker: WatchedBroker, number: int) -> None:
+    broker.ask("create_review", intent="last", agent_type="test", description="words")
+    broker.signal(number)
+    assert broker.ended() == 0
     left = {path.name for path in broker.data_dir.iterdir()}
     assert "broker.json" not in left
     wal = broker.data_dir / "tandem.db-wal"
     assert not wal.exists() or wal.stat().st_size == 0
 
 
-def test_after_a_kill_nothing_runs_and_what_was_acknowledged_is_there(broker: BrokerProcess) -> None:
-    created = broker.ask("create_review", project="label", intent="keep", agent_type="test", description="this")
+def test_after_a_kill_nothing_runs_and_what_was_acknowledged_is_there(broker: WatchedBroker) -> None:
+    created = broker.ask("create_review", intent="keep", agent_type="test", description="this")
     broker.kill()
     assert tandem("status", "--data-dir", str(broker.data_dir)).status == 3
     broker.start()
@@ -150,11 +149,11 @@ def test_after_a_kill_nothing_runs_and_what_was_acknowledged_is_there(broker: Br
 
 
 @POSIX_ONLY
-def test_a_broker_that_does_not_stop_is_killed_when_the_time_is_up(broker: BrokerProcess) -> None:
-    os.kill(broker.pid, signal.SIGSTOP)
+def test_a_broker_that_does_not_stop_is_killed_when_the_time_is_up(broker: WatchedBroker) -> None:
+    broker.signal(signal.SIGSTOP)
     ended = tandem("down", "--json", "--timeout", "0.3", "--data-dir", str(broker.data_dir))
     assert (ended.status, ended.data["ended"]) == (0, "killed")
-    assert broker.wait() == -signal.SIGKILL
+    assert broker.ended() == -signal.SIGKILL
 
 
 def test_a_process_that_merely_has_the_number_of_a_dead_broker_is_left_alone(data_dir: Path) -> None:
@@ -189,8 +188,8 @@ def test_a_broker_that_cannot_use_its_data_says_why(data_dir: Path, how: list[st
 
 def test_the_log_shows_what_the_process_did(data_dir: Path) -> None:
     where = ("--data-dir", str(data_dir))
-    with broker_process(data_dir) as broker:
-        assert broker.stop() == 0
+    with watched_broker(data_dir.parent) as broker:
+        assert broker.stop_in_order() == 0
     lines = [json.loads(line) for line in tandem("logs", "--json", *where).output.splitlines()]
     events = [line["event"] for line in lines]
     assert events.index("ready") < events.index("stopping") < events.index("stopped")
@@ -204,14 +203,14 @@ def test_a_log_can_be_followed(data_dir: Path) -> None:
     command = [sys.executable, "-m", "tandem", "logs", "--follow", "--json", "--data-dir", str(data_dir)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
-        with broker_process(data_dir):
+        with watched_broker(data_dir.parent):
             assert json.loads(following.stdout.readline())["event"] == "ready"
         following.terminate()
 
 
 @POSIX_ONLY
-def test_nobody_else_can_look_into_the_data(broker: BrokerProcess) -> None:
-    broker.ask("create_review", project="label", intent="secret", agent_type="test", description="plans")
+def test_nobody_else_can_look_into_the_data(broker: WatchedBroker) -> None:
+    broker.ask("create_review", intent="secret", agent_type="test", description="plans")
     assert broker.data_dir.stat().st_mode & 0o077 == 0
     assert (broker.data_dir / "tandem.db").stat().st_mode & 0o077 == 0
     assert (broker.data_dir / "logs" / "broker.jsonl").stat().st_mode & 0o077 == 0

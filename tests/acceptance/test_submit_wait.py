@@ -129,6 +129,15 @@ def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(
     assert ended.data["next_action"] == "answer_message"
 
 
+def test_a_status_wait_for_any_event_ends_with_the_next_one(shell: Shell) -> None:
+    created = shell.run("submit", "-m", "m", "--json").data
+    options = ("--wake-on", "any", "--cursor", created["cursor"], "--json")
+    waiting = shell.start("review", "status", created["review_id"], "--wait", *options)
+    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=created["review_id"]))
+    ended = finish(waiting)
+    assert (ended.status, ended.data["status"]) == (12, "claimed")
+
+
 def test_a_list_wait_ends_with_the_first_review(shell: Shell) -> None:
     waiting = shell.start("review", "list", "--status", "pending", "--wait", "--json")
     created = shell.run("submit", "-m", "m", "--json").data

@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -110,7 +110,7 @@ class BridgeProcess:
 
 
 @contextmanager
-def bridge(*options: str, folder: Path, **environment: str) -> Iterator[BridgeProcess]:
+def bridge(*options: str, folder: Path, **environment: str) -> Generator[BridgeProcess]:
     """A bridge that ends with the test."""
     process = BridgeProcess(*options, folder=folder, **environment)
     try:
@@ -240,7 +240,7 @@ class Peer:
 
 
 @contextmanager
-def peer(script: Script, port: int = 0) -> Iterator[Peer]:
+def peer(script: Script, port: int = 0) -> Generator[Peer]:
     """A peer that ends with the test."""
     running = Peer(script, port)
     try:

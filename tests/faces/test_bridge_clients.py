@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,19 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import TextContent, TextResourceContents
 
-from tests.faces.broker_process import BrokerProcess, broker_process
+from tests.faces.broker_process import WatchedBroker, watched_broker
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path_factory.mktemp("broker") / "data") as running:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
+    with watched_broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 
 @asynccontextmanager
-async def client_of(broker: BrokerProcess, *options: str, mode: str, folder: Path) -> AsyncIterator[Client]:
+async def client_of(broker: WatchedBroker, *options: str, mode: str, folder: Path) -> AsyncGenerator[Client]:
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "tandem", "mcp", "--broker", broker.url, *options],
@@ -52,7 +52,7 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
     return result.structured_content["data"]
 
 
-async def test_a_whole_review_is_played_by_two_clients(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+async def test_a_whole_review_is_played_by_two_clients(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
     label = ("--project", f"label-{mode}")
     async with (
         client_of(broker, "--role", "proposer", *label, mode=mode, folder=tmp_path) as proposer,
@@ -85,14 +85,14 @@ async def test_a_whole_review_is_played_by_two_clients(broker: BrokerProcess, mo
         assert (await call(proposer, "close_review", review_id=review_id))["outcome"] == "approved"
 
 
-async def test_a_role_sees_its_own_tools(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+async def test_a_role_sees_its_own_tools(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
     async with client_of(broker, "--role", "reviewer", mode=mode, folder=tmp_path) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
     assert "submit_verdict" in names
     assert "create_review" not in names
 
 
-async def test_prompts_and_resources_pass_too(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+async def test_prompts_and_resources_pass_too(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
     async with client_of(broker, "--project", "reading", mode=mode, folder=tmp_path) as client:
         created = await call(client, "create_review", intent="be read", agent_type="author", description="text")
         assert "review_next_change" in {prompt.name for prompt in (await client.list_prompts()).prompts}
@@ -104,7 +104,7 @@ async def test_prompts_and_resources_pass_too(broker: BrokerProcess, mode: str, 
     assert "be read" in content.text
 
 
-async def test_a_refusal_is_a_failed_result_with_its_code(broker: BrokerProcess, mode: str, tmp_path: Path) -> None:
+async def test_a_refusal_is_a_failed_result_with_its_code(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
     async with client_of(broker, mode=mode, folder=tmp_path) as client:
         result = await client.call_tool("get_proposal", {"review_id": "rv_none"})
     assert result.is_error
@@ -112,16 +112,21 @@ async def test_a_refusal_is_a_failed_result_with_its_code(broker: BrokerProcess,
     assert result.structured_content["error"]["code"] == "NOT_FOUND"
 
 
-async def test_a_call_belongs_to_the_project_of_the_folder_or_of_its_main_worktree(
-    broker: BrokerProcess, mode: str, tmp_path: Path
-) -> None:
-    main, linked = tmp_path / "main", tmp_path / "elsewhere" / "linked"
+def _repository_with_a_linked_worktree(folder: Path) -> tuple[Path, Path]:
+    main, linked = folder / "main", folder / "elsewhere" / "linked"
     git = ["git", "-C", str(main)]
     subprocess.run(["git", "init", "-q", str(main)], check=True)
     (main / "src").mkdir()
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
     subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
-    broker.ask("register_project", root=str(main), name=f"mine-{mode}")
+    return main, linked
+
+
+async def test_a_call_belongs_to_the_project_of_the_folder_or_of_its_main_worktree(
+    broker: WatchedBroker, mode: str, tmp_path: Path
+) -> None:
+    main, linked = _repository_with_a_linked_worktree(tmp_path)
+    broker.register(main, f"mine-{mode}")
     for folder, expected in ((main / "src", f"mine-{mode}"), (linked, f"mine-{mode}")):
         async with client_of(broker, mode=mode, folder=folder) as client:
             created = await call(client, "create_review", intent="x", agent_type="author", description="text")

@@ -53,7 +53,9 @@ def test_a_write_is_sent_again_under_the_key_that_it_was_given(tmp_path: Path) -
 
 
 def test_a_key_of_the_clients_own_is_left_alone(tmp_path: Path) -> None:
-    broker, _ = call_through(hang_up_on_the_first(done), tmp_path, "close_review", review_id="r", idempotency_key="mine")
+    broker, _ = call_through(
+        hang_up_on_the_first(done), tmp_path, "close_review", review_id="r", idempotency_key="mine"
+    )
     assert [broker.next().arguments["idempotency_key"] for _ in range(2)] == ["mine", "mine"]
 
 
@@ -135,10 +137,17 @@ def test_a_wait_that_would_be_answered_at_once_is_answered_at_once(tmp_path: Pat
 
 
 def test_a_refused_wait_is_refused_once(tmp_path: Path) -> None:
-    refusal = {"ok": False, "error": {"code": "NOT_FOUND", "message": "no", "details": {}, "retryable": False}}
+    refusal: dict[str, Any] = {
+        "ok": False,
+        "error": {"code": "NOT_FOUND", "message": "no", "details": {}, "retryable": False},
+    }
 
     def script(request: Request) -> Reply:
-        body = {"jsonrpc": "2.0", "id": request.body["id"], "result": {"structuredContent": refusal, "isError": True}}
+        body: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": request.body["id"],
+            "result": {"structuredContent": refusal, "isError": True},
+        }
         return Reply(json.dumps(body).encode())
 
     broker, envelope = call_through(script, tmp_path, "get_review_status", review_id="r", wait=True)
@@ -168,6 +177,6 @@ def test_a_wait_lasts_as_long_as_the_contract_has_it(asked: float | None, longes
 
 def test_the_bridge_knows_every_tool_that_there_is() -> None:
     offered = {operation for operation in REGISTRY if operation.roles & set(MCP_ROLES)}
-    assert repetition.WRITES == {operation.name for operation in offered if operation.writes}
+    assert {operation.name for operation in offered if operation.writes} == repetition.WRITES
     assert {operation.name for operation in offered if not operation.writes} == repetition.READS
     assert all("idempotency_key" in REGISTRY.get(name).request.model_fields for name in repetition.WRITES)

@@ -13,21 +13,22 @@ from typing import Any
 
 import pytest
 
+from tandem import platforms
 from tests.faces.bridging import BridgeProcess, bridge, modern
-from tests.faces.broker_process import BrokerProcess, broker_process
+from tests.faces.broker_process import WatchedBroker, watched_broker
 
 CLIENT = {"name": "test", "version": "1"}
 ERAS = pytest.mark.parametrize("era", [{}, modern()], ids=["sessions", "sessionless"])
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path / "data") as running:
+def broker(tmp_path: Path) -> Iterator[WatchedBroker]:
+    with watched_broker(tmp_path) as running:
         yield running
 
 
 @pytest.fixture
-def client(broker: BrokerProcess, tmp_path: Path) -> Iterator[BridgeProcess]:
+def client(broker: WatchedBroker, tmp_path: Path) -> Iterator[BridgeProcess]:
     with bridge("--broker", broker.url, "--project", "label", folder=tmp_path) as process:
         yield process
 
@@ -56,7 +57,7 @@ def propose(client: BridgeProcess, era: dict[str, Any]) -> str:
 
 @ERAS
 def test_a_review_goes_on_after_the_broker_was_killed_between_calls(
-    broker: BrokerProcess, client: BridgeProcess, era: dict[str, Any]
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
 ) -> None:
     review_id = propose(client, era)
     broker.kill()
@@ -66,7 +67,7 @@ def test_a_review_goes_on_after_the_broker_was_killed_between_calls(
 
 @ERAS
 def test_a_call_made_while_the_broker_is_away_is_answered_when_it_is_back(
-    broker: BrokerProcess, client: BridgeProcess, era: dict[str, Any]
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
 ) -> None:
     review_id = propose(client, era)
     broker.kill()
@@ -77,7 +78,7 @@ def test_a_call_made_while_the_broker_is_away_is_answered_when_it_is_back(
 
 @ERAS
 def test_a_wait_outlives_the_broker_and_misses_nothing(
-    broker: BrokerProcess, client: BridgeProcess, era: dict[str, Any]
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
 ) -> None:
     review_id = propose(client, era)
     cursor = tool(client, era, "get_review_status", review_id=review_id)["cursor"]
@@ -86,27 +87,27 @@ def test_a_wait_outlives_the_broker_and_misses_nothing(
     broker.kill()
     broker.start()
     # Before the bridge has come back: the event is in the log, and nobody is woken by it.
-    broker.ask("claim_review", review_id=review_id, reviewer_id="someone", project="label")
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
     status = received(client)
     assert (status["changed"], status["status"]) == (True, "claimed")
 
 
 @ERAS
 def test_a_wait_goes_on_over_an_orderly_restart(
-    broker: BrokerProcess, client: BridgeProcess, era: dict[str, Any]
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
 ) -> None:
     review_id = propose(client, era)
     begin(client, era, "get_review_status", review_id=review_id, wait=True, wake_on="any", timeout_s=45)
     broker.await_waiting(1)
-    assert broker.stop() == 0
+    assert broker.stop_in_order() == 0
     broker.start()
     broker.await_waiting(1)
-    broker.ask("claim_review", review_id=review_id, reviewer_id="someone", project="label")
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
     assert received(client)["status"] == "claimed"
 
 
 def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
-    broker: BrokerProcess, client: BridgeProcess
+    broker: WatchedBroker, client: BridgeProcess
 ) -> None:
     review_id = propose(client, {})
     begun = time.monotonic()
@@ -120,15 +121,15 @@ def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
     assert 8 <= time.monotonic() - begun < 15
 
 
-def test_what_came_before_a_wait_answers_it_at_once(broker: BrokerProcess, client: BridgeProcess) -> None:
+def test_what_came_before_a_wait_answers_it_at_once(broker: WatchedBroker, client: BridgeProcess) -> None:
     review_id = propose(client, {})
     cursor = tool(client, {}, "get_review_status", review_id=review_id)["cursor"]
-    broker.ask("claim_review", review_id=review_id, reviewer_id="someone", project="label")
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
     status = tool(client, {}, "get_review_status", review_id=review_id, wait=True, cursor=cursor, wake_on="any")
     assert status["status"] == "claimed"
 
 
-def test_a_cancelled_wait_is_over_in_the_broker_too(broker: BrokerProcess, client: BridgeProcess) -> None:
+def test_a_cancelled_wait_is_over_in_the_broker_too(broker: WatchedBroker, client: BridgeProcess) -> None:
     review_id = propose(client, {})
     waiting = begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
     broker.await_waiting(1)
@@ -137,7 +138,7 @@ def test_a_cancelled_wait_is_over_in_the_broker_too(broker: BrokerProcess, clien
     assert client.has_nothing_more()
 
 
-def test_the_end_of_the_client_frees_its_waits(broker: BrokerProcess, client: BridgeProcess) -> None:
+def test_the_end_of_the_client_frees_its_waits(broker: WatchedBroker, client: BridgeProcess) -> None:
     review_id = propose(client, {})
     begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
     broker.await_waiting(1)
@@ -185,10 +186,7 @@ def test_a_broker_that_was_killed_is_started_again_by_the_next_call(home: dict[s
     with bridge("--project", "label", folder=tmp_path, **home) as client:
         review_id = propose(client, {})
         before = json.loads((tmp_path / "data" / "broker.json").read_text())
-        kill = "import sys; from tandem import platforms as p; p.kill(p.ProcessIdentity(int(sys.argv[1]), int(sys.argv[2])))"
-        subprocess.run(
-            [sys.executable, "-c", kill, str(before["pid"]), str(before["started_us"])], check=True, timeout=60
-        )
+        platforms.kill(platforms.ProcessIdentity(before["pid"], before["started_us"]))
         assert tool(client, {}, "get_review_status", review_id=review_id)["status"] == "pending"
         after = json.loads((tmp_path / "data" / "broker.json").read_text())
     assert after["pid"] != before["pid"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +14,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tandem.cli.main import app
+from tandem.cli.main import COMMANDS, app, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
 from tests.commandline import Ended, Shell, finish, git, repository, running_broker
@@ -167,6 +169,14 @@ def test_projects_are_added_listed_and_removed(tandem: Inside, tmp_path: Path) -
     assert (gone.status, gone.stderr.split(":")[1]) == (1, " NOT_FOUND")
 
 
+def test_outside_of_git_the_only_project_is_meant(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "data") as url:
+        shop = repository(tmp_path / "shop")
+        Shell(url, shop).run("project", "add")
+        outside = Shell(url, tmp_path)
+        assert outside.run("gate", "check", "--digest", "0" * 64, "--json").data["project"] == "shop"
+
+
 def test_a_folder_outside_of_git_is_no_project(tandem: Inside, tmp_path: Path) -> None:
     ended = tandem.run("project", "add", str(tmp_path))
     assert ended.status == 1
@@ -271,6 +281,13 @@ def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> 
         assert "--json" in ended.stdout
 
 
+def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) -> None:
+    shown = tandem.run("--help").stdout
+    for name, entry in COMMANDS.items():
+        assert load(name).name == name
+        assert entry.about in shown
+
+
 def test_completion_offers_commands_ids_and_projects(tandem: Inside) -> None:
     review_id = tandem.created()
     shell = Shell(tandem.url, tandem.cwd)
@@ -315,6 +332,20 @@ def test_audit_verify_proves_the_log_while_the_broker_runs_and_after(tmp_path: P
     assert after.status == 0
     assert after.data["intact"] is True
     assert after.data["problems"] == []
+
+
+def test_p8_audit_verify_names_what_was_changed_and_ends_with_1(tmp_path: Path) -> None:
+    with running_broker(tmp_path / "data") as url:
+        shell = Shell(url, repository(tmp_path / "shop"))
+        shell.run("project", "add")
+        shell.ask(lambda client: client.create_review(intent="i", agent_type="t", diff=DIFF, project="shop"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "tandem.db")) as database, database:
+        database.execute("UPDATE events SET actor = 'somebody else' WHERE kind = 'review_created'")
+    ended = shell.run("audit", "verify", "--data-dir", str(tmp_path / "data"))
+    assert ended.status == 1
+    assert "problem  event " in ended.stdout
+    assert "was changed" in ended.stdout
+    assert ended.stdout.splitlines()[-1].startswith("not intact")
 
 
 def test_audit_verify_makes_no_database_where_there_is_none(tmp_path: Path) -> None:

@@ -222,3 +222,19 @@ def test_a_linked_worktree_is_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
     assert (tmp_path / "linked/thing").read_bytes() == b"another\n"
     assert sandbox.read("thing") == b"a file\n"
     assert sandbox.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("change", EDITS)
+def test_every_kind_of_change_can_be_taken_back(sandbox: Sandbox, repository: Repository, change: object) -> None:
+    populate(sandbox)
+    before = files(sandbox.root)
+    assert callable(change)
+    change(sandbox)
+    diff = repository.working_diff().diff
+    sandbox.git("add", "--all")
+    sandbox.git("reset", "--hard", "-q")
+    assert files(sandbox.root) == before
+    (sandbox.root / ".git/index.lock").touch()
+    with pytest.raises(Unavailable, match=r"index\.lock"):
+        repository.apply_to_worktree(diff, index=True)
+    assert files(sandbox.root) == before

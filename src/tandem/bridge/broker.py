@@ -41,8 +41,13 @@ class Platform(Protocol):
 
 def find_data_dir(platform: Platform) -> str:
     """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
+    return stated_data_dir(platform) or platform.data_dir()
+
+
+def stated_data_dir(platform: Platform) -> str | None:
+    """The data folder that the user chose; null if it is the default."""
     stated = os.environ.get("TANDEM_DATA_DIR") or _configured_data_dir(platform)
-    return os.path.abspath(os.path.expanduser(stated)) if stated else platform.data_dir()
+    return os.path.abspath(os.path.expanduser(stated)) if stated else None
 
 
 def _configured_data_dir(platform: Platform) -> str | None:
@@ -84,28 +89,30 @@ class Broker:
         """
         self._stated_url = stated_url
         self._platform = platform
-        self._data_dir = "" if stated_url else find_data_dir(platform)
+        chosen = None if stated_url else stated_data_dir(platform)
+        self._data_dir = chosen or platform.data_dir()
+        # Whoever listens at the usual port has other data than the user chose.
+        self._usual_url = None if chosen else DEFAULT_URL
         self._lock = threading.Lock()
-        self._client = Client(self._locate())
+        self._client = self._locate()
         self._starting: Launch | None = None
         self._pause_seconds = 0.5
         self._next_start = 0.0
         self._trouble = ""
 
     @property
-    def client(self) -> Client:
-        """Requests to where the broker is, as far as is known."""
+    def client(self) -> Client | None:
+        """Requests to where the broker is, as far as is known; null if none is known."""
         return self._client
 
-    def revive(self, failed: Client) -> None:
+    def revive(self, failed: Client | None) -> None:
         """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
         with self._lock:
             if failed is not self._client:
                 return
-            target = self._locate()
-            if target.url != failed.target.url:
-                self._client = Client(target)
-                failed.close()
+            found = self._locate()
+            if found is not None and (failed is None or found.target.url != failed.target.url):
+                self._client = found
             elif self._stated_url is None:
                 self._start_if_due()
 
@@ -116,23 +123,27 @@ class Broker:
 
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
-        url = self._client.target.url
+        where = f" at {self._client.target.url}" if self._client else ""
         advice = "Is it running?" if self._stated_url else "Start it with 'tandem up --background', then call again."
         trouble = f" The last attempt to start it said: {self._trouble}" if self._trouble else ""
         return {
             "code": "UNAVAILABLE",
-            "message": f"The Tandem broker at {url} cannot be reached: {failure}. {advice}{trouble}",
-            "details": {"broker": url},
+            "message": f"The Tandem broker{where} cannot be reached: {failure}. {advice}{trouble}",
+            "details": {"broker": self._client.target.url if self._client else None},
             "retryable": True,
         }
 
-    def _locate(self) -> Target:
+    def _locate(self) -> Client | None:
         if self._stated_url is not None:
-            return Target(self._stated_url)
-        try:
-            return Target(published_url(self._data_dir) or DEFAULT_URL)
-        except ValueError:
-            return Target(DEFAULT_URL)
+            return Client(Target(self._stated_url))
+        for url in (published_url(self._data_dir), self._usual_url):
+            try:
+                if url is not None:
+                    return Client(Target(url))
+            except ValueError:
+                # Edited by hand: as good as none.
+                continue
+        return None
 
     def _start_if_due(self) -> None:
         from tandem.bridge import launch  # imports subprocess, which a bridge with a running broker never needs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -91,10 +92,11 @@ class Forwarder:
 
     def notify(self, message: Message) -> None:
         """Pass a notification on if the broker is there; nobody waits for it."""
-        try:
-            self._post(self._broker.client, message, message.raw, Exchange()).read()
-        except HttpFailure:
+        client = self._broker.client
+        if client is None:
             return
+        with contextlib.suppress(HttpFailure):
+            self._post(client, message, message.raw, Exchange()).read()
 
     def answer(self, flight: Flight) -> None:
         """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
@@ -130,7 +132,9 @@ class Forwarder:
             return self._broker.refusal(failure)
         return None
 
-    def _attempt(self, client: Client, call: Call, flight: Flight) -> None:
+    def _attempt(self, client: Client | None, call: Call, flight: Flight) -> None:
+        if client is None:
+            raise NotSent("none runs on this user's data")
         if call.is_unpinned:
             seen = list(self._converse(client, call.message, call.glance(), flight))
             cursor = cursor_to_pin(seen[-1])

@@ -31,7 +31,7 @@ Usage: tandem mcp [--role ROLE] [--project NAME] [--broker URL]
 Speaks MCP on standard input and output and forwards to the Tandem broker, which it starts
 in the background when none runs.
 
-  --role ROLE      offer only this role's tools: proposer, reviewer, operator or handoff
+  --role ROLE      offer only this role's tools: proposer, reviewer or operator
   --project NAME   the project of all calls; default: the registered one of the folder
   --broker URL     the broker to talk to; default: TANDEM_BROKER, else the one running for
                    this user. A broker that is named here is never started, only awaited.

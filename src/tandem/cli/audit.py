@@ -25,7 +25,6 @@ from tandem.cli.whereabouts import JsonOption
 from tandem.client.table import OPERATIONS
 from tandem.config import Settings, load_settings
 from tandem.errors import NotFound
-from tandem.instance import find_running
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -65,18 +64,16 @@ async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool)
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
     _ensure_there(settings)
     # Late: the log and the other commands need none of what the broker is made of.
-    from tandem.app import store_of
+    from tandem.app import reading_store_of
     from tandem.services import audit
 
-    store = store_of(settings)
+    store = reading_store_of(settings)
     await store.open()
     try:
         with _progress() as progress:
             report = await audit.verify(store, progress)
     finally:
-        # Beside a running broker nothing may checkpoint but its own writer; the process's end lets go as well.
-        if find_running(settings.data_dir) is None:
-            await store.close()
+        await store.close()
     if as_json:
         show_envelope(orjson.dumps({"ok": True, "data": {**asdict(report), "intact": report.intact}}))
     else:

@@ -88,21 +88,27 @@ async def _with_project(
 async def _send(operation: Described, arguments: dict[str, Any], client: TandemClient, patience: Patience) -> bytes:
     if not patience.wait:
         return await client.call(operation.name, arguments)
-    ready, done = _conditions(operation)
+    ready, done = _conditions(operation, arguments)
     return await wait_until(
         client.call, operation.name, arguments, ready=ready, done=done, timeout_s=patience.timeout_s
     )
 
 
-def _conditions(operation: Described) -> tuple[Condition, Condition]:
+def _conditions(operation: Described, arguments: dict[str, Any]) -> tuple[Condition, Condition]:
     """What ends a wait that began without a cursor at once, and what ends it later."""
     match operation.name:
+        case "get_review_status" if arguments.get("wake_on") == "any":
+            return _is_over, has_changed
         case "get_review_status":
             return is_proposers_turn, has_changed
         case "list_reviews":
             return _has_reviews, _has_reviews
         case _:
             return _never, has_changed
+
+
+def _is_over(data: dict[str, Any]) -> bool:
+    return data.get("status") == "closed"
 
 
 def _has_reviews(data: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from tandem.git.runner import Git, clean_environment
 
 _START_SECONDS = 60.0
 _COMMAND_SECONDS = 60.0
+_STOP_SECONDS = 20.0
 PROJECT = "parcels"
 
 
@@ -114,7 +115,7 @@ async def _broker(folder: Path) -> AsyncGenerator[str, None]:
         try:
             yield await _announced_url(process, folder)
         finally:
-            await _end(process, folder)
+            await _end(process)
 
 
 async def _announced_url(process: asyncio.subprocess.Process, folder: Path) -> str:
@@ -128,13 +129,14 @@ async def _announced_url(process: asyncio.subprocess.Process, folder: Path) -> s
         raise SceneFailed(f"the broker did not start:\n{said[-2000:]}") from error
 
 
-async def _end(process: asyncio.subprocess.Process, folder: Path) -> None:
-    if process.returncode is None:
-        await _tandem(folder, folder, "down", "--data-dir", str(data_dir(folder)))
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-    await process.wait()
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 async def _tandem(cwd: Path, folder: Path, *arguments: str, url: str | None = None) -> Finished:

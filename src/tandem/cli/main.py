@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -98,4 +99,8 @@ def tandem(
 
 def run() -> None:
     """Run the command line with the process's arguments; ends the process with the exit status."""
-    app(prog_name="tandem" if not sys.argv[0].endswith("tandem") else None)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A pipe is read by programs, which expect UTF-8 as --json is; a terminal knows what it can show.
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
+    app(prog_name="tandem")

@@ -92,9 +92,9 @@ def submit(  # noqa: PLR0913 an option each
         Literal["plan_review", "code_change", "verification", "handoff"] | None,
         typer.Option("--category", help="Default: plan_review for --text, else code_change."),
     ] = None,
-    phase: Annotated[str | None, typer.Option("--phase", metavar="NAME")] = None,
-    plan: Annotated[str | None, typer.Option("--plan", metavar="NAME")] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="NAME")] = None,
+    phase: Annotated[str | None, typer.Option("--phase", metavar="NAME", help="The phase it belongs to.")] = None,
+    plan: Annotated[str | None, typer.Option("--plan", metavar="NAME", help="The plan it belongs to.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task it does.")] = None,
     agent_type: Annotated[
         str, typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Which agent made the change.")
     ] = "cli",

@@ -71,14 +71,14 @@ class Place:
 
 
 async def find_project(client: TandemClient, place: Place) -> str | None:
-    """The project that was given; else the registered one whose folder we are in, if any.
+    """The project that was given; else the registered one whose folder we are in; outside of git the only one.
 
     A linked worktree belongs to the project of its main worktree, unless it is registered itself.
     """
     if place.project is not None:
         return place.project
+    registered = (await client.list_projects()).projects
     here = str(Path.cwd())
     if top_level(here) is None:
-        return None
-    registered = (await client.list_projects()).projects
+        return registered[0].project if len(registered) == 1 else None
     return owner(here, {project.project: project.root for project in registered})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from tandem.errors import InvalidTransition
+from tandem.errors import InvalidTransition, NotFound
 
 Side = Literal["proposer", "reviewer"]
 Category = Literal["plan_review", "code_change", "verification", "handoff"]
@@ -239,6 +239,16 @@ def step(action: Action, review: Review) -> Step:
         allowed=allowed,
         allowed_actions=allowed_actions(State(review.state)),
     )
+
+
+def check_project(review: Review, project: str | None) -> None:
+    """Refuse a review that is not of the project that the request named.
+
+    Raises:
+        NotFound: It is another project's.
+    """
+    if project is not None and review.project != project:
+        raise NotFound(f"The project '{project}' has no review '{review.id}'.", review_id=review.id, project=project)
 
 
 def allowed_targets(state: State) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -16,7 +18,7 @@ from tandem.errors import Forbidden, IdempotencyConflict, InternalError, Invalid
 from tandem.operations.caller import Caller
 from tandem.operations.registry import Operation, Registry
 from tandem.operations.requests import WriteRequest
-from tandem.services.context import Replayed, Services, envelope, find_answer, keep_answer
+from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.operations")
 
@@ -61,6 +63,7 @@ class Dispatcher:
         self.registry = registry
         self._services = services
         self._clock = clock
+        self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> Outcome:
         """Run one operation and answer with its envelope; never raises but for cancellation."""
@@ -85,19 +88,22 @@ class Dispatcher:
 
     async def _keyed(self, operation: Operation, request: BaseModel, caller: Caller, key: Key) -> Outcome:
         """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
-        earlier = await find_answer(self._services, key)
-        if earlier is not None:
-            return _repeated(earlier)
-        try:
-            return success(await operation.handler(self._services, request, caller))
-        except Replayed as replayed:
-            return _repeated(replayed.envelope)
-        except IdempotencyConflict:
-            raise
-        except TandemError as error:
-            if not error.retryable:
-                await keep_answer(self._services, key, failure(error).body)
-            raise
+        # A repetition waits for the first call's answer, which may be completed after its transaction.
+        async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
+            earlier = await find_answer(self._services, key)
+            if earlier is not None:
+                return _repeated(earlier)
+            try:
+                return success(await operation.handler(self._services, request, caller))
+            except Replayed as replayed:
+                return _repeated(replayed.envelope)
+            except IdempotencyConflict:
+                raise
+            except TandemError as error:
+                if error.retryable:
+                    raise
+                # On another node the same call may have been let through meanwhile: then that is the answer.
+                return _repeated(await keep_refusal(self._services, key, failure(error).body))
 
     def _key(self, operation: Operation, request: BaseModel, caller: Caller) -> Key | None:
         """The call's idempotency key in its scope (principal, project, operation), if it has one."""

@@ -107,13 +107,15 @@ async def claim_review(services: Services, request: ask.ClaimReview, caller: Cal
 async def renew_claim(services: Services, request: ask.RenewClaim, caller: Caller) -> answers.ClaimRenewed:
     """Extend a lease."""
     call = _call(caller)
-    return await claims.renew(services, call, request.review_id, request.claim_generation)
+    return await claims.renew(services, call, request.review_id, request.project, request.claim_generation)
 
 
 async def release_claim(services: Services, request: ask.ReleaseClaim, caller: Caller) -> answers.ClaimReleased:
     """Give a claim back."""
     call = _call(caller)
-    return await claims.release(services, call, request.review_id, request.claim_generation, request.reason)
+    return await claims.release(
+        services, call, request.review_id, request.project, request.claim_generation, request.reason
+    )
 
 
 async def submit_verdict(services: Services, request: ask.SubmitVerdict, caller: Caller) -> answers.VerdictGiven:
@@ -136,7 +138,9 @@ async def accept_counter_patch(
 ) -> answers.CounterPatchDecided:
     """Take a counter-patch as the next round."""
     call = _call(caller)
-    return await counter_patches.accept(services, call, request.review_id, request.counter_patch_id, request.reason)
+    return await counter_patches.accept(
+        services, call, request.review_id, request.project, request.counter_patch_id, request.reason
+    )
 
 
 async def reject_counter_patch(
@@ -144,7 +148,9 @@ async def reject_counter_patch(
 ) -> answers.CounterPatchDecided:
     """Decline a counter-patch."""
     call = _call(caller)
-    return await counter_patches.reject(services, call, request.review_id, request.counter_patch_id, request.reason)
+    return await counter_patches.reject(
+        services, call, request.review_id, request.project, request.counter_patch_id, request.reason
+    )
 
 
 async def add_message(services: Services, request: ask.AddMessage, caller: Caller) -> answers.MessageSent:

@@ -49,7 +49,7 @@ ADVICE: Final[dict[str, str]] = {
     "TURN_VIOLATION": "Wait until the other side has answered (`get_review_status` with `wait`).",
     "NO_COUNTER_PATCH": "Read the pending counter-patch, if there is one, with `get_proposal`.",
     "IDEMPOTENCY_CONFLICT": "Choose a new `idempotency_key` for a new call.",
-    "CURSOR_EXPIRED": "Call again without a cursor; the log is another one than the cursor's.",
+    "CURSOR_EXPIRED": "Call again without a cursor; the log is another one, or was restored from a copy.",
     "TOO_LARGE": "Stay under `details.limit`: split the change, ask by pages, or raise the limit in the configuration.",
     "RATE_LIMITED": "Try the same call again later.",
     "CONFIG_INVALID": "Correct the setting that `details.setting` names, at the place that `details.origin` names.",
@@ -183,7 +183,10 @@ FIELDS: Final[dict[str, str]] = {
     "AffectedFile.path": "The file after the change; of a deleted one, before it.",
     "GateChange.path": "The file.",
     "PathDecision.path": "The file.",
-    "digest": "The SHA-256 of exactly this content, which an approval binds to; null if nothing was validated.",
+    "digest": (
+        "What an approval binds to: SHA-256 over exactly this change, or blob id and path of a text; null if nothing "
+        "was validated."
+    ),
     "CheckGate.digest": "A round's digest instead of changes.",
     "validated": "Whether the broker computed the digest from a real repository.",
     "affected_files": "The files that the content touches.",

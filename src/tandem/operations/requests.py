@@ -11,6 +11,9 @@ from tandem.domain.reviews import Category, Priority, Side
 _NAME_LENGTH = 200
 _ID_LENGTH = 64
 _TOKEN_LENGTH = 512
+_JSON_LEVELS = 100
+_LARGEST = 2**31 - 1
+"""Of the whole numbers that both databases hold in such a column."""
 
 
 def _is_storable(text: str) -> str:
@@ -31,20 +34,26 @@ def _has_letters(text: str) -> str:
 
 
 def _all_storable(value: Any) -> Any:
-    """Every text inside a JSON value is storable."""
+    """Every text inside a JSON value is storable, and it is not nested too deeply to be written again."""
+    _check_storable(value, _JSON_LEVELS)
+    return value
+
+
+def _check_storable(value: Any, levels: int) -> None:
     match value:
         case str():
             _is_storable(value)
+        case dict() | list() if not levels:
+            raise ValueError(f"must not be nested deeper than {_JSON_LEVELS} levels")
         case dict():
             for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] any JSON value
                 _is_storable(key)  # pyright: ignore[reportUnknownArgumentType] JSON keys are texts
-                _all_storable(inner)
+                _check_storable(inner, levels - 1)
         case list():
             for inner in value:  # pyright: ignore[reportUnknownVariableType] any JSON value
-                _all_storable(inner)
+                _check_storable(inner, levels - 1)
         case _:
             pass
-    return value  # pyright: ignore[reportUnknownVariableType] any JSON value
 
 
 # Long texts have no length here: their limits are settings, answered with TOO_LARGE by the services.
@@ -61,8 +70,8 @@ IdempotencyKey = Annotated[
     Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")
 ]
 StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
-Generation = Annotated[int, Field(ge=0, le=2**31)]
-RoundNumber = Annotated[int, Field(ge=1, le=2**31)]
+Generation = Annotated[int, Field(ge=0, le=_LARGEST)]
+RoundNumber = Annotated[int, Field(ge=1, le=_LARGEST)]
 PageLimit = Annotated[int, Field(ge=1, description="Rows a page, at most 200.")]
 WaitSeconds = Annotated[float, Field(ge=0, le=86_400, description="How long to wait; 25 by default, 50 at most.")]
 
@@ -70,7 +79,8 @@ WaitSeconds = Annotated[float, Field(ge=0, le=86_400, description="How long to w
 class Request(BaseModel):
     """What every request has in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Built at first use: the command line imports every model to call one.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ProjectRequest(Request):
@@ -169,7 +179,7 @@ class LineComment(Request):
     """A remark on one line of the change."""
 
     file: Token
-    line: Annotated[int | None, Field(ge=1, le=2**31)] = None
+    line: Annotated[int | None, Field(ge=1, le=_LARGEST)] = None
     body: FullText
 
 

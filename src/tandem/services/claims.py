@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 
 import orjson
 
@@ -15,11 +14,10 @@ from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.gates import Change
 from tandem.domain.patches import Round
-from tandem.domain.reviews import Action, Review, step
-from tandem.errors import InvalidTransition, StaleClaim, TandemError
+from tandem.domain.reviews import Action, Review, check_project, step
+from tandem.errors import InvalidTransition, StaleClaim, TandemError, Unavailable
 from tandem.services import contents, views
-from tandem.services.context import Call, Services, envelope, keep_answer, transact
-from tandem.services.proposals import check_project
+from tandem.services.context import Call, Services, transact
 from tandem.store import ledger, reviews
 from tandem.store.base import Unit
 
@@ -42,11 +40,9 @@ async def claim(
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state.
     """
-    taken: list[tuple[Review, Round]] = []
+    heads: dict[tuple[str, int], bool | None] = {}
 
     def work(unit: Unit) -> Claim:
-        # A unit may be run again: what an earlier run took is forgotten.
-        taken.clear()
         now = services.clock.now_us()
         if review_id is not None:
             before = reviews.get(unit, review_id, lock=True)
@@ -56,18 +52,33 @@ async def claim(
             if found is None:
                 return Claim(review=None)
             before = found
+        current = reviews.get_round(unit, before.id, before.round)
+        if current.validated and (before.id, before.round) not in heads:
+            raise _HeadUnknown(before.project, current)
         review = _take(unit, services, before, reviewer_id, now)
-        current = reviews.get_round(unit, review.id, review.round)
-        taken.append((review, current))
-        return _claim(services, unit, review, current)
+        return _claim(services, unit, review, current, applies_to_head=heads.get((review.id, review.round)))
 
-    answer = await transact(services, call, work)
-    if not taken:
-        return answer
-    complete = replace(answer, applies_to_head=await _applies_to_head(services, *taken[0]))
-    if call.key and complete != answer:
-        await keep_answer(services, call.key, envelope(complete), amend=True)
-    return complete
+    for _ in range(_HEAD_LOOKS):
+        try:
+            return await transact(services, call, work)
+        except _HeadUnknown as unknown:
+            # Git does not run inside a transaction: this one is given up, and begun again with the answer.
+            current = unknown.current
+            heads[current.review_id, current.round] = await _applies_to_head(services, unknown.project, current)
+    raise Unavailable("The queue moves too fast to claim from; try again.")
+
+
+_HEAD_LOOKS = 20
+"""A look is lost only when another reviewer was faster, so this many mean that the queue is swarmed."""
+
+
+class _HeadUnknown(Exception):
+    """The review that would be claimed has a change, of which it is not known yet whether it fits HEAD."""
+
+    def __init__(self, project: str, current: Round) -> None:
+        super().__init__(current.review_id)
+        self.project = project
+        self.current = current
 
 
 def _take(unit: Unit, services: Services, before: Review, reviewer_id: str, now: int) -> Review:
@@ -96,7 +107,7 @@ def _take(unit: Unit, services: Services, before: Review, reviewer_id: str, now:
     return after
 
 
-def _claim(services: Services, unit: Unit, review: Review, current: Round) -> Claim:
+def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
     return Claim(
         review=views.proposal(unit, review, current),
         review_id=review.id,
@@ -105,15 +116,15 @@ def _claim(services: Services, unit: Unit, review: Review, current: Round) -> Cl
         claim_generation=review.claim_generation,
         lease_expires_at=views.time_or_none(review.lease_expires_at),
         round=review.round,
-        applies_to_head=None,
+        applies_to_head=applies_to_head,
         cursor=services.waits.cursor(review.event_seq),
     )
 
 
-async def _applies_to_head(services: Services, review: Review, current: Round) -> bool | None:
+async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
     """Whether the round still fits what the project has now; null where nobody can tell."""
-    repository = services.projects.repository(review.project)
-    if repository is None or not current.validated:
+    repository = services.projects.repository(project)
+    if repository is None:
         return None
     changes = tuple(Change(**change) for change in orjson.loads(current.changes))
     try:
@@ -125,7 +136,7 @@ async def _applies_to_head(services: Services, review: Review, current: Round) -
         return None
 
 
-async def renew(services: Services, call: Call, review_id: str, generation: int) -> ClaimRenewed:
+async def renew(services: Services, call: Call, review_id: str, project: str | None, generation: int) -> ClaimRenewed:
     """Extend a lease, up to the claim's hard deadline.
 
     Raises:
@@ -134,6 +145,7 @@ async def renew(services: Services, call: Call, review_id: str, generation: int)
 
     def work(unit: Unit) -> ClaimRenewed:
         review = reviews.get(unit, review_id, lock=True)
+        check_project(review, project)
         claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None)
         renewed = claims.renewed(review, services.clock.now_us(), services.policy)
         until = renewed.lease_expires_at or 0
@@ -144,7 +156,9 @@ async def renew(services: Services, call: Call, review_id: str, generation: int)
     return await transact(services, call, work)
 
 
-async def release(services: Services, call: Call, review_id: str, generation: int, reason: str | None) -> ClaimReleased:
+async def release(
+    services: Services, call: Call, review_id: str, project: str | None, generation: int, reason: str | None
+) -> ClaimReleased:
     """Give a claim back; the review returns to the queue.
 
     Raises:
@@ -154,6 +168,7 @@ async def release(services: Services, call: Call, review_id: str, generation: in
 
     def work(unit: Unit) -> ClaimReleased:
         before = reviews.get(unit, review_id, lock=True)
+        check_project(before, project)
         found, holder = claims.reviewer_step(Action.RELEASE, before, generation=generation, reviewer_id=None)
         after = with_turn(claims.freed(before, found, services.clock.now_us()))
         written = ledger.change_review(

@@ -95,14 +95,20 @@ async def find_answer(services: Services, key: Key) -> str | None:
     return await services.store.read(look)
 
 
-async def keep_answer(services: Services, key: Key, body: bytes, *, amend: bool = False) -> None:
-    """Keep an envelope that was decided outside a transaction: a refusal, or an answer that was completed."""
+async def keep_refusal(services: Services, key: Key, body: bytes) -> str:
+    """Keep the envelope of a refusal, whose transaction came to nothing; the envelope that stands.
 
-    def keep(unit: Unit) -> None:
-        if idempotency.reserve(unit, key, services.clock.now_us()) or amend:
-            idempotency.complete(unit, key, body.decode())
+    Raises:
+        IdempotencyConflict: The key was used with another body meanwhile.
+    """
 
-    await services.store.write(keep)
+    def keep(unit: Unit) -> str:
+        if not idempotency.reserve(unit, key, services.clock.now_us()):
+            return earlier_answer(unit, key)
+        idempotency.complete(unit, key, body.decode())
+        return body.decode()
+
+    return await services.store.write(keep)
 
 
 def envelope(answer: object) -> bytes:

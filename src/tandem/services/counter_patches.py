@@ -9,7 +9,7 @@ from tandem.domain.claims import freed
 from tandem.domain.discussion import next_round, spoken, with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
-from tandem.domain.reviews import Action, Review, step
+from tandem.domain.reviews import Action, Review, check_project, step
 from tandem.errors import NoCounterPatch, NotFound
 from tandem.services import contents
 from tandem.services.context import Call, Services, transact
@@ -24,7 +24,7 @@ SUPERSEDED = "superseded"
 
 
 async def accept(
-    services: Services, call: Call, review_id: str, counter_patch_id: str, reason: str | None
+    services: Services, call: Call, review_id: str, project: str | None, counter_patch_id: str, reason: str | None
 ) -> CounterPatchDecided:
     """Make a pending counter-patch the next round's content, if it still fits.
 
@@ -37,6 +37,7 @@ async def accept(
 
     def look(unit: Unit) -> tuple[Review, Round, str]:
         review = reviews.get(unit, review_id)
+        check_project(review, project)
         patch = _pending(unit, review, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
         body = reviews.find_content(unit, patch.content_id) or ""
         return review, reviews.get_round(unit, review.id, review.round), body
@@ -70,7 +71,7 @@ async def accept(
 
 
 async def reject(
-    services: Services, call: Call, review_id: str, counter_patch_id: str, reason: str | None
+    services: Services, call: Call, review_id: str, project: str | None, counter_patch_id: str, reason: str | None
 ) -> CounterPatchDecided:
     """Decline a pending counter-patch; the round's content stays.
 
@@ -82,6 +83,7 @@ async def reject(
 
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, review_id, lock=True)
+        check_project(before, project)
         patch = _pending(unit, before, counter_patch_id, Action.REJECT_COUNTER_PATCH)
         now = services.clock.now_us()
         decided = before._replace(counter_patch_status=REJECTED, updated_at=now)

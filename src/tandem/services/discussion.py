@@ -12,11 +12,10 @@ from tandem.domain import claims
 from tandem.domain.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.domain.discussion import Message, check_turn, spoken
 from tandem.domain.events import Kind
-from tandem.domain.reviews import Action, Review, Side, step
+from tandem.domain.reviews import Action, Review, Side, check_project, step
 from tandem.errors import NotFound
 from tandem.services import contents, pages
 from tandem.services.context import Call, Services, transact
-from tandem.services.proposals import check_project
 from tandem.store import discussion as rows
 from tandem.store import ledger, reviews
 from tandem.store.base import Unit

@@ -10,8 +10,8 @@ from tandem.domain.claims import freed
 from tandem.domain.discussion import afresh, next_round
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
-from tandem.domain.reviews import PRIORITIES, Action, Category, Review, State, infer_priority, step
-from tandem.errors import InvalidInput, NotFound
+from tandem.domain.reviews import PRIORITIES, Action, Category, Review, State, check_project, infer_priority, step
+from tandem.errors import InvalidInput
 from tandem.services import contents, counter_patches
 from tandem.services.contents import Submitted, Understood
 from tandem.services.context import Call, Services, transact
@@ -112,16 +112,6 @@ async def revise(
         return _created(services, written, content)
 
     return await transact(services, call, work)
-
-
-def check_project(review: Review, project: str | None) -> None:
-    """Refuse a review that is not of the project that the request named.
-
-    Raises:
-        NotFound: It is another project's.
-    """
-    if project is not None and review.project != project:
-        raise NotFound(f"The project '{project}' has no review '{review.id}'.", review_id=review.id, project=project)
 
 
 def _check_parent(unit: Unit, parent_id: str, project: str) -> None:

@@ -9,11 +9,10 @@ from datetime import UTC, date, datetime
 
 from tandem.clock import MICROSECONDS
 from tandem.domain.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
-from tandem.domain.reviews import State
+from tandem.domain.reviews import State, check_project
 from tandem.errors import InvalidInput
 from tandem.services import pages, views
 from tandem.services.context import Services
-from tandem.services.proposals import check_project
 from tandem.services.reviews import Wait, wait_limit
 from tandem.services.waits import topic, wait_until
 from tandem.store import events, reports, reviews

@@ -11,13 +11,12 @@ from tandem.domain.claims import freed
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
-from tandem.domain.reviews import PRIORITIES, Action, Priority, Review, Side, State, step
+from tandem.domain.reviews import PRIORITIES, Action, Priority, Review, Side, State, check_project, step
 from tandem.errors import InvalidInput
 from tandem.git.excerpt import only_files
 from tandem.git.texts import unified_text_diff
 from tandem.services import contents, counter_patches, pages, views
 from tandem.services.context import Call, Services, transact
-from tandem.services.proposals import check_project
 from tandem.services.waits import topic, wait_until
 from tandem.store import events, ledger, reports, reviews
 from tandem.store.base import Unit

@@ -10,11 +10,10 @@ from tandem.domain.answers import VerdictGiven
 from tandem.domain.discussion import Message, Verdict, spoken
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
-from tandem.domain.reviews import Action, Review
+from tandem.domain.reviews import Action, Review, check_project
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.services import contents, counter_patches
 from tandem.services.context import Call, Services, transact
-from tandem.services.proposals import check_project
 from tandem.store import ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,6 +83,8 @@ class Schema:
     """Every version, oldest first; the last one is what the tables say."""
     scripts: Path
     """The folder with Alembic's `env.py` and `versions`."""
+    changes: bool = True
+    """Whether a database of another version is brought to this one; otherwise it is refused."""
 
     @property
     def version(self) -> str:
@@ -123,6 +125,14 @@ class Schema:
         version = self._version(connection, words)
         if version == self.version:
             return
+        if not self.changes:
+            raise ConfigInvalid(
+                f"the database has schema {version or 'none'}, this Tandem reads {self.version}; start its broker once"
+                " to bring it up to date",
+                setting="database_url",
+                actual=version,
+                expected=self.version,
+            )
         if version is not None:
             self._upgrade(connection, words)
             return
@@ -218,4 +228,6 @@ def _transaction(connection: Any, words: Words) -> Generator[None]:
 
 
 TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent)
+UNCHANGED: Final = replace(TANDEM, changes=False)
+"""For readers beside a broker, which must not bring its database to another version."""
 """The schema of this version of Tandem."""

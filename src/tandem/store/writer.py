@@ -198,7 +198,9 @@ class Writer:
         if connection is None:
             return
         try:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if self._commits:
+                # Who wrote nothing may stand beside a broker, whose log is its own to fold in.
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             connection.close()
         except sqlite3.Error:
             # Nothing is lost: what the log holds is read at the next start.

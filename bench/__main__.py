@@ -1,0 +1,83 @@
+"""`python -m bench`: measures, prints a table, keeps the figures as JSON.
+
+The broker runs as its users run it: a process of its own, SQLite with full durability, a real socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from bench import floors, life_cycle, machine, pages, report, starts, validation, waits
+from bench.run import Measure, Run
+from tandem import platforms
+
+RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
+MEASURES: dict[str, Measure] = {
+    "floors": floors.measure,
+    "life_cycle": life_cycle.measure,
+    "validation": validation.measure,
+    "waits": waits.measure,
+    "pages": pages.measure,
+    "starts": starts.measure,
+}
+"""In the order in which they run; the floors come first and always, because others compare with them."""
+
+
+def main() -> int:
+    """Run what was asked for; the process's exit status."""
+    options = _options()
+    started = datetime.now(UTC)
+    facts = {
+        "version": version("tandem-broker"),
+        "started": started.isoformat(timespec="seconds"),
+        "quick": options.quick,
+        "machine": machine.facts(),
+    }
+    machine.pin_client()
+    machine.raise_socket_limit()
+    names = [name for name in MEASURES if name == "floors" or not options.only or name in options.only]
+    scratch = Path(tempfile.mkdtemp(prefix="tandem-bench-"))
+    run = Run(scratch, options.cache, options.quick)
+    try:
+        for name in names:
+            _measure(run, name)
+    except BaseException:
+        print(f"not finished; the brokers' data and logs are kept in {scratch}", file=sys.stderr)
+        raise
+    shutil.rmtree(scratch, ignore_errors=True)
+    report.write_json(options.json, run.figures, facts)
+    missed = [figure for figure in run.figures if figure.met is False]
+    met = sum(figure.met is True for figure in run.figures)
+    seconds = (datetime.now(UTC) - started).total_seconds()
+    print(f"\n{met} targets met, {len(missed)} missed, in {seconds:.0f} s; figures in {options.json}")
+    return 1 if missed and options.strict else 0
+
+
+def _measure(run: Run, name: str) -> None:
+    """Run one measure and show what it found."""
+    before = len(run.figures)
+    with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
+        runner.run(MEASURES[name](run))
+    print(report.table(run.figures[before:]), flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure a real broker.", allow_abbrev=False)
+    parser.add_argument("--only", action="append", choices=MEASURES, metavar="NAME", help="|".join(MEASURES))
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller histories")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
+    parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="where the figures are kept")
+    cache = Path(tempfile.gettempdir()) / "tandem-bench-cache"
+    parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help="where seeded histories are kept")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,204 @@
+"""Every operation's answer is what it declares, on HTTP and on MCP alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from mcp import Client
+
+from tandem.operations.catalogue import REGISTRY
+from tandem.operations.registry import MCP_ROLES, Role
+from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.broker import BrokerProcess
+from tests.git.sandbox import Sandbox
+
+AGENT = "agent-7"
+TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A registered project with a history, and the ids in it."""
+
+    desk: Desk
+    root: str
+    pending: str
+    claimed: str
+    offered: str
+    patch: str
+    approved: str
+
+
+@pytest.fixture
+def furnished(shop: Desk, repo: Sandbox) -> Shop:
+    """One review in each of several states, with remarks, messages, rounds and a counter-patch."""
+    parent = shop.put_up(diff=edited())
+    shop.claim(parent)
+    shop.verdict(parent, "rejected")
+    pending = shop.put_up(diff=edited(), parent_id=parent, metadata={"a": [1]}, phase="1", plan="2", task="3")
+    claimed = shop.put_up(diff=edited())
+    shop.revise(claimed, diff=edited(text="best"))
+    shop.claim(claimed)
+    offered = shop.put_up(description="# Plan\n", path="plan.md")
+    shop.claim(offered)
+    asked = shop.say(offered, "reviewer")["message_id"]
+    shop.say(offered, "proposer", resolves=asked)
+    remark = {"file": "plan.md", "line": 1, "body": "Odd."}
+    patch = shop.verdict(offered, "changes_requested", comments=[remark], counter_patch="# A plan\n")
+    approved = shop.put_up(diff=edited("b.txt"))
+    shop.approve(approved)
+    return Shop(shop, str(repo.root), pending, claimed, offered, patch["counter_patch_id"], approved)
+
+
+REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
+    "create_review": [
+        lambda _: {**PROPOSAL, "diff": edited()},
+        lambda shop: {**PROPOSAL, "description": "Else.", "review_id": shop.pending},
+    ],
+    "get_review_status": [
+        lambda shop: {"review_id": shop.pending},
+        lambda shop: {"review_id": shop.offered, "wait": True},
+        lambda shop: {"review_id": shop.approved},
+    ],
+    "get_proposal": [
+        lambda shop: {"review_id": shop.claimed, "since_round": 1, "files": ["a.txt"]},
+        lambda shop: {"review_id": shop.offered},
+        lambda shop: {"review_id": shop.pending},
+    ],
+    "list_reviews": [lambda _: {}, lambda _: {"limit": 1, "status": "pending"}],
+    "claim_review": [
+        lambda _: {"reviewer_id": REVIEWER},
+        lambda shop: {"reviewer_id": OTHER, "review_id": shop.offered},
+        lambda _: {"reviewer_id": REVIEWER, "category": "handoff"},
+    ],
+    "renew_claim": [lambda shop: {"review_id": shop.claimed, "claim_generation": 1}],
+    "release_claim": [lambda shop: {"review_id": shop.claimed, "claim_generation": 1}],
+    "submit_verdict": [
+        lambda shop: {"review_id": shop.claimed, "claim_generation": 1, "verdict": "approve"},
+        lambda shop: {
+            "review_id": shop.claimed,
+            "claim_generation": 1,
+            "verdict": "comment",
+            "reason": WHY,
+            "counter_patch": edited(),
+        },
+    ],
+    "accept_counter_patch": [lambda shop: {"review_id": shop.offered, "counter_patch_id": shop.patch}],
+    "reject_counter_patch": [lambda shop: {"review_id": shop.offered, "counter_patch_id": shop.patch}],
+    "add_message": [lambda shop: {"review_id": shop.claimed, "sender_role": "proposer", "body": "A word."}],
+    "get_discussion": [lambda shop: {"review_id": shop.offered}, lambda shop: {"review_id": shop.offered, "limit": 1}],
+    "close_review": [lambda shop: {"review_id": shop.approved}, lambda shop: {"review_id": shop.pending}],
+    "get_review_timeline": [lambda shop: {"review_id": shop.offered}],
+    "get_activity_feed": [lambda _: {}, lambda _: {"limit": 1}],
+    "get_audit_log": [lambda _: {}, lambda _: {"limit": 2}],
+    "get_review_stats": [lambda _: {}, lambda _: {"since": "2026-01-01"}],
+    "check_gate": [
+        lambda _: {"digest": "1" * 64},
+        lambda _: {"changes": [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]},
+    ],
+    "register_project": [lambda shop: {"root": shop.root, "name": shop.desk.project}],
+    "list_projects": [lambda _: {}],
+    "remove_project": [lambda shop: {"name": shop.desk.project}],
+}
+CASES = [(name, number) for name, requests in REQUESTS.items() for number in range(len(requests))]
+
+
+def request_of(shop: Shop, operation: str, number: int) -> dict[str, Any]:
+    """The request, with its project, and a key where it can have one."""
+    found = REGISTRY.get(operation)
+    request = REQUESTS[operation][number](shop)
+    fields = found.request.model_fields
+    if "project" in fields:
+        request["project"] = shop.desk.project
+    if "idempotency_key" in fields:
+        request["idempotency_key"] = "key-1"
+    return request
+
+
+def over_http(desk: Desk, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The envelope."""
+    return desk.send(operation, json.dumps(request).encode(), **{"Tandem-Agent": AGENT}).json()
+
+
+def over_mcp(url: str, operation: str, request: dict[str, Any], role: str | None = None) -> dict[str, Any]:
+    """The envelope of a call by hand-written JSON-RPC."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": operation, "arguments": request}}
+    path = "/mcp" if role is None else f"/mcp/{role}"
+    response = httpx.post(f"{url}{path}", json=message, headers={**TO_CALL, "Tandem-Agent": AGENT}, timeout=60)
+    data = next(line for line in response.text.splitlines() if line.startswith("data: "))
+    result = json.loads(data.removeprefix("data: "))["result"]
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
+    assert result["isError"] is not result["structuredContent"]["ok"]
+    return result["structuredContent"]
+
+
+def test_no_operation_is_left_out():
+    assert REQUESTS.keys() == {operation.name for operation in REGISTRY}
+
+
+@pytest.mark.parametrize(("operation", "number"), CASES, ids=[f"{name}-{number}" for name, number in CASES])
+def test_the_answer_is_of_the_declared_type_and_the_same_over_mcp(furnished: Shop, operation: str, number: int):
+    found = REGISTRY.get(operation)
+    request = request_of(furnished, operation, number)
+    envelope = over_http(furnished.desk, operation, request)
+    assert envelope["ok"], envelope
+    adapter = found.answer_adapter()
+    typed = adapter.validate_json(json.dumps(envelope["data"]), strict=True)
+    # Written again it is the same: nothing came that is not declared.
+    assert adapter.dump_python(typed, mode="json") == envelope["data"]
+    if not found.roles & set(MCP_ROLES):
+        return
+    # A read is asked once more; a write has a key, and so is answered once more by any face.
+    for role in (None, *sorted(found.roles - {Role.ADMIN})):
+        assert over_mcp(furnished.desk.url, operation, request, role) == envelope
+
+
+@pytest.mark.parametrize("operation", [operation.name for operation in REGISTRY if operation.roles & set(MCP_ROLES)])
+def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
+    request = {"project": desk.project, "review_id": "rv_nothing", "reviewer_id": "x" * 300, "surprise": 1}
+    envelope = over_http(desk, operation, request)
+    assert not envelope["ok"]
+    assert over_mcp(desk.url, operation, request) == envelope
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_official_client_goes_the_whole_way(broker: BrokerProcess, desk: Desk, mode: Any):
+    async def call(client: Client, operation: str, **arguments: Any) -> dict[str, Any]:
+        result = await client.call_tool(operation, arguments)
+        assert result.is_error is False, result
+        assert result.structured_content is not None
+        return result.structured_content["data"]
+
+    address = f"{broker.url}/mcp/{{}}?project={desk.project}"
+    async with (
+        Client(address.format("proposer"), mode=mode) as proposer,
+        Client(address.format("reviewer"), mode=mode) as reviewer,
+    ):
+        created = await call(proposer, "create_review", **PROPOSAL, description="# Plan\n")
+        claim = await call(reviewer, "claim_review", reviewer_id=REVIEWER)
+        assert claim["review_id"] == created["review_id"]
+        review, generation = created["review_id"], claim["claim_generation"]
+        by_holder = {"review_id": review, "claim_generation": generation}
+        await call(
+            reviewer, "submit_verdict", **by_holder, verdict="changes_requested", reason=WHY, counter_patch="# A plan\n"
+        )
+        status = await call(
+            proposer, "get_review_status", review_id=review, wait=True, cursor=created["cursor"], timeout_s=30
+        )
+        assert status["next_action"] == "decide_counter_patch"
+        await call(
+            proposer, "accept_counter_patch", review_id=review, counter_patch_id=status["counter_patch_id"]
+        )
+        claim = await call(reviewer, "claim_review", reviewer_id=OTHER)
+        await call(
+            reviewer, "submit_verdict", review_id=review, claim_generation=claim["claim_generation"], verdict="approved"
+        )
+        closed = await call(proposer, "close_review", review_id=review)
+    assert closed["outcome"] == "approved"
+    assert desk.do("get_proposal", review_id=review)["description"] == "# A plan\n"

@@ -1,0 +1,262 @@
+"""Whatever is sent: the contract's code, a message that says what to do, and nothing changed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.broker import BrokerProcess, fresh_project
+
+HUGE = 10**30
+NAME = "x" * 201
+ID = "x" * 65
+REVIEW = object()
+"""Stands for the id of a claimed review."""
+
+CREATE = {**PROPOSAL, "description": "So."}
+VERDICT = {"review_id": REVIEW, "verdict": "comment", "reason": WHY, "claim_generation": 1}
+MESSAGE = {"review_id": REVIEW, "sender_role": "proposer", "body": "A word."}
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    # What is missing, unknown or of another type.
+    ("create_review", {}, "intent"),
+    ("create_review", {**CREATE, "surprise": 1}, "surprise"),
+    ("create_review", {**CREATE, "intent": 7}, "intent"),
+    ("create_review", {**CREATE, "intent": None}, "intent"),
+    ("create_review", {**CREATE, "metadata": []}, "metadata"),
+    ("create_review", {**CREATE, "metadata": "{}"}, "metadata"),
+    ("create_review", {**CREATE, "skip_diff_validation": "perhaps"}, "skip_diff_validation"),
+    ("create_review", {**CREATE, "category": "gossip"}, "category"),
+    ("list_reviews", {"status": "lost"}, "status"),
+    ("list_reviews", {"priority": "highest"}, "priority"),
+    ("get_review_status", {"review_id": REVIEW, "wake_on": "never"}, "wake_on"),
+    ("get_proposal", {"review_id": REVIEW, "files": "a.txt"}, "files"),
+    ("add_message", {**MESSAGE, "sender_role": "operator"}, "sender_role"),
+    ("submit_verdict", {**VERDICT, "verdict": "perfect"}, "verdict"),
+    ("submit_verdict", {**VERDICT, "comments": [{"file": "a.txt"}]}, "comments.0.body"),
+    # Texts that are empty, too long, or no text that can be kept.
+    ("create_review", {**CREATE, "intent": ""}, "intent"),
+    ("create_review", {**CREATE, "intent": " \n\t"}, "intent"),
+    ("create_review", {**CREATE, "agent_type": ""}, "agent_type"),
+    ("create_review", {**CREATE, "agent_type": NAME}, "agent_type"),
+    ("create_review", {**CREATE, "phase": NAME}, "phase"),
+    ("create_review", {**CREATE, "proposer_id": " "}, "proposer_id"),
+    ("create_review", {**CREATE, "intent": "a\0b"}, "intent"),
+    ("create_review", {**CREATE, "description": "\0"}, "description"),
+    ("create_review", {**CREATE, "metadata": {"a": [{"b\0": 1}]}}, "metadata"),
+    ("create_review", {**CREATE, "idempotency_key": NAME}, "idempotency_key"),
+    ("create_review", {**CREATE, "idempotency_key": ""}, "idempotency_key"),
+    ("create_review", {**CREATE, "project": NAME}, "project"),
+    ("add_message", {**MESSAGE, "body": ""}, "body"),
+    ("add_message", {**MESSAGE, "body": "a\0b"}, "body"),
+    ("get_review_status", {"review_id": ID}, "review_id"),
+    ("get_review_status", {"review_id": ""}, "review_id"),
+    # Numbers out of range.
+    ("list_reviews", {"limit": 0}, "limit"),
+    ("list_reviews", {"limit": -1}, "limit"),
+    ("list_reviews", {"limit": 1.5}, "limit"),
+    ("list_reviews", {"limit": "many"}, "limit"),
+    ("get_proposal", {"review_id": REVIEW, "round": 0}, "round"),
+    ("get_proposal", {"review_id": REVIEW, "round": HUGE}, "round"),
+    ("get_proposal", {"review_id": REVIEW, "since_round": 1}, "since_round"),
+    ("renew_claim", {"review_id": REVIEW, "claim_generation": -1}, "claim_generation"),
+    ("renew_claim", {"review_id": REVIEW, "claim_generation": HUGE}, "claim_generation"),
+    ("submit_verdict", {**VERDICT, "comments": [{"file": "a", "line": 0, "body": "x"}]}, "comments.0.line"),
+    ("get_review_status", {"review_id": REVIEW, "wait": True, "timeout_s": -1}, "timeout_s"),
+    ("get_review_status", {"review_id": REVIEW, "wait": True, "timeout_s": HUGE}, "timeout_s"),
+    # Tokens that are not ours, or another list's.
+    ("list_reviews", {"page": "x"}, "page"),
+    ("list_reviews", {"page": "W10"}, "page"),
+    ("list_reviews", {"page": "WzEsMl0"}, "page"),
+    ("get_discussion", {"review_id": REVIEW, "page": "WzEsMiwiYSJd"}, "page"),
+    ("get_activity_feed", {"page": "WzFlMzBd"}, "page"),
+    ("get_activity_feed", {"page": "ä"}, "page"),
+    # Fields that do not go together.
+    ("create_review", {**PROPOSAL, "base": "HEAD", "description": "x"}, "base"),
+    ("create_review", {**CREATE, "diff": edited(), "path": "a.txt"}, "path"),
+    ("create_review", {**PROPOSAL, "path": "a.txt"}, "path"),
+    ("create_review", {**CREATE, "review_id": REVIEW, "parent_id": REVIEW}, "parent_id"),
+    ("create_review", {**CREATE, "review_id": REVIEW, "category": "verification"}, "category"),
+    ("create_review", {**CREATE, "path": "../out.md"}, "path"),
+    ("create_review", {**CREATE, "path": "/etc/out.md"}, "path"),
+    ("create_review", {**CREATE, "path": ".git/config"}, "path"),
+    ("get_review_stats", {"since": "yesterday"}, "since"),
+    ("get_review_stats", {"since": "0001-01-01T00:00:00+14:00"}, "since"),
+    ("check_gate", {"changes": [{"path": "a", "mode_after": "rwx"}]}, "changes.0.mode_after"),
+    ("check_gate", {"changes": [{"path": "a", "blob_after": "abc"}]}, "changes.0.blob_after"),
+]
+UNKNOWN: list[tuple[str, dict[str, Any]]] = [
+    (operation, {"review_id": "rv_nothing", **more})
+    for operation, more in [
+        ("create_review", CREATE),
+        ("get_review_status", {}),
+        ("get_proposal", {}),
+        ("claim_review", {"reviewer_id": REVIEWER}),
+        ("renew_claim", {"claim_generation": 1}),
+        ("release_claim", {"claim_generation": 1}),
+        ("submit_verdict", {"verdict": "approved", "claim_generation": 1}),
+        ("submit_verdict", {"verdict": "comment", "reason": WHY, "claim_generation": 1, "counter_patch": "So."}),
+        ("accept_counter_patch", {"counter_patch_id": "cp_nothing"}),
+        ("reject_counter_patch", {"counter_patch_id": "cp_nothing"}),
+        ("add_message", {"sender_role": "proposer", "body": "x"}),
+        ("get_discussion", {}),
+        ("close_review", {}),
+        ("get_review_timeline", {}),
+    ]
+]
+
+
+@pytest.fixture
+def review(desk: Desk) -> str:
+    """A claimed review."""
+    put_up = desk.put_up()
+    desk.claim(put_up)
+    return put_up
+
+
+@pytest.mark.parametrize(("operation", "arguments", "field"), WRONG, ids=[f"{one[0]}-{one[2]}" for one in WRONG])
+def test_what_no_state_could_accept_names_its_field(
+    desk: Desk, review: str, operation: str, arguments: dict[str, Any], field: str
+):
+    sent = {name: review if value is REVIEW else value for name, value in arguments.items()}
+    with desk.unchanged(review):
+        # The standard library's encoder: ours sends no number of more than 64 bits.
+        body = json.dumps({"project": desk.project, **sent}).encode()
+        response = desk.send(operation, body)
+        error = response.json()["error"]
+        assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), error
+        assert error["details"]["field"].startswith(field), error
+        assert not error["retryable"]
+
+
+@pytest.mark.parametrize(("operation", "arguments"), UNKNOWN, ids=[one[0] for one in UNKNOWN])
+def test_an_unknown_review_is_not_found(desk: Desk, operation: str, arguments: dict[str, Any]):
+    desk.refused("NOT_FOUND", operation, **arguments)
+
+
+def test_other_unknown_things_are_not_found(desk: Desk, review: str):
+    with desk.unchanged(review):
+        desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2)
+        desk.refused("NOT_FOUND", "create_review", **CREATE, parent_id="rv_nothing")
+        desk.refused("NOT_FOUND", "add_message", **{**MESSAGE, "review_id": review}, resolves="ms_nothing")
+    assert desk.envelope_unscoped("remove_project", name=fresh_project())["error"]["code"] == "NOT_FOUND"
+
+
+def test_another_projects_review_is_not_found(broker: BrokerProcess, desk: Desk, review: str):
+    with Desk(broker.url, fresh_project()) as elsewhere, desk.unchanged(review):
+        for operation, arguments in UNKNOWN:
+            elsewhere.refused("NOT_FOUND", operation, **{**arguments, "review_id": review})
+        elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
+
+
+@pytest.mark.parametrize("verdict", ["comment", "changes_requested", "rejected"])
+@pytest.mark.parametrize("reason", [None, "", "  \n"])
+def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, verdict: str, reason: str | None):
+    with desk.unchanged(review):
+        sent = {"review_id": review, "verdict": verdict, "reason": reason, "claim_generation": 1}
+        desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"\xff\xfe{}",
+        b'{"intent": "\xff"}',
+        b'{"intent": "\\ud800"}',
+        b'{"intent": NaN}',
+        b'{"metadata": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"a": 1e999}',
+    ],
+    ids=["cut off", "null", "list", "text", "utf-16", "bytes", "surrogate", "NaN", "deep", "infinite"],
+)
+def test_a_body_that_is_no_json_object_is_refused(desk: Desk, body: bytes):
+    response = desk.send("create_review", body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_INPUT")
+
+
+@pytest.mark.parametrize("depth", [100, 300, 600, 900, 1000])
+@pytest.mark.parametrize("key", [None, "key-1"])
+def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, key: str | None):
+    # By hand: no encoder goes so deep.
+    metadata = '{"in":' * depth + '"core"' + "}" * depth
+    head = json.dumps({**MESSAGE, "review_id": review, "idempotency_key": key})
+    envelope = desk.send("add_message", f'{head[:-1]}, "metadata": {metadata}}}'.encode()).json()
+    if envelope["ok"]:
+        kept = desk.discussion(review)[0]["metadata"]
+        assert json.dumps(kept, separators=(",", ":")) == metadata
+    else:
+        assert (envelope["error"]["code"], envelope["error"]["details"]["field"]) == ("INVALID_INPUT", "metadata")
+        assert desk.discussion(review) == []
+
+
+def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
+    remark = {"file": "a.txt", "line": 2**31 - 1, "body": "Far down."}
+    desk.verdict(review, "comment", comments=[remark])
+    assert desk.discussion(review)[-1]["line"] == 2**31 - 1
+    for line in (2**31, 2**31 + 1, 2**63, HUGE):
+        body = json.dumps({**VERDICT, "review_id": review, "comments": [{**remark, "line": line}]}).encode()
+        error = desk.send("submit_verdict", body).json()["error"]
+        assert error["code"] == "INVALID_INPUT", (line, error)
+    desk.refused("STALE_CLAIM", "renew_claim", review_id=review, claim_generation=2**31 - 1)
+    desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2**31 - 1)
+
+
+def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
+    text = "ä" * 128_001
+    remark = {"file": "a.txt", "body": text}
+    too_large: list[tuple[str, dict[str, Any]]] = [
+        ("create_review", {**CREATE, "description": text}),
+        ("create_review", {**CREATE, "intent": text}),
+        ("create_review", {**CREATE, "metadata": {"text": text}}),
+        ("create_review", {**CREATE, "diff": "x" * 5_000_001}),
+        ("add_message", {**MESSAGE, "review_id": review, "body": text}),
+        ("add_message", {**MESSAGE, "review_id": review, "metadata": {"text": text}}),
+        ("submit_verdict", {**VERDICT, "review_id": review, "reason": text}),
+        ("submit_verdict", {**VERDICT, "review_id": review, "comments": [remark]}),
+        ("submit_verdict", {**VERDICT, "review_id": review, "counter_patch": text}),
+        ("close_review", {"review_id": review, "reason": text}),
+        ("release_claim", {"review_id": review, "claim_generation": 1, "reason": text}),
+        ("list_reviews", {"limit": 201}),
+        ("get_discussion", {"review_id": review, "limit": 2**40}),
+        ("get_activity_feed", {"limit": 201}),
+        ("get_audit_log", {"limit": 201}),
+    ]
+    with desk.unchanged(review):
+        for operation, arguments in too_large:
+            details = desk.refused("TOO_LARGE", operation, **arguments)
+            assert details["actual"] > details["limit"]
+    response = desk.send("create_review", b" " * 16_000_001)
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "TOO_LARGE")
+    # Right at the limit is still fine.
+    desk.do("create_review", **{**CREATE, "description": "ä" * 128_000})
+    desk.do("list_reviews", limit=200)
+
+
+@pytest.mark.parametrize(
+    ("role", "operation"),
+    [
+        ("proposer", "claim_review"),
+        ("proposer", "submit_verdict"),
+        ("proposer", "get_review_timeline"),
+        ("reviewer", "create_review"),
+        ("reviewer", "close_review"),
+        ("operator", "add_message"),
+    ],
+)
+def test_p1_a_role_endpoint_refuses_the_others_work(desk: Desk, review: str, role: str, operation: str):
+    arguments = {"review_id": review, "project": desk.project}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": operation, "arguments": arguments}}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    with desk.unchanged(review):
+        answer = httpx.post(f"{desk.url}/mcp/{role}", json=message, headers=headers)
+        data = next(line for line in answer.text.splitlines() if line.startswith("data: "))
+        result = json.loads(data.removeprefix("data: "))["result"]
+    assert result["isError"]
+    assert result["structuredContent"]["error"]["code"] == "FORBIDDEN"

@@ -1,0 +1,191 @@
+"""P3 and P6 under `kill -9`: what was acknowledged is there, and who follows the log misses nothing of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from tests.acceptance.reviewing import REVIEWER, WHY, Desk
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+
+T = TypeVar("T")
+WRITERS = 4
+KILLS = 3
+ACKNOWLEDGED_BETWEEN_KILLS = 60
+PATIENCE_SECONDS = 60
+
+
+@dataclass
+class Ups:
+    """When the broker is up, and how much it has acknowledged so far."""
+
+    broker: BrokerProcess
+    project: str
+    up: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+    acknowledged: threading.Condition = field(default_factory=threading.Condition)
+    count: int = 0
+
+    def desk(self) -> Desk:
+        """A new connection, once there is a broker to connect to."""
+        assert self.up.wait(PATIENCE_SECONDS)
+        return Desk(self.broker.url, self.project)
+
+    def acknowledge(self) -> None:
+        with self.acknowledged:
+            self.count += 1
+            self.acknowledged.notify_all()
+
+    def wait_for(self, count: int) -> None:
+        """Return once so many writes have been acknowledged."""
+        with self.acknowledged:
+            assert self.acknowledged.wait_for(lambda: self.count >= count, PATIENCE_SECONDS)
+
+
+def again_until(ups: Ups, work: Callable[[Desk], T], is_enough: Callable[[], bool]) -> None:
+    """Do `work` over and over, on a new connection whenever the broker went away."""
+    while not is_enough():
+        with ups.desk() as desk:
+            try:
+                while not is_enough():
+                    work(desk)
+            except httpx.TransportError:
+                continue
+
+
+def write(ups: Ups) -> dict[str, list[str]]:
+    """Reviews from creation to close, until told to stop; the kinds of event that were acknowledged of each."""
+    seen: dict[str, list[str]] = {}
+
+    def one(desk: Desk) -> None:
+        review = desk.put_up()
+        kinds = seen.setdefault(review, [])
+
+        def did(kind: str) -> None:
+            kinds.append(kind)
+            ups.acknowledge()
+
+        did("review_created")
+        generation = desk.claim(review)
+        did("review_claimed")
+        desk.say(review, "reviewer", claim_generation=generation)
+        did("message_sent")
+        desk.verdict(review, "rejected", generation, reason=WHY)
+        did("verdict_submitted")
+        desk.do("close_review", review_id=review)
+        did("review_closed")
+
+    again_until(ups, one, ups.done.is_set)
+    return seen
+
+
+def follow(ups: Ups, cursor: str, last: Future[str]) -> list[dict[str, Any]]:
+    """Every event after a cursor up to a last one that is told in the end, as a consumer gets them."""
+    events: list[dict[str, Any]] = []
+
+    def one(desk: Desk) -> None:
+        nonlocal cursor
+        page = desk.do("get_audit_log", project=None, cursor=cursor, wait=True, timeout_s=0.5, limit=50)
+        events.extend(page["events"])
+        cursor = page["cursor"]
+
+    again_until(ups, one, lambda: last.done() and place_of(cursor) >= place_of(last.result()))
+    return events
+
+
+def place_of(cursor: str) -> int:
+    """How far into the log it is; checkpoints come whenever they are due."""
+    return int(cursor.rpartition(".")[2])
+
+
+@pytest.mark.timeout(240)
+def test_p3_p6_kill_9_in_a_loop_loses_nothing(start_broker: StartBroker, database_settings: dict[str, object]):
+    broker = start_broker(checkpoint_interval_seconds=0.5, **database_settings)
+    ups = Ups(broker, fresh_project())
+    ups.up.set()
+    last: Future[str] = Future()
+    with ups.desk() as desk:
+        cursor = desk.do("get_audit_log", project=None)["cursor"]
+    with ThreadPoolExecutor(WRITERS + 1) as pool:
+        following = pool.submit(follow, ups, cursor, last)
+        writing = [pool.submit(write, ups) for _ in range(WRITERS)]
+        for kill in range(1, KILLS + 1):
+            ups.wait_for(kill * ACKNOWLEDGED_BETWEEN_KILLS)
+            ups.up.clear()
+            broker.kill()
+            broker.start()
+            ups.up.set()
+        ups.wait_for((KILLS + 1) * ACKNOWLEDGED_BETWEEN_KILLS)
+        ups.done.set()
+        acknowledged = {review: kinds for written in writing for review, kinds in written.result().items()}
+        ups.up.clear()
+        broker.kill()
+        verified = broker.run("audit", "verify", "--json")
+        broker.start()
+        ups.up.set()
+        with ups.desk() as desk:
+            last.set_result(desk.do("get_audit_log", project=None)["cursor"])
+            followed = following.result(PATIENCE_SECONDS)
+            stored = {review: desk.kinds(review) for review in acknowledged}
+            states = {review: desk.status(review)["status"] for review in acknowledged}
+    assert verified.returncode == 0, verified.stdout
+    assert json.loads(verified.stdout)["data"]["intact"]
+    for review, kinds in acknowledged.items():
+        # What was under way when the broker died may have been done, though nobody was told.
+        assert stored[review][: len(kinds)] == kinds
+        assert len(stored[review]) <= len(kinds) + 1
+        assert (states[review] == "closed") == ("review_closed" in stored[review])
+    numbers = [event["seq"] for event in followed]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    told: dict[str, list[str]] = {}
+    for event in followed:
+        told.setdefault(event["subject"], []).append(event["kind"])
+    assert {review: told[review] for review in acknowledged} == stored
+
+
+def test_p3_a_claim_outlives_the_broker(start_broker: StartBroker, database_settings: dict[str, object]):
+    broker = start_broker(**database_settings)
+    with Desk(broker.url, fresh_project()) as desk:
+        review = desk.put_up()
+        generation = desk.claim(review)
+        before = desk.everything(review)
+    broker.kill()
+    broker.start()
+    with Desk(broker.url, desk.project) as desk:
+        # The lease goes on: nobody may take it before it ends, and its holder need not notice anything.
+        assert desk.everything(review) == before
+        desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="rev-2")
+        desk.do("renew_claim", review_id=review, claim_generation=generation)
+        desk.do("submit_verdict", review_id=review, verdict="approved", reviewer_id=REVIEWER)
+
+
+def test_p5_a_lease_that_ran_out_while_no_broker_ran_is_taken_back_at_the_start(start_broker: StartBroker):
+    broker = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=3600)
+    with Desk(broker.url, fresh_project()) as desk:
+        review = desk.put_up()
+        desk.claim(review)
+        expires = desk.status(review)["lease_expires_at"]
+    broker.kill()
+    while True:
+        # A start takes about as long as the lease; each start sweeps once.
+        broker.start()
+        with Desk(broker.url, desk.project) as desk:
+            if desk.status(review)["status"] == "pending":
+                break
+        broker.stop()
+    reclaimed = desk_event(broker, desk.project, review)
+    assert reclaimed["kind"] == "review_reclaimed"
+    assert reclaimed["at"] >= expires
+
+
+def desk_event(broker: BrokerProcess, project: str, review: str) -> dict[str, Any]:
+    """The newest event of a review."""
+    with Desk(broker.url, project) as desk:
+        return desk.events(review)[-1]

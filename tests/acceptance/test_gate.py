@@ -1,0 +1,319 @@
+"""P2: an approval never lets other content through a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import OTHER, REVIEWER, Desk, edited
+from tests.broker import fresh_project
+from tests.git.sandbox import RAW, Sandbox, new_file
+
+Change = dict[str, str]
+
+
+def staged(repo: Sandbox) -> list[Change]:
+    """What would be committed now, as a hook asks about it."""
+    repo.git("add", "--all")
+    return parsed(repo.run("diff-index", "--cached", *RAW, "HEAD").stdout)
+
+
+def committed(repo: Sandbox) -> list[Change]:
+    """What the newest commit changes."""
+    return parsed(repo.run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index", "HEAD^", "HEAD").stdout)
+
+
+def parsed(raw: bytes) -> list[Change]:
+    parts = raw.decode().split("\0")[:-1]
+    changes: list[Change] = []
+    for facts, path in zip(parts[::2], parts[1::2], strict=True):
+        mode_before, mode_after, blob_before, blob_after, _ = facts.removeprefix(":").split()
+        changes.append(
+            {
+                "path": path,
+                "mode_before": mode_before,
+                "blob_before": blob_before,
+                "mode_after": mode_after,
+                "blob_after": blob_after,
+            }
+        )
+    return changes
+
+
+def check(desk: Desk, changes: list[Change], **more: Any) -> dict[str, Any]:
+    return desk.do("check_gate", changes=changes, **more)
+
+
+def put_up_staged(desk: Desk, repo: Sandbox, **more: Any) -> dict[str, Any]:
+    """Put up what the working tree changes."""
+    repo.git("add", "--all")
+    return desk.put_up_whole(diff=repo.diff("--cached"), **more)
+
+
+@pytest.fixture
+def change(shop: Desk, repo: Sandbox) -> dict[str, Any]:
+    """An approved change: an edit, a new file, a deletion, a mode and a binary file; in the working tree too."""
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    repo.write("new/file.txt", "new\n")
+    repo.write("logo.bin", bytes(range(256)))
+    (repo.root / "b.txt").unlink()
+    repo.write("run.sh", repo.read("run.sh"), executable=False)
+    created = put_up_staged(shop, repo)
+    shop.approve(created["review_id"])
+    return created
+
+
+def test_p2_exactly_what_was_approved_passes(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    decision = check(shop, staged(repo))
+    assert decision["allowed"]
+    assert decision["review_ids"] == [change["review_id"]]
+    assert {path["path"] for path in decision["paths"]} == {"a.txt", "b.txt", "logo.bin", "new/file.txt", "run.sh"}
+    repo.commit()
+    assert check(shop, committed(repo))["allowed"]
+    assert change["digest"] == repo.commit_digest("HEAD^", "HEAD") == repo.index_digest("HEAD^")
+    assert shop.is_open_for(change["digest"])
+
+
+def _one_more_byte(repo: Sandbox) -> None:
+    repo.write("a.txt", repo.read("a.txt") + b" ")
+
+
+def _another_line_end(repo: Sandbox) -> None:
+    repo.write("new/file.txt", "new\r\n")
+
+
+def _another_mode(repo: Sandbox) -> None:
+    repo.write("new/file.txt", "new\n", executable=True)
+
+
+def _another_path(repo: Sandbox) -> None:
+    (repo.root / "new/file.txt").rename(repo.root / "new/other.txt")
+
+
+def _one_more_file(repo: Sandbox) -> None:
+    repo.write("smuggled.txt", "")
+
+
+def _one_file_less(repo: Sandbox) -> None:
+    repo.git("checkout", "--quiet", "HEAD", "--", "b.txt")
+
+
+def _a_link_instead(repo: Sandbox) -> None:
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"new\n").strip()
+    repo.git("update-index", "--add", "--cacheinfo", f"120000,{blob},new/file.txt")
+
+
+ALTERATIONS: dict[Callable[[Sandbox], None], str] = {
+    _one_more_byte: "a.txt",
+    _another_line_end: "new/file.txt",
+    _another_mode: "new/file.txt",
+    _another_path: "new/other.txt",
+    _one_more_file: "smuggled.txt",
+    _one_file_less: "a.txt",
+}
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))
+def test_p2_anything_else_does_not(
+    shop: Desk, repo: Sandbox, change: dict[str, Any], alter: Callable[[Sandbox], None]
+):
+    alter(repo)
+    decision = check(shop, staged(repo))
+    assert not decision["allowed"]
+    refused = {path["path"]: path["reason"] for path in decision["paths"] if not path["allowed"]}
+    assert ALTERATIONS[alter] in refused
+    assert all(refused.values())
+    assert "tandem submit" in decision["reason"]
+
+
+def test_p2_a_link_with_the_approved_bytes_does_not(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    repo.git("add", "--all")
+    _a_link_instead(repo)
+    assert not check(shop, parsed(repo.run("diff-index", "--cached", *RAW, "HEAD").stdout))["allowed"]
+
+
+def test_p2_each_fact_of_each_change_counts(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    changes = staged(repo)
+    other = {"mode_before": "100755", "mode_after": "100755", "blob_before": "1" * 40, "blob_after": "2" * 40}
+    for index, entry in enumerate(changes):
+        for name, value in other.items():
+            if entry[name] != value:
+                tampered = [*changes[:index], {**entry, name: value}, *changes[index + 1 :]]
+                assert not check(shop, tampered)["allowed"], (entry["path"], name)
+    assert check(shop, changes)["allowed"]
+
+
+@pytest.mark.parametrize("state", ["pending", "claimed", "in_review", "changes_requested", "rejected", "withdrawn"])
+def test_p2_what_is_not_approved_does_not_pass(shop: Desk, repo: Sandbox, state: str):
+    repo.write("a.txt", "all is new\n")
+    created = put_up_staged(shop, repo)
+    review = created["review_id"]
+    if state not in {"pending", "withdrawn"}:
+        shop.claim(review)
+    if state == "withdrawn":
+        shop.do("close_review", review_id=review)
+    elif state == "in_review":
+        shop.verdict(review, "comment")
+    elif state in {"changes_requested", "rejected"}:
+        shop.verdict(review, state)
+    assert not check(shop, staged(repo))["allowed"]
+    assert not shop.is_open_for(created["digest"])
+
+
+def test_p2_a_revision_ends_the_approval_and_the_old_content_stays_out(
+    shop: Desk, repo: Sandbox, change: dict[str, Any]
+):
+    old = staged(repo)
+    shop.revise(change["review_id"], diff=edited(text="best"))
+    assert not check(shop, old)["allowed"]
+    assert not shop.is_open_for(change["digest"])
+    shop.approve(change["review_id"], OTHER)
+    assert not check(shop, old)["allowed"]
+
+
+def test_p2_another_reviews_approval_of_the_same_content_stands(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    twin = put_up_staged(shop, repo)
+    assert twin["digest"] == change["digest"]
+    shop.approve(twin["review_id"])
+    shop.revise(change["review_id"], diff=edited(text="best"))
+    decision = check(shop, staged(repo))
+    assert decision["allowed"]
+    assert decision["review_ids"] == [twin["review_id"]]
+    shop.revise(twin["review_id"], diff=edited(text="best"))
+    assert not check(shop, staged(repo))["allowed"]
+
+
+def test_p2_an_approval_is_its_projects_own(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    elsewhere = fresh_project()
+    assert not check(shop, staged(repo), project=elsewhere)["allowed"]
+    assert not shop.do("check_gate", digest=change["digest"], project=elsewhere)["allowed"]
+
+
+def _two_changes(desk: Desk, repo: Sandbox) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two approved changes on disjoint paths, of one file and of two; together in the working tree."""
+    first = desk.put_up_whole(diff=edited("a.txt"))
+    second = desk.put_up_whole(diff=edited("b.txt") + new_file("c.txt"))
+    for created in (first, second):
+        desk.approve(created["review_id"])
+    for name in ("a.txt", "b.txt"):
+        repo.write(name, repo.read(name).replace(b"line 2\n", b"better\n"))
+    repo.write("c.txt", "hello\n")
+    return first, second
+
+
+def test_p2_a_union_of_approved_changes_passes(shop: Desk, repo: Sandbox):
+    first, second = _two_changes(shop, repo)
+    decision = check(shop, staged(repo))
+    assert decision["allowed"]
+    assert decision["review_ids"] == sorted([first["review_id"], second["review_id"]])
+    covered = {path["path"]: path["review_id"] for path in decision["paths"]}
+    assert covered == {"a.txt": first["review_id"], "b.txt": second["review_id"], "c.txt": second["review_id"]}
+
+
+def test_p2_a_part_of_an_approved_change_does_not(shop: Desk, repo: Sandbox):
+    _two_changes(shop, repo)
+    by_path = {change["path"]: change for change in staged(repo)}
+    assert check(shop, [by_path["a.txt"]])["allowed"]
+    for part in (["b.txt"], ["c.txt"], ["a.txt", "b.txt"], ["a.txt", "c.txt"]):
+        decision = check(shop, [by_path[path] for path in part])
+        assert not decision["allowed"]
+        assert [path["path"] for path in decision["paths"] if not path["allowed"]] == part[-1:]
+        assert "together" in decision["paths"][-1]["reason"]
+
+
+def test_p2_a_part_that_was_approved_by_itself_as_well_does(shop: Desk, repo: Sandbox):
+    _two_changes(shop, repo)
+    by_path = {change["path"]: change for change in staged(repo)}
+    shop.approve(shop.put_up(diff=new_file("c.txt")))
+    assert check(shop, [by_path["a.txt"], by_path["c.txt"]])["allowed"]
+    # Overlapping approvals: the union is found whichever of them is tried first.
+    assert check(shop, list(by_path.values()))["allowed"]
+
+
+def test_p2_rebased_content_that_is_the_same_passes(shop: Desk, repo: Sandbox, change: dict[str, Any]):
+    repo.git("stash", "--quiet", "--include-untracked")
+    repo.write("unrelated.txt", "somebody else's\n")
+    repo.commit("another change")
+    repo.git("stash", "pop", "--quiet")
+    assert check(shop, staged(repo))["allowed"]
+
+
+def test_p2_the_same_edit_of_a_file_that_changed_meanwhile_does_not(shop: Desk, repo: Sandbox):
+    created = shop.put_up_whole(diff=edited())
+    shop.approve(created["review_id"])
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 9\n", b"line nine\n"))
+    repo.commit("another change of the file")
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    assert not check(shop, staged(repo))["allowed"]
+
+
+def test_p2_an_approved_text_passes_by_path_and_bytes(shop: Desk, repo: Sandbox):
+    created = shop.put_up_whole(description="# Plan\n", path="docs/plan.md", category="plan_review")
+    shop.approve(created["review_id"])
+    repo.write("docs/plan.md", "# Plan\n")
+    assert check(shop, staged(repo))["allowed"]
+    # A text covers its path, beside whatever else is approved.
+    shop.approve(shop.put_up(diff=edited()))
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    assert check(shop, staged(repo))["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "executable"),
+    [("docs/plan.md", "# Plan", False), ("docs/other.md", "# Plan\n", False), ("docs/plan.md", "# Plan\n", True)],
+    ids=["bytes", "path", "mode"],
+)
+def test_p2_any_other_text_does_not(shop: Desk, repo: Sandbox, path: str, content: str, executable: bool):
+    shop.approve(shop.put_up(description="# Plan\n", path="docs/plan.md"))
+    repo.write(path, content, executable=executable)
+    assert not check(shop, staged(repo))["allowed"]
+
+
+def test_p2_a_text_of_any_encoding_is_its_bytes(shop: Desk, repo: Sandbox):
+    text = "Ünïcode \U0001f9ea\r\nno end"
+    shop.approve(shop.put_up(description=text, path="ä.md"))
+    repo.write("ä.md", text)
+    assert check(shop, staged(repo))["allowed"]
+
+
+def test_p2_what_was_not_validated_never_opens_a_gate(shop: Desk, repo: Sandbox):
+    created = shop.put_up_whole(diff=edited(), skip_diff_validation=True)
+    assert (created["validated"], created["digest"]) == (False, None)
+    shop.approve(created["review_id"])
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    assert not check(shop, staged(repo))["allowed"]
+
+
+def test_p2_a_label_never_opens_a_gate(desk: Desk, repo: Sandbox):
+    created = [desk.put_up_whole(diff=edited()), desk.put_up_whole(description="# Plan\n", path="docs/plan.md")]
+    for one in created:
+        assert (one["validated"], one["digest"]) == (False, None)
+        desk.approve(one["review_id"])
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+    assert not check(desk, staged(repo))["allowed"]
+
+
+def test_p2_an_accepted_counter_patch_passes_once_it_is_approved(shop: Desk, repo: Sandbox):
+    review = shop.put_up(diff=edited())
+    shop.claim(review)
+    patch = shop.verdict(review, "comment", counter_patch=edited(text="best"))["counter_patch_id"]
+    shop.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"best\n"))
+    assert not check(shop, staged(repo))["allowed"]
+    shop.do("submit_verdict", review_id=review, verdict="approved", reviewer_id=REVIEWER, round=2)
+    assert check(shop, staged(repo))["allowed"]
+
+
+def test_an_empty_difference_passes_and_a_path_named_twice_does_not(shop: Desk):
+    assert check(shop, [])["allowed"]
+    entry = {"path": "a.txt", "blob_after": "1" * 40, "mode_after": "100644"}
+    shop.refused("INVALID_INPUT", "check_gate", changes=[entry, entry])
+    shop.refused("INVALID_INPUT", "check_gate")
+    shop.refused("INVALID_INPUT", "check_gate", changes=[], digest="1" * 64)
+
+
+def test_p2_a_digest_that_the_client_states_is_never_taken(shop: Desk):
+    shop.refused("INVALID_INPUT", "create_review", intent="x", agent_type="a", diff=edited(), digest="1" * 64)
+    assert not shop.is_open_for("1" * 64)

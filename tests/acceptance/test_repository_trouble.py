@@ -1,0 +1,115 @@
+"""Diffs that cannot be taken, and repositories or a git that cannot be used: told apart, and nobody else suffers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
+from tests.broker import StartBroker, fresh_project
+from tests.git.sandbox import Sandbox
+
+GIT_SECONDS = 1
+
+
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "",
+        "not a diff",
+        edited().replace("line 2", "line two"),
+        edited("nothing.txt"),
+        edited("../a.txt"),
+        edited(".git/config"),
+        edited("/etc/passwd"),
+        "diff --git a/link b/link\nnew file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1 @@\n+/etc/passwd\n",
+    ],
+    ids=["empty", "words", "context", "no file", "outside", "git folder", "absolute", "link"],
+)
+def test_a_diff_that_cannot_be_taken_is_refused(shop: Desk, diff: str):
+    shop.refused("INVALID_DIFF", "create_review", **PROPOSAL, diff=diff)
+    review = shop.put_up(diff=edited())
+    with shop.unchanged(review):
+        shop.refused("INVALID_DIFF", "create_review", **PROPOSAL, review_id=review, diff=diff)
+
+
+def test_an_unknown_base_is_refused(shop: Desk):
+    for base in ("nothing", "--help", "HEAD~99", "0" * 40, "HEAD\n"):
+        details = shop.refused("INVALID_INPUT", "create_review", **PROPOSAL, diff=edited(), base=base)
+        assert details["field"] == "base"
+
+
+def test_a_lost_final_newline_is_put_back(shop: Desk):
+    whole = shop.put_up_whole(diff=edited())
+    repaired = shop.put_up_whole(diff=edited(end="").removesuffix("\n"))
+    assert repaired["digest"] == whole["digest"]
+
+
+def test_a_folder_that_is_no_repository_is_no_project(desk: Desk, tmp_path: Path):
+    for root in ("relative", str(tmp_path), str(tmp_path / "missing")):
+        envelope = desk.envelope_unscoped("register_project", root=root, name=desk.project)
+        assert envelope["error"]["code"] == "INVALID_INPUT"
+
+
+def test_a_repository_that_is_gone_stops_its_own_diffs_only(shop: Desk, repo: Sandbox):
+    review = shop.put_up(diff=edited())
+    repo.root.rename(repo.root.with_name("moved"))
+    with shop.unchanged(review):
+        shop.refused("UNAVAILABLE", "create_review", **PROPOSAL, diff=edited())
+        shop.refused("UNAVAILABLE", "create_review", **PROPOSAL, review_id=review, diff=edited(text="best"))
+    # What needs no repository goes on.
+    claim = shop.do("claim_review", review_id=review, reviewer_id=REVIEWER)
+    assert claim["applies_to_head"] is None
+    shop.verdict(review, "approved")
+
+
+def test_without_git_everything_but_diffs_goes_on(start_broker: StartBroker, repo: Sandbox):
+    broker = start_broker(git_executable="git-that-is-not-there")
+    with Desk(broker.url, fresh_project()) as desk:
+        envelope = desk.envelope_unscoped("register_project", root=str(repo.root), name=desk.project)
+        assert envelope["error"]["code"] == "UNAVAILABLE"
+        desk.approve(desk.put_up())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="platform: a script without an interpreter's name is POSIX's")
+def test_a_git_that_hangs_holds_up_diffs_only(start_broker: StartBroker, repo: Sandbox, tmp_path: Path):
+    program, hangs = tmp_path / "git", tmp_path / "hangs"
+    program.write_text(f'#!/bin/sh\n[ -e "{hangs}" ] && exec sleep 600\nexec "{shutil.which("git")}" "$@"\n')
+    program.chmod(0o755)
+    broker = start_broker(git_executable=program, git_timeout_seconds=GIT_SECONDS)
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        review = desk.put_up(diff=edited())
+        desk.claim(review)
+        hangs.touch()
+        with desk.unchanged(review):
+            began = time.monotonic()
+            offer = {"review_id": review, "verdict": "comment", "reason": WHY, "claim_generation": 1}
+            calls = [
+                lambda: desk.call("create_review", **PROPOSAL, diff=edited("b.txt")),
+                lambda: desk.call("submit_verdict", **offer, counter_patch=edited(text="best")),
+                # Beside them, what needs no git is done as fast as ever.
+                lambda: [desk.status(review) for _ in range(20)] and {"took": time.monotonic() - began},
+            ]
+            created, offered, beside = at_once(calls)
+        assert beside["took"] < GIT_SECONDS
+        for envelope in (created, offered):
+            assert (envelope["error"]["code"], envelope["error"]["retryable"]) == ("TIMEOUT", True)
+        hangs.unlink()
+        desk.verdict(review, "comment", counter_patch=edited(text="best"))
+        desk.put_up(diff=edited("b.txt"))
+
+
+def test_a_failure_that_may_pass_is_not_kept_for_its_key(shop: Desk, repo: Sandbox):
+    """`retryable` answers are not kept: the same call with the same key is done once that is possible."""
+    moved = repo.root.with_name("moved")
+    repo.root.rename(moved)
+    sent = {**PROPOSAL, "diff": edited(), "idempotency_key": "key-1"}
+    shop.refused("UNAVAILABLE", "create_review", **sent)
+    moved.rename(repo.root)
+    created = shop.do("create_review", **sent)
+    assert shop.do("create_review", **sent) == created

@@ -1,0 +1,116 @@
+"""Where the bridge looks for the broker, and what it says when there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tandem import platforms
+from tandem.bridge import forward
+from tandem.bridge.broker import DEFAULT_URL, Broker, find_data_dir, published_url
+from tandem.bridge.forward import Flight, Forwarder, Route
+from tandem.bridge.messages import Message, parse
+from tandem.bridge.project import ProjectFinder
+from tandem.config import load_settings
+
+
+@pytest.fixture(autouse=True)
+def config_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(folder))
+    return folder
+
+
+def test_the_bridge_and_the_broker_agree_on_the_data_folder(
+    config_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert find_data_dir(platforms) == str(load_settings().settings.data_dir)
+    (config_dir / "config.toml").write_text("data_dir = '~/mine'")
+    assert find_data_dir(platforms) == str(load_settings().settings.data_dir) == str(Path.home() / "mine")
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "other"))
+    assert find_data_dir(platforms) == str(load_settings().settings.data_dir) == str(tmp_path / "other")
+
+
+def test_a_broken_configuration_is_left_to_the_broker_to_report(config_dir: Path) -> None:
+    (config_dir / "config.toml").write_text("data_dir = ")
+    assert find_data_dir(platforms) == platforms.data_dir()
+
+
+def request(number: int, method: str) -> Message:
+    params = {"name": "list_reviews", "arguments": dict[str, str]()}
+    return parse(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 1}', "{"])
+def test_a_broken_runtime_file_publishes_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "broker.json").write_text(text)
+    assert published_url(str(tmp_path)) is None
+
+
+def test_the_broker_is_the_named_one_else_the_published_one_else_the_one_at_the_usual_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    usual = Broker(None, platforms).client
+    assert usual is not None
+    assert usual.target.url == DEFAULT_URL
+    folder = Path(platforms.data_dir())
+    folder.mkdir(parents=True)
+    (folder / "broker.json").write_text(json.dumps({"url": "http://127.0.0.1:1234"}))
+    published = Broker(None, platforms).client
+    assert published is not None
+    assert published.target.url == "http://127.0.0.1:1234"
+    named = Broker("https://broker.test/tandem/", platforms).client
+    assert named is not None
+    assert (named.target.host, named.target.port, named.target.prefix) == ("broker.test", 443, "/tandem")
+
+
+def test_a_data_folder_of_ones_own_is_not_served_by_whoever_has_the_usual_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "mine"))
+    assert Broker(None, platforms).client is None
+
+
+@pytest.mark.parametrize("method", ["tools/call", "tools/list"])
+def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: str
+) -> None:
+    monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.2)
+    written: list[bytes] = []
+    route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
+    # Nothing listens at the discard port, and a named broker is never started.
+    forwarder = Forwarder(Broker("http://127.0.0.1:9", platforms), route, written.append)
+    forwarder.answer(Flight(request(7, method)))
+    [answer] = map(json.loads, written)
+    assert answer["id"] == 7
+    if method == "tools/call":
+        assert answer["result"]["isError"] is True
+        error = answer["result"]["structuredContent"]["error"]
+    else:
+        error = answer["error"]["data"]
+    assert (error["code"], error["retryable"]) == ("UNAVAILABLE", True)
+    assert "http://127.0.0.1:9 cannot be reached" in error["message"]
+
+
+def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(forward, "OUTAGE_SECONDS", 6.0)
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("TANDEM_PORT", "0")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "tandem.db").write_bytes(b"this is no database" * 100)
+    written: list[bytes] = []
+    route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
+    broker = Broker(None, platforms)
+    Forwarder(broker, route, written.append).answer(Flight(request(1, "tools/call")))
+    if broker._starting is not None:
+        # The last attempt may still be on its way to the same end.
+        broker._starting.process.wait(60)
+    [answer] = map(json.loads, written)
+    error = answer["result"]["structuredContent"]["error"]
+    assert error["code"] == "UNAVAILABLE"
+    assert "tandem.db" in error["message"]

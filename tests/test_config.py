@@ -1,0 +1,210 @@
+"""Settings: which place wins, what a repository may do, and how a wrong value is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.config import Settings, load_settings, masked
+from tandem.errors import ConfigInvalid
+
+
+@pytest.fixture(autouse=True)
+def config_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's configuration folder, empty."""
+    folder = tmp_path / "config"
+    folder.mkdir()
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A repository with room for a configuration file."""
+    root = tmp_path / "project"
+    (root / ".tandem").mkdir(parents=True)
+    return root
+
+
+def user_says(config_dir: Path, text: str) -> str:
+    (config_dir / "config.toml").write_text(text, "utf-8")
+    return str(config_dir / "config.toml")
+
+
+def project_says(project: Path, text: str) -> str:
+    (project / ".tandem" / "config.toml").write_text(text, "utf-8")
+    return str(project / ".tandem" / "config.toml")
+
+
+def test_without_any_word_the_defaults_hold() -> None:
+    loaded = load_settings()
+    assert (loaded.settings.host, loaded.settings.port) == ("127.0.0.1", 8321)
+    assert set(loaded.origins.values()) == {"default"}
+    assert loaded.settings.database == f"sqlite:///{loaded.settings.data_dir.as_posix()}/tandem.db"
+
+
+def test_the_nearest_place_wins_and_is_named(config_dir: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = user_says(config_dir, "page_limit = 150\nport = 1111\nlog_level = 'debug'\nwait_seconds = 20")
+    near = project_says(project, "page_limit = 100\n")
+    monkeypatch.setenv("TANDEM_PORT", "2222")
+    monkeypatch.setenv("TANDEM_LOG_LEVEL", "warning")
+    loaded = load_settings({"port": 3333, "host": None}, project)
+    expected = {
+        "wait_seconds": (20.0, user),
+        "page_limit": (100, near),
+        "log_level": ("warning", "TANDEM_LOG_LEVEL"),
+        "port": (3333, "--port"),
+        "host": ("127.0.0.1", "default"),
+    }
+    for key, (value, origin) in expected.items():
+        assert (getattr(loaded.settings, key), loaded.origins[key]) == (value, origin)
+
+
+def test_the_broker_itself_reads_no_repository(project: Path) -> None:
+    project_says(project, "page_limit = 100")
+    assert load_settings({}).settings.page_limit == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("git_executable = './evil'", "a repository may not set this"),
+        ("port = 9", "a repository may not set this"),
+        ("no_such_setting = 1", "a repository may not set this"),
+        ("page_limit = 201", "a lower value than 200"),
+        ("page_limit = 200", "a lower value than 200"),
+        ("durability = 'normal'", "to full"),
+    ],
+)
+def test_a_repository_may_only_tighten_and_the_rest_is_reported(project: Path, text: str, reason: str) -> None:
+    place = project_says(project, text)
+    loaded = load_settings({}, project)
+    assert loaded.settings == load_settings({}).settings
+    [ignored] = loaded.ignored
+    assert (ignored.key, ignored.origin) == (text.partition(" ")[0], place)
+    assert reason in ignored.reason
+
+
+def test_a_repository_may_make_a_limit_stricter_than_the_users_own(config_dir: Path, project: Path) -> None:
+    user_says(config_dir, "diff_limit_bytes = 1000\ndurability = 'normal'")
+    project_says(project, "diff_limit_bytes = 2000\ndurability = 'full'")
+    loaded = load_settings({}, project)
+    assert (loaded.settings.diff_limit_bytes, loaded.settings.durability) == (1000, "full")
+    assert [ignored.key for ignored in loaded.ignored] == ["diff_limit_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("TANDEM_PORT", "high", "TANDEM_PORT: port: "),
+        ("TANDEM_PORT", "65536", "less than or equal to 65535"),
+        ("TANDEM_WAIT_SECONDS", "0", "greater than 0"),
+        ("TANDEM_WAIT_SECONDS", "nan", "TANDEM_WAIT_SECONDS: wait_seconds: "),
+        ("TANDEM_DURABILITY", "none", "'full' or 'normal'"),
+        ("TANDEM_DATABASE_URL", "mysql://x", "TANDEM_DATABASE_URL: database_url: "),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigInvalid) as refused:
+        load_settings()
+    assert says in refused.value.message
+    assert refused.value.details["origin"] == variable
+    assert refused.value.details["allowed"]
+
+
+def test_a_wrong_file_is_named(config_dir: Path) -> None:
+    for text, says in (("port = ", "not valid TOML"), ("prot = 1", "no setting 'prot'"), ("port = 'x'", "port: ")):
+        place = user_says(config_dir, text)
+        with pytest.raises(ConfigInvalid) as refused:
+            load_settings()
+        assert place in refused.value.message
+        assert says in refused.value.message
+
+
+def test_an_unknown_key_is_answered_with_all_there_are(config_dir: Path) -> None:
+    user_says(config_dir, "prot = 1")
+    with pytest.raises(ConfigInvalid) as refused:
+        load_settings()
+    assert refused.value.details["allowed"] == sorted(Settings.model_fields)
+
+
+def test_a_refused_value_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_DATABASE_URL", "mysql://me:hunter2@host/db")
+    with pytest.raises(ConfigInvalid) as refused:
+        load_settings()
+    assert "hunter2" not in json.dumps(refused.value.as_dict(), default=str)
+
+
+def test_folders_do_not_depend_on_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({"data_dir": Path("here")}).settings.data_dir == tmp_path / "here"
+    monkeypatch.setenv("TANDEM_DATA_DIR", "~/there")
+    assert load_settings().settings.data_dir == Path.home() / "there"
+
+
+def test_hosts_may_be_listed_with_commas(config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_says(config_dir, "allowed_hosts = ['one.test']")
+    assert load_settings().settings.allowed_hosts == ("one.test",)
+    monkeypatch.setenv("TANDEM_ALLOWED_HOSTS", "one.test, two.test,")
+    assert load_settings().settings.allowed_hosts == ("one.test", "two.test")
+
+
+def test_every_setting_says_what_it_is() -> None:
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:hunter2@db.test:5432/tandem?x=1", "postgresql://me:***@db.test:5432/tandem?x=1"),
+        ("postgresql://me@db.test/tandem", "postgresql://me@db.test/tandem"),
+        ("postgresql:///tandem?user=me&password=hunter2", "postgresql:///tandem?user=me&password=***"),
+        (None, None),
+    ],
+)
+def test_the_databases_password_is_not_shown(url: str | None, shown: str | None) -> None:
+    assert masked("database_url", url) == shown
+    assert "hunter2" not in repr(load_settings({"database_url": url}).settings)
+
+
+def config_show(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tandem", "config", "show", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_config_show_names_each_value_its_origin_and_what_was_ignored(
+    config_dir: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    (project / "src").mkdir()
+    user = user_says(config_dir, "port = 1111")
+    near = project_says(project, "page_limit = 100\nport = 2")
+    monkeypatch.setenv("TANDEM_DATABASE_URL", "postgresql://me:hunter2@db.test/tandem")
+    ended = config_show(project / "src", "--json")
+    shown: dict[str, Any] = json.loads(ended.stdout)["data"]
+    assert ended.returncode == 0
+    assert shown["settings"].keys() == Settings.model_fields.keys()
+    assert (shown["settings"]["port"]["value"], shown["settings"]["port"]["origin"]) == (1111, user)
+    assert shown["settings"]["page_limit"]["origin"] == near
+    assert shown["settings"]["database_url"]["origin"] == "TANDEM_DATABASE_URL"
+    assert [(one["key"], one["origin"]) for one in shown["ignored"]] == [("port", near)]
+
+    readable = config_show(project / "src")
+    assert "page_limit" in readable.stdout
+    assert "ignored: port" in readable.stderr
+    assert "hunter2" not in ended.stdout + readable.stdout
+
+
+def test_config_show_refuses_what_the_broker_would_refuse(config_dir: Path, tmp_path: Path) -> None:
+    user_says(config_dir, "prot = 1")
+    ended = config_show(tmp_path)
+    assert ended.returncode == 1
+    assert "CONFIG_INVALID" in ended.stderr
