@@ -225,8 +225,11 @@ def _all_errors(base: type[TandemError]) -> Iterator[type[TandemError]]:
 
 
 def by_code() -> dict[str, type[TandemError]]:
-    """Every error type by its code."""
-    return {error.code: error for error in _all_errors(TandemError)}
+    """Every error type by its code; of a type and the narrower ones that share its code, the type itself."""
+    found: dict[str, type[TandemError]] = {}
+    for error in _all_errors(TandemError):
+        found.setdefault(error.code, error)
+    return found
 
 
 def status_of(code: str) -> int:

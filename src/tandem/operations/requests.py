@@ -11,6 +11,7 @@ from tandem.domain.reviews import Category, Priority, Side
 _NAME_LENGTH = 200
 _ID_LENGTH = 64
 _TOKEN_LENGTH = 512
+_PATH_LENGTH = 4096
 _JSON_LEVELS = 100
 _LARGEST = 2**31 - 1
 """Of the whole numbers that both databases hold in such a column."""
@@ -64,6 +65,9 @@ Name = Annotated[
 ]
 Id = Annotated[str, Field(min_length=1, max_length=_ID_LENGTH), AfterValidator(_is_storable)]
 Token = Annotated[str, Field(min_length=1, max_length=_TOKEN_LENGTH), AfterValidator(_is_storable)]
+FilePath = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH), AfterValidator(_is_storable)]
+# A text's digest holds its path.
+Digest = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH + _TOKEN_LENGTH), AfterValidator(_is_storable)]
 Metadata = Annotated[dict[str, Any], AfterValidator(_all_storable)]
 Project = Annotated[Name | None, Field(description="Registered project, or a label; default: the endpoint's.")]
 IdempotencyKey = Annotated[
@@ -108,7 +112,7 @@ class CreateReview(WriteRequest):
     description: Annotated[Text | None, Field(description="Details; or the whole text of `path`.")] = None
     diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
     base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
-    path: Annotated[Token | None, Field(description="The file whose whole content `description` is.")] = None
+    path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
     metadata: Metadata | None = None
     proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
     review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
@@ -134,7 +138,7 @@ class GetProposal(ProjectRequest):
     review_id: Id
     round: Annotated[RoundNumber | None, Field(description="Default: the current round.")] = None
     since_round: Annotated[RoundNumber | None, Field(description="Add the interdiff since this round.")] = None
-    files: Annotated[list[Token] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
+    files: Annotated[list[FilePath] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
 
 
 class ListReviews(ProjectRequest):
@@ -178,7 +182,7 @@ class ReleaseClaim(WriteRequest):
 class LineComment(Request):
     """A remark on one line of the change."""
 
-    file: Token
+    file: FilePath
     line: Annotated[int | None, Field(ge=1, le=_LARGEST)] = None
     body: FullText
 
@@ -279,7 +283,7 @@ class GetReviewStats(ProjectRequest):
 class GateChange(Request):
     """One path's change, as `git diff-index --raw` reports it."""
 
-    path: Token
+    path: FilePath
     mode_before: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
     blob_before: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] = "0" * 40
     mode_after: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
@@ -291,13 +295,13 @@ class CheckGate(Request):
 
     project: Name
     changes: Annotated[list[GateChange] | None, Field(max_length=100_000)] = None
-    digest: Token | None = None
+    digest: Digest | None = None
 
 
 class RegisterProject(Request):
     """Register a folder as a project; its name defaults to the folder's."""
 
-    root: Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_is_storable)]
+    root: FilePath
     name: Name | None = None
 
 

@@ -52,24 +52,28 @@ class _Shape:
 def _queue_page(shape: _Shape) -> Statement:
     """A page of a list, by the index that leaves the fewest rows; which one, the planner cannot know.
 
-    Those that wait for a person are rare. Open reviews are few. Of all reviews or of closed ones, a category
-    is the smaller part. What names neither state nor category is read state by state and merged, so
-    that every part is in queue order already.
+    Those that wait for a person are rare. Open reviews are few, and only they are somebody's turn. Of all
+    reviews or of closed ones, a category is the smaller part. What names none of these is read state by
+    state and merged, so that every part is in queue order already.
     """
     if shape.attention:
-        return Statement(_ordered(shape, _rows(shape, weak=frozenset(_EQUALS))))
+        return _by_index(shape, weak=frozenset(_EQUALS))
+    if "turn" in shape.filters:
+        return _by_index(shape, weak=frozenset({"project", "state", "category"}))
     if shape.state not in (None, State.CLOSED):
-        return Statement(_ordered(shape, _rows(shape, weak=frozenset({"category", "turn"}))))
-    if "category" in shape.filters and "turn" not in shape.filters:
-        return Statement(_ordered(shape, _rows(shape, weak=frozenset({"state"}))))
+        return _by_index(shape, weak=frozenset({"category"}))
+    if "category" in shape.filters:
+        return _by_index(shape, weak=frozenset({"state"}))
     if shape.state is not None:
-        return Statement(_ordered(shape, _rows(shape, weak=frozenset())))
-    # When a review is over it is nobody's turn.
-    states = [state for state in State if state is not State.CLOSED or "turn" not in shape.filters]
-    parts = [_rows(shape, weak=frozenset({"category"})).where(_r.state == state.value) for state in states]
+        return _by_index(shape, weak=frozenset())
+    parts = [_rows(shape, weak=frozenset()).where(_r.state == state.value) for state in State]
     merged = union_all(*(select(_ordered(shape, part).subquery()) for part in parts)).subquery()
     place: list[Any] = [merged.c[column.name] for column in shape.order]
     return Statement(select(merged).order_by(*place).limit(bindparam("limit")))
+
+
+def _by_index(shape: _Shape, *, weak: frozenset[str]) -> Statement:
+    return Statement(_ordered(shape, _rows(shape, weak=weak)))
 
 
 def _rows(shape: _Shape, *, weak: frozenset[str]) -> Any:
@@ -96,8 +100,6 @@ def list_queue(
 ) -> list[Review]:
     """Reviews by priority and age, after a place; filters are project, state, category, priority, turn."""
     params = {name: filters[name] for name in _EQUALS if filters.get(name) is not None}
-    if params.get("state") == State.CLOSED and "turn" in params:
-        return []  # When it is over it is nobody's turn; there is no index to find that out by.
     shape = _Shape(tuple(params), attention, after is not None, params.get("state"))
     if after is not None:
         place = dict(zip(("priority", "created_at", "id"), after, strict=True))

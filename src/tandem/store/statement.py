@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
 # Neither of them imports a driver: they are only asked for text.
-SQLITE: Dialect = SQLiteDialect_pysqlite(paramstyle="named")
+SQLITE: Dialect = SQLiteDialect_pysqlite(paramstyle="qmark")
 POSTGRESQL: Dialect = PGDialect_psycopg()
 
 
@@ -33,6 +33,8 @@ class Compiled(NamedTuple):
     constants: dict[str, Any]
     names: frozenset[str]
     """The parameters that every call must give."""
+    order: tuple[str, ...] = ()
+    """Parameters and constants in the order of their places in the text; empty where they go by name."""
 
     def bind(self, given: dict[str, Any]) -> dict[str, Any]:
         """The constants and what a call gave, together.
@@ -43,6 +45,15 @@ class Compiled(NamedTuple):
         if given.keys() != self.names:
             raise TypeError(self._complaint(given))
         return self.constants | given if self.constants else given
+
+    def bind_in_order(self, given: dict[str, Any]) -> list[Any]:
+        """The same in the order of the places: the driver need not look up each name.
+
+        Raises:
+            TypeError: A parameter is missing, or there is none of that name.
+        """
+        values = self.bind(given)
+        return [values[name] for name in self.order]
 
     def _complaint(self, given: Mapping[str, Any]) -> str:
         missing = sorted(self.names - given.keys())
@@ -82,4 +93,5 @@ def _compile(clause: Executable, dialect: Dialect) -> Compiled:
     values = {str(name): value for name, value in cast("dict[str, Any]", state.parameters).items()}
     constants = {name: value for name, value in values.items() if name not in required}
     # Drivers ask for text that no input has gone into, and that is what a compiled statement is.
-    return Compiled(cast("LiteralString", state.statement), constants, frozenset(required))
+    order = tuple(str(name) for name in state.positiontup or ())
+    return Compiled(cast("LiteralString", state.statement), constants, frozenset(required), order)

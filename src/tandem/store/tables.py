@@ -125,6 +125,15 @@ reviews = Table(
         sqlite_where=text("parent_id IS NOT NULL"),
     ),
     Index(
+        "ix_reviews_turn",
+        "turn",
+        "priority",
+        "created_at",
+        "id",
+        postgresql_where=text("turn IS NOT NULL"),
+        sqlite_where=text("turn IS NOT NULL"),
+    ),
+    Index(
         "ix_reviews_attention",
         "priority",
         "created_at",

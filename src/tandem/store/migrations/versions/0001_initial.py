@@ -184,6 +184,13 @@ def _create_reviews() -> None:
     op.create_index("ix_reviews_project_category", "reviews", ["project", "category", "priority", "created_at", "id"])
     op.create_index("ix_reviews_project_state", "reviews", ["project", "state", "priority", "created_at", "id"])
     op.create_index("ix_reviews_state", "reviews", ["state", "priority", "created_at", "id"])
+    op.create_index(
+        "ix_reviews_turn",
+        "reviews",
+        ["turn", "priority", "created_at", "id"],
+        postgresql_where=sa.text("turn IS NOT NULL"),
+        sqlite_where=sa.text("turn IS NOT NULL"),
+    )
 
 
 def _create_approvals() -> None:
