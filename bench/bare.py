@@ -1,4 +1,4 @@
-"""The bare server: one Starlette route on the same HTTP server, parser and loop as the broker, and nothing behind it."""
+"""The bare server: one Starlette route on the broker's HTTP server, parser and loop, and nothing behind it."""
 
 from __future__ import annotations
 

@@ -1,15 +1,17 @@
-"""The two floors: what one route costs on a bare server, and one durable transaction in hand-written SQL."""
+"""The floors: one route on a bare server, one durable transaction in hand-written SQL, one git process."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
 from statistics import median
 
+from bench import machine
 from bench.processes import BareServer
 from bench.report import quartiles
 from bench.run import Run
@@ -18,6 +20,7 @@ from bench.wire import Connection, http_request, tool_call
 MEASURE = "floors: the same machine at the same time, without a broker"
 ROUTE = "route"
 TRANSACTION = "transaction"
+PROCESS = "process"
 _CLIENTS = 32
 _SCHEMA = """
     PRAGMA journal_mode = WAL;
@@ -33,9 +36,10 @@ _DATA = '{"round": 1, "digest": null, "claim_generation": 1}' * 8
 
 
 async def measure(run: Run) -> None:
-    """Measure both, and leave them for other measures to compare with."""
+    """Measure them, and leave them for other measures to compare with."""
     await _route(run)
     _transaction(run)
+    _process(run)
 
 
 async def _route(run: Run) -> None:
@@ -54,20 +58,24 @@ async def _route(run: Run) -> None:
         alone: list[float] = []
         together: list[float] = []
         cpu: list[float] = []
+        crowded_cpu: list[float] = []
         count = run.times(2_000, 500)
         for _ in range(run.times(5, 3)):
             used, started = server.cpu_ms(), time.perf_counter()
             await ask(connections[0], count)
             alone.append((time.perf_counter() - started) * 1000 / count)
             cpu.append((server.cpu_ms() - used) / count)
-            started = time.perf_counter()
+            used, started = server.cpu_ms(), time.perf_counter()
             each = 2 * count // _CLIENTS
             await asyncio.gather(*(ask(connection, each) for connection in connections))
             together.append(each * _CLIENTS / (time.perf_counter() - started))
+            crowded_cpu.append((server.cpu_ms() - used) / (each * _CLIENTS))
         for connection in connections:
             await connection.close()
     run.floors[ROUTE] = median(cpu)
-    record.add("bare route: CPU a request", median(cpu), "ms", detail=quartiles(cpu, digits=3))
+    record.add("bare route: CPU a request, 1 client", median(cpu), "ms", detail=quartiles(cpu, digits=3))
+    detail = quartiles(crowded_cpu, digits=3)
+    record.add(f"bare route: CPU a request, {_CLIENTS} clients", median(crowded_cpu), "ms", detail=detail)
     record.add("bare route: answer, 1 client", median(alone), "ms", detail=quartiles(alone, digits=3))
     record.add(f"bare route: {_CLIENTS} clients", median(together), "req/s")
 
@@ -87,6 +95,18 @@ def _transaction(run: Run) -> None:
     run.floors[TRANSACTION] = median(cpu)
     record.add("bare transaction (WAL, FULL): CPU", median(cpu), "ms", detail=quartiles(cpu, digits=3))
     record.add("bare transaction (WAL, FULL)", median(wall), "ms", detail=quartiles(wall, digits=3))
+
+
+def _process(run: Run) -> None:
+    """The least that a git command takes, where the broker's own git runs."""
+    wall: list[float] = []
+    with machine.starting_a_server():
+        for _ in range(run.times(100, 30)):
+            started = time.perf_counter()
+            subprocess.run(["git", "--version"], check=True, stdout=subprocess.DEVNULL)
+            wall.append((time.perf_counter() - started) * 1000)
+    run.floors[PROCESS] = median(wall)
+    run.recorder(MEASURE).add("git --version", median(wall), "ms", detail=quartiles(wall))
 
 
 def _database(path: Path) -> sqlite3.Connection:

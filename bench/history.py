@@ -1,11 +1,11 @@
 """Long histories, written straight into the store's tables: as consistent as lists, feeds and claims need them.
 
-What is open is the same in a short history and in a long one; what grows is what is over. The hashes are
-only numbers, so an audit would refuse such a log.
+The hashes are only numbers, so an audit would refuse such a log.
 """
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -13,10 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tandem.store.schema import TANDEM
+from tandem.store.statement import SQLITE
 from tandem.store.tables import metadata
-
-OPEN = 600
-"""Reviews that are not closed."""
 
 LAST_WEEK = "2026-10-25"
 _SEED_VERSION = 1
@@ -131,20 +129,32 @@ _COUNTS = (
 )
 
 
-def make_history(cache: Path, reviews: int) -> Path:
-    """A broker's data folder with so many reviews; made once for each version of the schema, then kept."""
-    folder = cache / f"history-{TANDEM.version}-{_SEED_VERSION}-{reviews}"
+def make_history(cache: Path, reviews: int, open_reviews: int) -> Path:
+    """A broker's data folder with so many reviews; made once for each state of the schema, then kept.
+
+    Args:
+        cache: Where it is kept.
+        reviews: How many reviews there are, over a year.
+        open_reviews: How many of them are not closed, spread over the whole year.
+    """
+    folder = cache / f"history-{_schema_name()}-{reviews}-{open_reviews}"
     if not folder.exists():
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True, mode=0o700)
         with closing(sqlite3.connect(unfinished / "tandem.db", isolation_level=None)) as connection:
-            _seed(connection, reviews)
+            _seed(connection, reviews, open_reviews)
         unfinished.rename(folder)
     return folder
 
 
-def _seed(connection: sqlite3.Connection, reviews: int) -> None:
+def _schema_name() -> str:
+    """Tells this schema from every other: while a version is in the making, its number does not."""
+    stated = "\n".join([*TANDEM.ddl(SQLITE), str(_SEED_VERSION)])
+    return f"{TANDEM.version}-{hashlib.sha256(stated.encode()).hexdigest()[:12]}"
+
+
+def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int) -> None:
     TANDEM.prepare_sqlite(connection)
     for setting in _SETTINGS:
         connection.execute(setting)
@@ -156,8 +166,8 @@ def _seed(connection: sqlite3.Connection, reviews: int) -> None:
     for name, _ in indexes:
         connection.execute(f'DROP INDEX "{name}"')
     step_us = _YEAR_US // reviews
-    first = {"first_us": _LAST_US - _YEAR_US, "step_us": step_us}
-    connection.execute(_NUMBERED, {"reviews": reviews, "open": OPEN, "reviewers": _REVIEWERS, **first})
+    parameters = {"reviews": reviews, "open": open_reviews, "reviewers": _REVIEWERS}
+    connection.execute(_NUMBERED, {**parameters, "first_us": _LAST_US - _YEAR_US, "step_us": step_us})
     connection.execute("INSERT INTO contents (id, body) VALUES ('content', 'What the change is about.')")
     _fill(connection, "reviews", _REVIEW, "numbered ORDER BY n")
     _fill(connection, "rounds", _ROUND, "numbered ORDER BY n")
@@ -187,6 +197,5 @@ def _count(connection: sqlite3.Connection) -> None:
                 f"{insert} SELECT project, {day}, category, {reviewer}, {metric}, count(*), count(*) * {total}"  # noqa: S608 - all of it stands in this file
                 f" FROM numbered WHERE {condition} GROUP BY 1, 2, 3, 4, 5"
             )
-    connection.execute(
-        f"{insert} SELECT project, '', category, '', 'open:' || state, count(*), 0 FROM numbered GROUP BY 1, 3, 5"
-    )
+    states = "SELECT project, '', category, '', 'open:' || state, count(*), 0 FROM numbered GROUP BY 1, 3, 5"
+    connection.execute(f"{insert} {states}")

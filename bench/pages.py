@@ -9,13 +9,15 @@ from collections import defaultdict
 from statistics import median
 from typing import Any
 
-from bench.history import LAST_WEEK, OPEN, make_history
+from bench.history import LAST_WEEK, make_history
 from bench.processes import BareServer, Broker
 from bench.report import percentile, quartiles
 from bench.run import Recorder, Run
 from bench.wire import HEALTH, MODERN, Agent, Connection, http_request, tool_answer, tool_call
 
-MEASURE = "pages: with a thousand stored reviews, and with a million"
+PAGES = "pages: with a thousand stored reviews, and with a million; what is open stays the same"
+BACKLOG = "backlog: with a thousand stored reviews, and with a million; half of them are open"
+OPEN = 600
 RATIO = 2.0
 STALL_MS = 50.0
 FEW = 1_000
@@ -67,13 +69,26 @@ Pair = tuple[float, float]
 
 
 async def measure(run: Run) -> None:
-    """Every kind of page in turns on both histories, then everything at once with a pinger beside it."""
-    record = run.recorder(MEASURE)
+    """A history that grows as histories do: by what is over."""
     many = run.times(MANY, MANY_QUICK)
+    await _compare_histories(run, run.recorder(PAGES), {FEW: OPEN, many: OPEN})
+
+
+async def measure_backlog(run: Run) -> None:
+    """The worst case: nobody ever closes anything."""
+    many = run.times(MANY, MANY_QUICK)
+    await _compare_histories(run, run.recorder(BACKLOG), {FEW: FEW // 2, many: many // 2})
+
+
+async def _compare_histories(run: Run, record: Recorder, sizes: dict[int, int]) -> None:
+    """Every kind of page in turns on both histories, then everything at once with a pinger beside it."""
     started = time.perf_counter()
-    folders = [await asyncio.to_thread(make_history, run.cache, reviews) for reviews in (FEW, many)]
+    folders = [await asyncio.to_thread(make_history, run.cache, *size) for size in sizes.items()]
     seconds = time.perf_counter() - started
-    record.add("histories made, or found", seconds, "s", detail=f"{FEW:,} and {many:,} reviews, {OPEN} of them open")
+    detail = " and ".join(
+        f"{reviews:,} reviews, {open_reviews:,} of them open" for reviews, open_reviews in sizes.items()
+    )
+    record.add("histories made, or found", seconds, "s", detail=detail)
     with Broker(folders[0]) as short, Broker(folders[1]) as long:
         agents = [await Agent.connect(broker.port) for broker in (short, long)]
         await _reads(run, record, agents)

@@ -52,7 +52,7 @@ class Server:
                 command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors
             )
         self.process = psutil.Process(self._popen.pid)
-        self.port = 0
+        self.port: int = 0
 
     def wait_until_ready(self) -> str:
         """The line that the server prints.
@@ -116,7 +116,8 @@ class Broker(Server):
             broker.stop()
 
     def __enter__(self) -> Self:
-        self.port = urlsplit(json.loads(self.wait_until_ready())["data"]["url"]).port or 0
+        url: str = json.loads(self.wait_until_ready())["data"]["url"]
+        self.port = urlsplit(url).port or 0
         return self
 
 

@@ -19,7 +19,7 @@ class Run:
         cache: A folder that stays, for what takes long to make.
         quick: Whether to do with fewer repetitions and smaller histories.
         figures: Everything measured so far.
-        floors: What the bare server and the bare transaction cost in this run, by name, in milliseconds.
+        floors: What the least of it costs in this run, by name, in milliseconds; see `bench.floors`.
     """
 
     scratch: Path
@@ -44,7 +44,7 @@ class Recorder:
     run: Run
     measure: str
 
-    def add(  # noqa: PLR0913 - the fields of a figure
+    def add(
         self,
         name: str,
         value: float,

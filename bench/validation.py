@@ -9,6 +9,7 @@ from collections import defaultdict
 from statistics import median
 from typing import Any
 
+from bench.floors import PROCESS
 from bench.processes import Broker
 from bench.report import percentile, quartiles
 from bench.repositories import LARGE, SMALL, make_diff, make_repository
@@ -57,7 +58,8 @@ async def _added(
     record.add(f"{name} repository ({files:,} files): create_review without a diff", without, "ms")
     for size, target in _SIZES.items():
         added = median(taken[size]) - without
-        record.add(f"{name} repository: a diff of {size} files adds", added, "ms", target, detail=quartiles(taken[size]))
+        detail = f"{added / run.floors[PROCESS]:.1f}x git --version; {quartiles(taken[size])}"
+        record.add(f"{name} repository: a diff of {size} files adds", added, "ms", target, detail=detail)
 
 
 async def _create(agent: Agent, project: str, content: dict[str, str]) -> dict[str, Any]:

@@ -27,8 +27,6 @@ _BATCH = 50
 _SETTLE_SECONDS = 1.0
 
 
-
-
 async def measure(run: Run) -> None:
     """First memory, for each era; then latencies with everybody parked; then waiters that vanish."""
     record = run.recorder(MEASURE)

@@ -212,7 +212,11 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             url = server.create_database()
             stack.callback(server.drop_database, url)
             settings["database_url"] = url
-        yield stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+        started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+        yield started
+        # P8: whatever the tests did, in whatever order, its log tells and its state is what the log says.
+        verified = started.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 @pytest.fixture

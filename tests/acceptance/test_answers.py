@@ -62,7 +62,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     ],
     "get_review_status": [
         lambda shop: {"review_id": shop.pending},
-        lambda shop: {"review_id": shop.offered, "wait": True},
+        lambda shop: {"review_id": shop.offered, "wait": True, "wake_on": "any", "timeout_s": 0},
         lambda shop: {"review_id": shop.approved},
     ],
     "get_proposal": [
@@ -192,9 +192,7 @@ async def test_the_official_client_goes_the_whole_way(broker: BrokerProcess, des
             proposer, "get_review_status", review_id=review, wait=True, cursor=created["cursor"], timeout_s=30
         )
         assert status["next_action"] == "decide_counter_patch"
-        await call(
-            proposer, "accept_counter_patch", review_id=review, counter_patch_id=status["counter_patch_id"]
-        )
+        await call(proposer, "accept_counter_patch", review_id=review, counter_patch_id=status["counter_patch_id"])
         claim = await call(reviewer, "claim_review", reviewer_id=OTHER)
         await call(
             reviewer, "submit_verdict", review_id=review, claim_generation=claim["claim_generation"], verdict="approved"

@@ -13,9 +13,11 @@ import pytest
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import Caller, StartBroker, fresh_project
 
-LEASE_SECONDS = 1
+LEASE_SECONDS = 2
 SWEEP_SECONDS = 0.2
-DEADLINE_SECONDS = 2.5
+DEADLINE_SECONDS = 4
+GRACE_SECONDS = 3
+"""This machine may be busy; the promise is lease and sweep."""
 
 
 def claim_next(desk: Caller, reviewer: str = OTHER, **more: Any) -> dict[str, Any]:
@@ -152,7 +154,7 @@ def test_whether_the_change_still_fits_is_told_with_the_claim(shop: Desk):
 
 @pytest.fixture
 def hasty(start_broker: StartBroker, database_settings: dict[str, object]) -> Iterator[Desk]:
-    """A project of a broker whose leases last a second."""
+    """A project of a broker whose leases last two seconds."""
     broker = start_broker(
         claim_timeout_seconds=LEASE_SECONDS,
         sweep_interval_seconds=SWEEP_SECONDS,
@@ -165,9 +167,7 @@ def hasty(start_broker: StartBroker, database_settings: dict[str, object]) -> It
 
 def await_reclaimed(desk: Desk, review: str, cursor: str) -> dict[str, Any]:
     """The event by which the broker takes a claim back."""
-    page = desk.do(
-        "get_audit_log", review_id=review, kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=20
-    )
+    page = desk.do("get_audit_log", review_id=review, kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=20)
     assert page["changed"]
     return page["events"][0]
 
@@ -178,8 +178,7 @@ def test_p5_the_review_of_a_dead_holder_is_claimable_within_lease_and_sweep(hast
     event = await_reclaimed(hasty, review, claim["cursor"])
     claimed_event = hasty.events(review)[-2]
     held = instant_of(event["at"]) - instant_of(claimed_event["at"])
-    # A second's grace: this machine may be busy, the promise is lease and sweep.
-    assert LEASE_SECONDS <= held <= LEASE_SECONDS + SWEEP_SECONDS + 1
+    assert LEASE_SECONDS <= held <= LEASE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
     assert event["data"] == {"reviewer_id": REVIEWER, "reason": "lease expired", "claim_generation": 2}
     assert (event["old"], event["new"], event["actor"]) == ("claimed", "pending", "broker")
     assert claim_next(hasty)["claim_generation"] == 3
@@ -196,11 +195,11 @@ def test_p5_the_claim_of_a_living_holder_is_kept_until_its_hard_deadline(hasty: 
             break
         renewals += 1
         # Not a pause for luck: the holder lives for as long as nothing happens to its review.
-        hasty.do("get_audit_log", review_id=review, wait=True, cursor=cursor, timeout_s=LEASE_SECONDS / 4)
+        hasty.do("get_audit_log", review_id=review, wait=True, cursor=cursor, timeout_s=LEASE_SECONDS / 8)
     claimed, reclaimed = hasty.events(review)[1:]
     assert renewals >= 3
     held = instant_of(reclaimed["at"]) - instant_of(claimed["at"])
-    assert DEADLINE_SECONDS <= held <= DEADLINE_SECONDS + SWEEP_SECONDS + 1
+    assert DEADLINE_SECONDS <= held <= DEADLINE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
 
 
 @pytest.mark.parametrize("sign", ["message", "comment"])

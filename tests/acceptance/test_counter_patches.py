@@ -192,9 +192,7 @@ def test_unknown_and_decided_ones_are_told_apart(shop: Desk, review: str):
     decide(shop, "reject", review, patch)
     for how in ("accept", "reject"):
         with shop.unchanged(review):
-            details = shop.refused(
-                "NO_COUNTER_PATCH", f"{how}_counter_patch", review_id=review, counter_patch_id=patch
-            )
+            details = shop.refused("NO_COUNTER_PATCH", f"{how}_counter_patch", review_id=review, counter_patch_id=patch)
         assert (details["expected"], details["actual"]) == ("pending", "rejected")
 
 

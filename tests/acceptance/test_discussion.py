@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -155,7 +156,7 @@ def test_only_what_was_said_here_can_be_resolved(desk: Desk, review: str):
 
 
 def test_metadata_and_any_letters_come_back_as_they_were_sent(desk: Desk, review: str):
-    metadata = {"files": ["ä/ö.txt"], "lines": [1, 2.5, None, True], "deep": {"er": []}}
+    metadata: dict[str, Any] = {"files": ["ä/ö.txt"], "lines": [1, 2.5, None, True], "deep": {"er": []}}
     body = "Zeile\r\n\u2028 \U0001f9ea  <script>&amp; \t'\"\\"
     desk.say(review, "proposer", body, metadata=metadata)
     (entry,) = desk.discussion(review)
@@ -167,10 +168,10 @@ def test_pages_give_everything_once_and_in_order(desk: Desk, review: str):
     for number in range(4):
         desk.say(review, "proposer", f"question {number}")
         remarks = [{"file": "a.txt", "line": line, "body": f"remark {number}.{line}"} for line in (1, 2)]
-        more = {"counter_patch": f"patch {number}"} if number == 2 else {}
-        desk.verdict(review, "comment", comments=remarks, reason=f"comment {number}", **more)
+        patch = f"patch {number}" if number == 2 else None
+        desk.verdict(review, "comment", comments=remarks, reason=f"comment {number}", counter_patch=patch)
         expected += [f"question {number}", f"comment {number}", f"remark {number}.1", f"remark {number}.2"]
-        expected += [f"patch {number}"] if more else []
+        expected += [patch] if patch else []
     for limit in (1, 2, 3, 50):
         told: list[str] = []
         page: dict[str, object] = {}

@@ -116,9 +116,7 @@ ALTERATIONS: dict[Callable[[Sandbox], None], str] = {
 
 
 @pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))
-def test_p2_anything_else_does_not(
-    shop: Desk, repo: Sandbox, change: dict[str, Any], alter: Callable[[Sandbox], None]
-):
+def test_p2_anything_else_does_not(shop: Desk, repo: Sandbox, change: dict[str, Any], alter: Callable[[Sandbox], None]):
     alter(repo)
     decision = check(shop, staged(repo))
     assert not decision["allowed"]

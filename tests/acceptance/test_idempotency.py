@@ -56,6 +56,10 @@ REFUSED: dict[str, Callable[[Desk], tuple[str, dict[str, Any]]]] = {
         "submit_verdict",
         {"review_id": desk.put_up(), "claim_generation": 0, "verdict": "approved"},
     ),
+    "no sense": lambda desk: (
+        "submit_verdict",
+        {"review_id": _claimed(desk), "claim_generation": 1, "verdict": "approved", "counter_patch": "So."},
+    ),
     "unknown review": lambda _: ("close_review", {"review_id": "rv_nothing"}),
 }
 
@@ -111,9 +115,7 @@ def test_p4_a_refusal_and_a_success_never_share_a_key(desk: Desk):
     """Many tries with one key race with the release that would let them through."""
     for number in range(12):
         review = _claimed(desk)
-        claim = partial(
-            desk.call, "claim_review", review_id=review, reviewer_id=OTHER, idempotency_key=f"key-{number}"
-        )
+        claim = partial(desk.call, "claim_review", review_id=review, reviewer_id=OTHER, idempotency_key=f"key-{number}")
         release = partial(desk.call, "release_claim", review_id=review, claim_generation=1)
         _, *answers = at_once([release, *[claim] * 8])
         assert all(answer == answers[0] for answer in answers)

@@ -111,25 +111,19 @@ def arrange(desk: Desk, state: str, *, with_patch: bool = False) -> tuple[str, s
 def request_for(action: str, review: str, patch: str, generation: int) -> tuple[str, dict[str, Any]]:
     """The operation and arguments of an action by whoever is entitled to it, if anybody is."""
     by_holder = {"review_id": review, "claim_generation": generation}
-    match action:
-        case "revise":
-            return "create_review", {**PROPOSAL, "review_id": review, "description": "Something else."}
-        case "claim":
-            return "claim_review", {"review_id": review, "reviewer_id": REVIEWER}
-        case "renew":
-            return "renew_claim", by_holder
-        case "release":
-            return "release_claim", by_holder
-        case "proposer_message":
-            return "add_message", {"review_id": review, "sender_role": "proposer", "body": "A word."}
-        case "reviewer_message":
-            return "add_message", {**by_holder, "sender_role": "reviewer", "body": "A word."}
-        case "comment" | "approved" | "changes_requested" | "rejected":
-            return "submit_verdict", {**by_holder, "verdict": action, "reason": WHY}
-        case "accept_counter_patch" | "reject_counter_patch":
-            return action, {"review_id": review, "counter_patch_id": patch}
-        case _:
-            return "close_review", {"review_id": review}
+    deciding = {"review_id": review, "counter_patch_id": patch}
+    requests: dict[str, tuple[str, dict[str, Any]]] = {
+        "revise": ("create_review", {**PROPOSAL, "review_id": review, "description": "Something else."}),
+        "claim": ("claim_review", {"review_id": review, "reviewer_id": REVIEWER}),
+        "renew": ("renew_claim", by_holder),
+        "release": ("release_claim", by_holder),
+        "proposer_message": ("add_message", {"review_id": review, "sender_role": "proposer", "body": "A word."}),
+        "reviewer_message": ("add_message", {**by_holder, "sender_role": "reviewer", "body": "A word."}),
+        "accept_counter_patch": ("accept_counter_patch", deciding),
+        "reject_counter_patch": ("reject_counter_patch", deciding),
+        "close": ("close_review", {"review_id": review}),
+    }
+    return requests.get(action) or ("submit_verdict", {**by_holder, "verdict": action, "reason": WHY})
 
 
 def ready_to_speak(desk: Desk, review: str, state: str, action: str) -> None:

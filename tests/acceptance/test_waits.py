@@ -174,9 +174,7 @@ def test_p6_a_wait_without_a_cursor_pins_one(desk: Desk):
     pinned = desk.do("get_review_status", review_id=review, wait=True, timeout_s=SHORT)
     assert pinned["changed"] is False
     desk.approve(review)
-    answer = desk.do(
-        "get_review_status", review_id=review, wait=True, cursor=pinned["cursor"], timeout_s=LONG
-    )
+    answer = desk.do("get_review_status", review_id=review, wait=True, cursor=pinned["cursor"], timeout_s=LONG)
     assert answer["changed"]
 
 

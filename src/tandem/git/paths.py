@@ -28,6 +28,10 @@ _SPACE = 0x20
 _DELETE = 0x7F
 
 
+LONGEST_PATH_BYTES = 1024
+"""No system takes much longer ones in a work tree, and what is approved is found by an index on paths."""
+
+
 def unsafe_reason(path: str) -> str | None:
     """Why a path cannot stand in a repository on any system; None when it can.
 
@@ -37,6 +41,8 @@ def unsafe_reason(path: str) -> str | None:
         return "is empty"
     if "\0" in path:
         return "contains a NUL byte"
+    if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH_BYTES:
+        return f"is longer than {LONGEST_PATH_BYTES} bytes"
     if path[0] in "/\\" or _DRIVE.match(path):
         return "is absolute"
     for part in _SEPARATORS.split(path):

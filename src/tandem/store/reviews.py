@@ -50,8 +50,8 @@ _made_by_reviewer = (
 )
 
 
-def _next_pending(*, project: bool, category: bool) -> Statement:
-    """The head of the queue that a reviewer may take; on PostgreSQL, passing over what others are taking."""
+def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statement:
+    """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold."""
     statement = (
         select(tables.reviews)
         .where(
@@ -63,7 +63,7 @@ def _next_pending(*, project: bool, category: bool) -> Statement:
         )
         .order_by(_r.priority, _r.created_at, _r.id)
         .limit(1)
-        .with_for_update(skip_locked=True)
+        .with_for_update(skip_locked=skip_locked)
     )
     if project:
         statement = statement.where(_r.project == bindparam("project"))
@@ -73,7 +73,10 @@ def _next_pending(*, project: bool, category: bool) -> Statement:
     return Statement(statement)
 
 
-_queue_heads = {(p, c): _next_pending(project=p, category=c) for p in (False, True) for c in (False, True)}
+_EITHER = (False, True)
+_queue_heads = {
+    (p, c, s): _next_pending(project=p, category=c, skip_locked=s) for p in _EITHER for c in _EITHER for s in _EITHER
+}
 
 
 def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
@@ -101,7 +104,11 @@ def find_next(unit: Unit, *, reviewer_id: str, now_us: int, project: str | None,
         params["project"] = project
     if category is not None:
         params["category"] = category
-    row = unit.one_or_none(_queue_heads[project is not None, category is not None], **params)
+    shape = (project is not None, category is not None)
+    row = unit.one_or_none(_queue_heads[*shape, True], **params)
+    if row is None and unit.dialect == "postgresql":
+        # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.
+        row = unit.one_or_none(_queue_heads[*shape, False], **params)
     return Review(*row) if row else None
 
 

@@ -1,0 +1,159 @@
+"""Lists, feeds, statistics and proposals: what operators and agents read, page by page."""
+
+from __future__ import annotations
+
+import string
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import OTHER, REVIEWER, WHY, Desk, edited
+from tests.git.sandbox import Sandbox, new_file
+
+
+def pages(desk: Desk, operation: str, rows: str, **filters: Any) -> list[dict[str, Any]]:
+    """Every row of a list, by pages."""
+    found: list[dict[str, Any]] = []
+    page: dict[str, Any] = {}
+    while True:
+        answer = desk.do(operation, **filters, **page)
+        found += answer[rows]
+        if answer["next_page"] is None:
+            return found
+        page = {"page": answer["next_page"]}
+
+
+def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk):
+    kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
+    reviews = [desk.put_up(**kind) for kind in kinds * 3]
+    expected = reviews[2::3] + reviews[1::3] + reviews[0::3]
+    for limit in (1, 2, 4, 9, 50):
+        found = pages(desk, "list_reviews", "reviews", limit=limit)
+        assert [row["review_id"] for row in found] == expected
+        assert [row["priority"] for row in found] == ["critical"] * 3 + ["normal"] * 3 + ["low"] * 3
+
+
+def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
+    plan = desk.put_up(category="plan_review", agent_type="planner")
+    approved = desk.put_up(category="code_change")
+    desk.approve(approved)
+    claimed = desk.put_up(category="code_change")
+    desk.claim(claimed)
+
+    def ids(**filters: Any) -> list[str]:
+        return [row["review_id"] for row in pages(desk, "list_reviews", "reviews", limit=1, **filters)]
+
+    assert ids(status="pending") == [plan]
+    assert ids(status="approved") == [approved]
+    assert ids(category="code_change") == [approved, claimed]
+    assert ids(category="code_change", status="claimed") == [claimed]
+    assert ids(priority="critical") == [plan]
+    assert ids(turn="reviewer") == [plan, claimed]
+    assert ids(turn="proposer") == [approved]
+    assert ids(attention=True) == []
+    assert ids(attention=False) == [plan, approved, claimed]
+    assert ids(status="closed", turn="proposer") == []
+
+
+def test_a_page_goes_on_where_it_was_though_the_queue_moves(desk: Desk):
+    reviews = [desk.put_up() for _ in range(4)]
+    first = desk.do("list_reviews", limit=2)
+    desk.approve(reviews[0])
+    urgent = desk.put_up(agent_type="planner")
+    rest = desk.do("list_reviews", limit=50, page=first["next_page"])
+    assert [row["review_id"] for row in rest["reviews"]] == reviews[2:]
+    assert urgent not in {row["review_id"] for row in rest["reviews"]}
+
+
+def test_the_feed_is_by_latest_activity_with_its_event(desk: Desk):
+    reviews = [desk.put_up() for _ in range(5)]
+    desk.claim(reviews[1])
+    desk.say(reviews[3], "proposer")
+    expected = [reviews[3], reviews[1], reviews[4], reviews[2], reviews[0]]
+    for limit in (1, 2, 5):
+        found = pages(desk, "get_activity_feed", "entries", limit=limit)
+        assert [entry["review"]["review_id"] for entry in found] == expected
+        assert [entry["last_event"]["kind"] for entry in found[:2]] == ["message_sent", "review_claimed"]
+
+
+def test_statistics_count_what_happened(desk: Desk):
+    approved, rejected, revised, withdrawn = (desk.put_up() for _ in range(4))
+    desk.approve(approved)
+    desk.claim(rejected, OTHER)
+    desk.verdict(rejected, "comment")
+    desk.say(rejected, "proposer")
+    desk.verdict(rejected, "rejected")
+    desk.claim(revised)
+    desk.verdict(revised, "changes_requested")
+    desk.revise(revised)
+    desk.do("close_review", review_id=withdrawn)
+    desk.do("close_review", review_id=approved)
+    told = desk.do("get_review_stats")
+    total = told["total"]
+    counts = ("submitted", "revised", "claimed", "approved", "changes_requested", "rejected", "comments")
+    assert [total[name] for name in counts] == [4, 1, 3, 1, 1, 1, 1]
+    assert (total["closed"], total["withdrawn"], total["approval_rate"]) == (2, 1, pytest.approx(1 / 3))
+    assert total["mean_seconds_to_claim"] >= 0
+    assert total["mean_seconds_to_verdict"] >= 0
+    assert {name: count for name, count in told["open"].items() if count} == {"pending": 1, "rejected": 1, "closed": 2}
+    by_reviewer = {name: tally["approved"] + tally["rejected"] for name, tally in told["by_reviewer"].items()}
+    assert by_reviewer == {REVIEWER: 1, OTHER: 1}
+    assert told["by_category"].keys() == {"plan_review"}
+    assert desk.do("get_review_stats", since="2001-01-01")["total"] == total
+    assert desk.do("get_review_stats", since="2999-01-01")["total"]["submitted"] == 0
+
+
+def test_a_proposal_shows_what_changed_since_a_round(shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.revise(review, diff=edited(text="best") + new_file("new.txt"))
+    shown = shop.do("get_proposal", review_id=review, since_round=1)
+    assert "-better" in shown["interdiff"]
+    assert "+best" in shown["interdiff"]
+    assert "new.txt" in shown["interdiff"]
+    assert shown["author"] == shown["proposer_id"]
+
+
+def test_a_large_proposal_is_read_file_by_file(shop: Desk):
+    review = shop.put_up(diff=edited() + edited("b.txt") + new_file("new.txt"))
+    assert [file["path"] for file in shop.do("get_proposal", review_id=review)["affected_files"]] == [
+        "a.txt",
+        "b.txt",
+        "new.txt",
+    ]
+    part = shop.do("get_proposal", review_id=review, files=["b.txt", "nothing.txt"])
+    assert "b.txt" in part["diff"]
+    assert "a.txt" not in part["diff"]
+
+
+def test_what_a_change_does_to_each_file_is_told(shop: Desk, repo: Sandbox):
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\nand more\n"))
+    (repo.root / "b.txt").unlink()
+    repo.write("run.sh", repo.read("run.sh"), executable=False)
+    repo.write("logo.bin", bytes(range(256)))
+    repo.git("add", "--all")
+    created = shop.put_up_whole(diff=repo.diff("--cached"))
+    told = {file["path"]: (file["operation"], file["added"], file["removed"]) for file in created["affected_files"]}
+    assert told == {
+        "a.txt": ("modified", 2, 1),
+        "b.txt": ("deleted", 0, 10),
+        "logo.bin": ("added", None, None),
+        "run.sh": ("mode", 0, 0),
+    }
+
+
+def test_a_long_path_is_reviewed_read_and_passes_the_gate(shop: Desk, repo: Sandbox):
+    """As random as can be: what compresses well would fit an index that this does not."""
+    letters = Random(7)
+    folders = ["".join(letters.choices(string.ascii_letters + string.digits, k=203)) for _ in range(5)]
+    path = "/".join(folders)
+    review = shop.put_up(diff=new_file(path))
+    assert path in shop.do("get_proposal", review_id=review, files=[path])["diff"]
+    shop.claim(review)
+    shop.verdict(review, "comment", comments=[{"file": path, "body": "What a name."}])
+    shop.verdict(review, "approved")
+    blob = repo.git("hash-object", "--stdin", stdin=b"hello\n").strip()
+    change = {"path": path, "mode_after": "100644", "blob_after": blob}
+    assert shop.do("check_gate", changes=[change])["allowed"]
+    refused = shop.refused("INVALID_DIFF", "create_review", intent=WHY, agent_type="a", diff=new_file(path + "/deeper"))
+    assert "1024 bytes" in refused["message"]

@@ -1,0 +1,144 @@
+"""Several brokers in front of one PostgreSQL: no promise depends on which of them is asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
+from tests.acceptance.waiting import Waiter, until_waiting
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.git.sandbox import Sandbox
+from tests.postgres import PostgresServer
+
+LONG = 45
+
+
+@pytest.fixture(scope="module")
+def nodes(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    """Two brokers with one database."""
+    url = postgres_server.create_database()
+    folders = [tmp_path_factory.mktemp("node") for _ in range(2)]
+    with BrokerProcess(folders[0], database_url=url) as one, BrokerProcess(folders[1], database_url=url) as two:
+        yield one, two
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def desks(nodes: tuple[BrokerProcess, BrokerProcess]) -> Iterator[tuple[Desk, Desk]]:
+    """The same project at either broker."""
+    project = fresh_project()
+    with Desk(nodes[0].url, project) as one, Desk(nodes[1].url, project) as two:
+        yield one, two
+
+
+def test_p1_claims_and_verdicts_at_several_brokers(desks: tuple[Desk, Desk]):
+    one, two = desks
+    for _ in range(3):
+        review = one.put_up()
+        claims = [
+            partial(desk.call, "claim_review", review_id=review, reviewer_id=f"rev-{number}")
+            for number, desk in zip(range(8), itertools.cycle(desks), strict=False)
+        ]
+        held = [answer["data"] for answer in at_once(claims) if answer["ok"]]
+        assert len(held) == 1
+        sent = {"review_id": review, "claim_generation": held[0]["claim_generation"], "reason": WHY}
+        verdicts = [
+            partial(desk.call, "submit_verdict", verdict=verdict, **sent)
+            for verdict, desk in zip(("approved", "rejected") * 4, itertools.cycle(desks), strict=False)
+        ]
+        given = at_once([*verdicts[::2], *verdicts[1::2]])
+        assert sum(answer["ok"] for answer in given) == 1
+        assert one.everything(review) == two.everything(review)
+
+
+def test_p1_each_takes_another_next_one(desks: tuple[Desk, Desk]):
+    reviews = {desks[0].put_up() for _ in range(8)}
+    calls = [
+        partial(desk.do, "claim_review", reviewer_id=f"rev-{number}")
+        for number, desk in zip(range(8), itertools.cycle(desks), strict=False)
+    ]
+    assert {answer["review_id"] for answer in at_once(calls)} == reviews
+
+
+def test_p4_a_key_is_the_same_key_everywhere(desks: tuple[Desk, Desk]):
+    for number in range(5):
+        key = f"key-{number}"
+        sent = {**PROPOSAL, "description": "Once.", "idempotency_key": key}
+        created = at_once([partial(desk.do, "create_review", **sent) for desk in desks * 3])
+        assert all(answer == created[0] for answer in created)
+        review = created[0]["review_id"]
+        desks[0].claim(review)
+        claim = {"review_id": review, "reviewer_id": OTHER, "idempotency_key": key}
+        release = partial(desks[0].call, "release_claim", review_id=review, claim_generation=1)
+        _, *claimed = at_once([release, *[partial(desk.call, "claim_review", **claim) for desk in desks * 3]])
+        # Refused, or let through after the release: but all of them the same.
+        assert all(answer == claimed[0] for answer in claimed)
+
+
+@pytest.mark.anyio
+async def test_p6_a_waiter_is_woken_by_what_happens_at_another_broker(
+    nodes: tuple[BrokerProcess, BrokerProcess], desks: tuple[Desk, Desk]
+):
+    one, two = desks
+    created = one.put_up_whole()
+    asked = {"review_id": created["review_id"], "wait": True, "cursor": created["cursor"], "timeout_s": LONG}
+    async with (
+        Waiter(nodes[1], "get_review_status", **asked) as by_status,
+        Waiter(nodes[1], "get_audit_log", wait=True, cursor=created["cursor"], timeout_s=LONG) as by_log,
+    ):
+        await until_waiting(nodes[1], 2)
+        one.approve(created["review_id"])
+        assert (await by_status.answer())["status"] == "approved"
+        assert (await by_log.answer())["changed"]
+    assert two.status(created["review_id"])["status"] == "approved"
+
+
+def test_p6_events_of_many_writers_reach_a_consumer_in_order_and_once(desks: tuple[Desk, Desk]):
+    one, two = desks
+    cursor = one.do("get_audit_log", project=None)["cursor"]
+    at_once([partial(desk.put_up, description=f"Number {number}.") for number, desk in enumerate(desks * 8)])
+    seen: list[int] = []
+    # Each page from the broker that did not give the last one.
+    for desk in itertools.cycle((two, one)):
+        page = desk.do("get_audit_log", project=None, cursor=cursor, limit=3)
+        seen += [event["seq"] for event in page["events"]]
+        cursor = page["cursor"]
+        if not page["more"]:
+            break
+    assert len(seen) == 16
+    assert seen == list(range(seen[0], seen[0] + 16))
+
+
+def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, postgres_url: str):
+    hasty = {"database_url": postgres_url, "claim_timeout_seconds": 1, "sweep_interval_seconds": 0.1}
+    brokers = start_broker(**hasty), start_broker(**hasty)
+    project = fresh_project()
+    with Desk(brokers[0].url, project) as one, Desk(brokers[1].url, project) as two:
+        reviews = [one.put_up() for _ in range(4)]
+        cursor = one.do("get_audit_log")["cursor"]
+        for review in reviews:
+            two.claim(review, REVIEWER)
+        reclaimed: list[str] = []
+        while len(reclaimed) < len(reviews):
+            page = one.do("get_audit_log", kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=LONG)
+            reclaimed += [event["subject"] for event in page["events"]]
+            cursor = page["cursor"]
+        assert Counter(reclaimed) == Counter(reviews)
+        assert all(two.status(review)["claim_generation"] == 2 for review in reviews)
+
+
+def test_a_project_that_one_broker_registers_is_known_to_the_other(desks: tuple[Desk, Desk], repo: Sandbox):
+    one, two = desks
+    cursor = one.do("get_audit_log")["cursor"]
+    one.register(repo.root)
+    while one.project not in {project["project"] for project in two.do_unscoped("list_projects")["projects"]}:
+        # It learns of it by the log, as whoever waits does.
+        cursor = two.do("get_audit_log", wait=True, cursor=cursor, timeout_s=0.2)["cursor"]
+    assert two.put_up_whole(diff=edited())["validated"]
