@@ -155,5 +155,7 @@ def test_a_long_path_is_reviewed_read_and_passes_the_gate(shop: Desk, repo: Sand
     blob = repo.git("hash-object", "--stdin", stdin=b"hello\n").strip()
     change = {"path": path, "mode_after": "100644", "blob_after": blob}
     assert shop.do("check_gate", changes=[change])["allowed"]
-    refused = shop.refused("INVALID_DIFF", "create_review", intent=WHY, agent_type="a", diff=new_file(path + "/deeper"))
+    longer = new_file(path + "/deeper")
+    refused = shop.call("create_review", intent=WHY, agent_type="a", diff=longer)["error"]
+    assert refused["code"] == "INVALID_DIFF"
     assert "1024 bytes" in refused["message"]

@@ -45,12 +45,13 @@ def unsafe_reason(path: str) -> str | None:
         return f"is longer than {LONGEST_PATH_BYTES} bytes"
     if path[0] in "/\\" or _DRIVE.match(path):
         return "is absolute"
-    for part in _SEPARATORS.split(path):
-        if part in {"", ".", ".."}:
-            return f"has the component {part!r}"
-        if _is_git_folder(part):
-            return "leads into a .git folder"
-    return None
+    return next(filter(None, map(_unsafe_part_reason, _SEPARATORS.split(path))), None)
+
+
+def _unsafe_part_reason(part: str) -> str | None:
+    if part in {"", ".", ".."}:
+        return f"has the component {part!r}"
+    return "leads into a .git folder" if _is_git_folder(part) else None
 
 
 def _is_git_folder(part: str) -> bool:
