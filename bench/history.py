@@ -130,7 +130,7 @@ _COUNTS = (
 
 
 def make_history(cache: Path, reviews: int, open_reviews: int) -> Path:
-    """A broker's data folder with so many reviews; made once for each state of the schema, then kept.
+    """A broker's data folder with so many reviews; made once, and kept until the schema is another one.
 
     Args:
         cache: Where it is kept.
@@ -139,6 +139,8 @@ def make_history(cache: Path, reviews: int, open_reviews: int) -> Path:
     """
     folder = cache / f"history-{_schema_name()}-{reviews}-{open_reviews}"
     if not folder.exists():
+        for outdated in cache.glob(f"history-*-{reviews}-{open_reviews}"):
+            shutil.rmtree(outdated)
         unfinished = folder.with_name(f"{folder.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True, mode=0o700)
@@ -150,7 +152,8 @@ def make_history(cache: Path, reviews: int, open_reviews: int) -> Path:
 
 def _schema_name() -> str:
     """Tells this schema from every other: while a version is in the making, its number does not."""
-    stated = "\n".join([*TANDEM.ddl(SQLITE), str(_SEED_VERSION)])
+    # Sorted, because a table's indexes come in any order.
+    stated = "\n".join([*sorted(TANDEM.ddl(SQLITE)), str(_SEED_VERSION)])
     return f"{TANDEM.version}-{hashlib.sha256(stated.encode()).hexdigest()[:12]}"
 
 

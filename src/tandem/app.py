@@ -19,6 +19,7 @@ from tandem.clock import Clock, SystemClock
 from tandem.config import Settings
 from tandem.domain.policy import Policy
 from tandem.faces.app import create_app
+from tandem.faces.asgi.corked import CorkedProtocol
 from tandem.faces.http.health import Health, Phase
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
@@ -181,7 +182,7 @@ async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
 def _server_config(broker: Broker) -> uvicorn.Config:
     return uvicorn.Config(
         broker.application,
-        http="httptools",
+        http=CorkedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

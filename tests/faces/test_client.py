@@ -46,8 +46,17 @@ class Cutter:
         self._target_port = target_port
         self.cuts_left = 0
         self.requests = 0
+        self._connections: set[asyncio.Task[None]] = set()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(asyncio.create_task(self._relay(reader, writer)))
+
+    async def end(self) -> None:
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream, downstream = await asyncio.open_connection("127.0.0.1", self._target_port)
         forwarding = asyncio.create_task(self._forward(reader, downstream))
         try:
@@ -74,11 +83,12 @@ class Cutter:
 @contextlib.asynccontextmanager
 async def cutting(url: str) -> AsyncGenerator[tuple[Cutter, str]]:
     cutter = Cutter(int(url.rpartition(":")[2]))
-    server = await asyncio.start_server(cutter.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(cutter.accept, "127.0.0.1", 0)
     try:
         yield cutter, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        await cutter.end()
 
 
 async def test_answers_are_the_contracts_types(client: TandemClient) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from tandem.clock import MICROSECONDS, isoformat
+from tandem.clock import utc_day
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Review
 
 ALL_TIME = ""
-_DATE_LENGTH = len("2026-01-01")
 OPEN_PREFIX = "open:"
 """Metrics that say how many reviews are in a state now, rather than how often something happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class CounterMove:
-    """One counter and how far it moves.
+class CounterMove(NamedTuple):
+    """One counter and how far it moves; sorted, in the order in which counters are locked.
+
+    Field order is the column order of the counters' table.
 
     Attributes:
         day: ISO date in UTC, or `ALL_TIME`.
@@ -28,13 +28,13 @@ class CounterMove:
     category: str
     reviewer_id: str
     metric: str
-    count: int
+    amount: int
     total_us: int = 0
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What tells the counter from all others; also the order in which counters are locked."""
-        return (self.project, self.day, self.category, self.reviewer_id, self.metric)
+        """What tells the counter from all others."""
+        return self[:5]
 
 
 def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
@@ -45,7 +45,7 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
         after: The review after the event; its `updated_at` is the event's time.
         kind: The event's kind.
     """
-    day = isoformat(after.updated_at // MICROSECONDS * MICROSECONDS)[:_DATE_LENGTH]
+    day = utc_day(after.updated_at)
     found: list[CounterMove] = []
     metric = _metric(before, after, kind)
     if metric:
@@ -58,7 +58,7 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
         found.append(CounterMove(after.project, ALL_TIME, after.category, "", OPEN_PREFIX + after.state, 1))
         if was:
             found.append(CounterMove(after.project, ALL_TIME, after.category, "", OPEN_PREFIX + was, -1))
-    return sorted(found, key=lambda move: move.key)
+    return sorted(found)
 
 
 def _metric(  # noqa: PLR0911 one line a kind reads best

@@ -161,7 +161,7 @@ def _check_subject(
 def _count(counted: dict[tuple[Any, ...], list[int]], moved: Iterable[CounterMove]) -> None:
     for move in moved:
         counter = counted[move.key]
-        counter[0] += move.count
+        counter[0] += move.amount
         counter[1] += move.total_us
 
 

@@ -78,6 +78,9 @@ _delete_approved_paths = Statement(
 )
 
 
+_COUNTER_COLUMNS: Final = tuple(str(column.name) for column in tables.counters.columns)
+
+
 @cache
 def _update_review(names: tuple[str, ...]) -> Statement:
     """Changes just these columns: indexes on the others are then left alone."""
@@ -96,8 +99,9 @@ def _move_counters(count: int) -> PerDialect:
 
 
 def _counter_upsert(module: Any, count: int) -> Any:
-    names = [column.name for column in tables.counters.columns]
-    values: list[dict[str, Any]] = [{name: bindparam(f"{name}_{number}") for name in names} for number in range(count)]
+    values: list[dict[str, Any]] = [
+        {name: bindparam(f"{name}_{number}") for name in _COUNTER_COLUMNS} for number in range(count)
+    ]
     statement = module.insert(tables.counters).values(values)
     return statement.on_conflict_do_update(
         index_elements=[column.name for column in tables.counters.primary_key],
@@ -251,7 +255,9 @@ def _count(unit: Unit, moved: list[CounterMove]) -> None:
     if not moved:
         return
     params = {
-        f"{name}_{number}": getattr(move, name) for number, move in enumerate(moved) for name in CounterMove.__slots__
+        f"{name}_{number}": value
+        for number, move in enumerate(moved)
+        for name, value in zip(_COUNTER_COLUMNS, move, strict=True)
     }
     unit.execute(_move_counters(len(moved))[unit.dialect], **params)
 

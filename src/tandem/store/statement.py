@@ -8,6 +8,7 @@ running it. What the compilation turned into parameters although it is constant 
 from __future__ import annotations
 
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import Dialect
@@ -15,7 +16,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import LiteralString
 
     from sqlalchemy import ClauseElement, Executable
@@ -33,8 +34,8 @@ class Compiled(NamedTuple):
     constants: dict[str, Any]
     names: frozenset[str]
     """The parameters that every call must give."""
-    order: tuple[str, ...] = ()
-    """Parameters and constants in the order of their places in the text; empty where they go by name."""
+    in_order: Callable[[dict[str, Any]], tuple[Any, ...]]
+    """Picks parameters and constants in the order of their places in the text."""
 
     def bind(self, given: dict[str, Any]) -> dict[str, Any]:
         """The constants and what a call gave, together.
@@ -46,14 +47,13 @@ class Compiled(NamedTuple):
             raise TypeError(self._complaint(given))
         return self.constants | given if self.constants else given
 
-    def bind_in_order(self, given: dict[str, Any]) -> list[Any]:
+    def bind_in_order(self, given: dict[str, Any]) -> tuple[Any, ...]:
         """The same in the order of the places: the driver need not look up each name.
 
         Raises:
             TypeError: A parameter is missing, or there is none of that name.
         """
-        values = self.bind(given)
-        return [values[name] for name in self.order]
+        return self.in_order(self.bind(given))
 
     def _complaint(self, given: Mapping[str, Any]) -> str:
         missing = sorted(self.names - given.keys())
@@ -93,5 +93,12 @@ def _compile(clause: Executable, dialect: Dialect) -> Compiled:
     values = {str(name): value for name, value in cast("dict[str, Any]", state.parameters).items()}
     constants = {name: value for name, value in values.items() if name not in required}
     # Drivers ask for text that no input has gone into, and that is what a compiled statement is.
-    order = tuple(str(name) for name in state.positiontup or ())
-    return Compiled(cast("LiteralString", state.statement), constants, frozenset(required), order)
+    in_order = _picker([str(name) for name in state.positiontup or ()])
+    return Compiled(cast("LiteralString", state.statement), constants, frozenset(required), in_order)
+
+
+def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """Several values of a dictionary as a tuple; `itemgetter` answers with one alone as it is."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)

@@ -91,6 +91,9 @@ class McpEndpoints:
             await send_bytes(exchange.send, 400, PARSE_ERROR)
             return
         call = self._recognise(message, exchange)
+        if call is None and self._fast_path and self._sdk.modern_check is None:
+            await self._sdk.checks()
+            call = self._recognise(message, exchange)
         del message  # a waiting call keeps no more than it needs
         if call is None:
             application = (await self._sdk.ready())[exchange.path]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 from collections.abc import Callable, Mapping
@@ -15,16 +16,13 @@ from tandem.errors import Unavailable
 from tandem.faces.mcp.recognition import ModernCheck
 
 _log = logging.getLogger("tandem.faces.mcp")
+_GC_THRESHOLDS = (10_000, 20, 50)
+_CHECKS_MODULE = "tandem.faces.mcp.modern"
 _SERVERS_MODULE = "tandem.faces.mcp.server"
 
 
 class Servers(Protocol):
     """What `tandem.faces.mcp.server.SdkServers` offers, said here so that nothing imports it early."""
-
-    @property
-    def modern_check(self) -> ModernCheck:
-        """The SDK's checks of revision 2026-07-28."""
-        ...
 
     def running(self) -> AbstractAsyncContextManager[Mapping[str, ASGIApp]]:
         """Run the servers; gives their applications by path."""
@@ -35,7 +33,7 @@ class SdkMount:
     """The SDK's servers, one for each endpoint, from start to stop.
 
     Attributes:
-        modern_check: The SDK's checks of revision 2026-07-28; None until the SDK is there.
+        modern_check: The SDK's checks of revision 2026-07-28; None until they are imported.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -44,6 +42,7 @@ class SdkMount:
         self._arguments = arguments
         self._runner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Mapping[str, ASGIApp]] | None = None
+        self._checks_settled = asyncio.Event()
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
@@ -70,16 +69,26 @@ class SdkMount:
             raise Unavailable("The broker is stopping; try again in a moment.")
         return applications
 
+    async def checks(self) -> None:
+        """Wait until `modern_check` is there, which is sooner than the rest of the SDK, or never will be."""
+        if self._runner is not None:
+            await self._checks_settled.wait()
+
     async def _run(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
         """One task from beginning to end, as the SDK's task groups require."""
         try:
+            checks = await asyncio.to_thread(importlib.import_module, _CHECKS_MODULE)
+            self.modern_check = checks.passes_modern_checks
+            self._checks_settled.set()
             servers = await asyncio.to_thread(self._build)
             async with servers.running() as applications:
-                self.modern_check = servers.modern_check
                 ready.set_result(applications)
+                _collect_from_here()
                 await self._stopping.wait()
         except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
             _log.exception("the MCP SDK could not be started or stopped")
+            _collect_from_here()
+            self._checks_settled.set()
             if not ready.done():
                 ready.set_exception(Unavailable("The MCP endpoint could not be started; the broker's log says why."))
                 ready.exception()  # seen, even if nobody asks
@@ -87,3 +96,10 @@ class SdkMount:
     def _build(self) -> Servers:
         build: Callable[..., Servers] = importlib.import_module(_SERVERS_MODULE).SdkServers
         return build(**self._arguments)
+
+
+def _collect_from_here() -> None:
+    """Leave what was imported out of every collection to come, and collect less often: calls leave little behind."""
+    gc.freeze()
+    gc.enable()
+    gc.set_threshold(*_GC_THRESHOLDS)

@@ -13,15 +13,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
-from mcp_types import methods
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
 from tandem.faces.mcp.messages import SERVER_NAME, SERVER_TITLE
-from tandem.faces.mcp.recognition import ModernCheck, client_name
+from tandem.faces.mcp.recognition import client_name
 from tandem.faces.mcp.resources import URI_TEMPLATE, ResourceRefused, ReviewResources
 from tandem.faces.mcp.teaching import Prompt, instructions, prompts_for
 from tandem.faces.mcp.tools import Tools
@@ -34,24 +31,8 @@ _JSON = "application/json"
 _LISTING = CacheHint(ttl_ms=60_000, scope="public")
 
 
-def passes_modern_checks(message: dict[str, Any], headers: dict[str, str]) -> bool:
-    """Whether the SDK accepts a `tools/call` of revision 2026-07-28, envelope, headers and parameters."""
-    verdict = classify_inbound_request(message, headers=headers)
-    if isinstance(verdict, InboundLadderRejection):
-        return False
-    try:
-        methods.validate_client_request("tools/call", verdict.protocol_version, message["params"])
-    except ValidationError:
-        return False
-    return True
-
-
 class SdkServers:
-    """One SDK server for each endpoint, without sessions and with event streams.
-
-    Attributes:
-        modern_check: The SDK's checks of revision 2026-07-28.
-    """
+    """One SDK server for each endpoint, without sessions and with event streams."""
 
     def __init__(
         self,
@@ -69,7 +50,6 @@ class SdkServers:
             version: The broker's version.
             body_limit_bytes: The largest request body.
         """
-        self.modern_check: ModernCheck = passes_modern_checks
         self._managers = {
             path: StreamableHTTPSessionManager(
                 _Endpoint(tools, resources).server(version),
