@@ -14,7 +14,7 @@ _INTERIM = b"HTTP/1.1 1"
 class CorkedProtocol(HttpToolsProtocol):
     """uvicorn's protocol on a transport that holds a head back until its body comes, or the loop turns."""
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] as uvicorn has it
+    def connection_made(self, transport: asyncio.Transport) -> None:
         """Wrap the transport."""
         super().connection_made(transport)
         self.transport = _Corked(transport, self.loop)
