@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from tandem.client import Unreachable
 from tandem.errors import TandemError
 
 
@@ -46,4 +45,7 @@ def of_review(status: str, outcome: str | None) -> Exit:
 
 def of_error(error: TandemError) -> Exit:
     """The exit status of a refusal."""
+    # Late: a broker that starts needs its exit statuses, but no client.
+    from tandem.client import Unreachable
+
     return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
