@@ -85,3 +85,12 @@ def own_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, with PostgreSQL's own durability, to stop, crash and start again."""
     with running_postgres(durable=True) as server:
         yield server
+
+
+@pytest.fixture
+def config_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's configuration folder, empty."""
+    folder = tmp_path / "config"
+    folder.mkdir()
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(folder))
+    return folder

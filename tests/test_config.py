@@ -13,14 +13,7 @@ import pytest
 from tandem.config import Settings, load_settings, masked
 from tandem.errors import ConfigInvalid
 
-
-@pytest.fixture(autouse=True)
-def config_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's configuration folder, empty."""
-    folder = tmp_path / "config"
-    folder.mkdir()
-    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("config_dir")
 
 
 @pytest.fixture

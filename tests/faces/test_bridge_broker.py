@@ -15,13 +15,7 @@ from tandem.bridge.messages import Message, parse
 from tandem.bridge.project import ProjectFinder
 from tandem.config import load_settings
 
-
-@pytest.fixture(autouse=True)
-def config_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "config"
-    folder.mkdir()
-    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("config_dir")
 
 
 def test_the_bridge_and_the_broker_agree_on_the_data_folder(

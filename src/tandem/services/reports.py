@@ -13,8 +13,8 @@ from tandem.domain.reviews import State, check_project
 from tandem.errors import InvalidInput
 from tandem.services import pages, views
 from tandem.services.context import Services
-from tandem.services.reviews import Wait, wait_limit
-from tandem.services.waits import topic, wait_until
+from tandem.services.reviews import Wait, look_or_wait
+from tandem.services.waits import topic
 from tandem.store import events, reports, reviews
 from tandem.store.base import Unit
 
@@ -83,10 +83,7 @@ async def feed(
             answer = replace(answer, changed=bool(answer.entries))
         return answer, answer.changed
 
-    if wait is None:
-        return (await look())[0]
-    name = topic(project=project)
-    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+    return await look_or_wait(services, topic(project=project), look, wait)
 
 
 async def audit_log(
@@ -128,10 +125,7 @@ async def audit_log(
         answer = await services.store.read(work)
         return answer, answer.changed
 
-    if wait is None:
-        return (await look())[0]
-    name = review_id or topic(project=project)
-    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+    return await look_or_wait(services, review_id or topic(project=project), look, wait)
 
 
 async def statistics(services: Services, *, project: str | None, since: str | None) -> Statistics:

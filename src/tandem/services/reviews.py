@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
 from tandem.domain.claims import freed
@@ -21,6 +22,8 @@ from tandem.services.waits import topic, wait_until
 from tandem.store import events, ledger, reports, reviews
 from tandem.store.base import Unit
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -35,10 +38,15 @@ class Wait:
     timeout_seconds: float | None = None
 
 
-def wait_limit(services: Services, wait: Wait) -> float:
-    """How long a wait lasts, in seconds."""
+async def look_or_wait(
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], wait: Wait | None
+) -> T:
+    """What there is now; with a wait, what there is once `look` says that it is worth answering, or the time is up."""
+    if wait is None:
+        return (await look())[0]
     asked = services.policy.wait_seconds if wait.timeout_seconds is None else wait.timeout_seconds
-    return min(asked, services.policy.wait_max_seconds)
+    limit = min(asked, services.policy.wait_max_seconds)
+    return await wait_until(services.waits, name, look=look, timeout_seconds=limit)
 
 
 async def status(
@@ -88,9 +96,7 @@ async def status(
         place = review.event_seq if moved or wait is None or after is None else after
         return views.status(review, hub.cursor(place), changed=moved), moved
 
-    if wait is None:
-        return (await look())[0]
-    return await wait_until(hub, review_id, look=look, timeout_seconds=wait_limit(services, wait))
+    return await look_or_wait(services, review_id, look, wait)
 
 
 async def proposal(
@@ -208,10 +214,7 @@ async def list_page(
             answer = replace(answer, changed=is_news)
         return answer, is_news
 
-    if wait is None:
-        return (await look())[0]
-    name = topic(project=wanted.project, state=wanted.status)
-    return await wait_until(hub, name, look=look, timeout_seconds=wait_limit(services, wait))
+    return await look_or_wait(services, topic(project=wanted.project, state=wanted.status), look, wait)
 
 
 _LOOK_BACK = 200
