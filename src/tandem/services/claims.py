@@ -52,10 +52,12 @@ async def claim(
             if found is None:
                 return Claim(review=None)
             before = found
+        # Who may not claim it hears so before git is asked anything.
+        after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         current = reviews.get_round(unit, before.id, before.round)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
-        review = _take(unit, services, before, reviewer_id, now)
+        review = _take(unit, before, after, now, is_new=is_new)
         return _claim(services, unit, review, current, applies_to_head=heads.get((review.id, review.round)))
 
     for _ in range(_HEAD_LOOKS):
@@ -81,16 +83,16 @@ class _HeadUnknown(Exception):
         self.current = current
 
 
-def _take(unit: Unit, services: Services, before: Review, reviewer_id: str, now: int) -> Review:
-    after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
+def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
+    holder = after.reviewer_id or ""
     if is_new:
         return ledger.change_review(
             unit,
             before,
             after,
-            actor=reviewer_id,
+            actor=holder,
             kind=Kind.REVIEW_CLAIMED,
-            data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": reviewer_id},
+            data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": holder},
         )
     if after.claim_round != before.claim_round:
         # The holder has now been given a round that came up under its claim: that is worth an event,
@@ -99,7 +101,7 @@ def _take(unit: Unit, services: Services, before: Review, reviewer_id: str, now:
             unit,
             before,
             after._replace(updated_at=now),
-            actor=reviewer_id,
+            actor=holder,
             kind=Kind.REVIEW_CLAIMED,
             data={"claim_generation": after.claim_generation, "round": after.round, "again": True},
         )

@@ -54,8 +54,9 @@ class Listener:
 
     def end(self) -> None:
         """Tell the thread to end; from any thread."""
-        self._ending.set()
+        # In this order: a thread that sees that it is to end closes the socket.
         self._wake.send(b"\0")
+        self._ending.set()
 
     def run(self) -> None:
         """Pass notices on until `end`; the body of the listener's thread."""

@@ -10,8 +10,8 @@ from starlette.types import Receive
 
 from tandem.faces.asgi.body import ClientGone
 
-# Most calls end sooner, and then cost no more than a timer that never fires.
-WATCH_AFTER_SECONDS = 0.01
+# Most calls end sooner, on a busy broker too, and then cost no more than a timer that never fires.
+WATCH_AFTER_SECONDS = 0.05
 
 Heartbeat = Callable[[], Coroutine[Any, Any, None]]
 _T = TypeVar("_T")
