@@ -13,11 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
+from typer.testing import CliRunner
+
+from tandem.cli.main import app
 from tandem.client import TandemClient
 
 T = TypeVar("T")
 START_SECONDS = 60
 COMMAND_SECONDS = 60
+
+DIFF = """\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1,2 +1,2 @@
+ one
+-two
++2
+"""
+"""A change to what `repository` has."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,36 @@ class Shell:
                 return await call(client)
 
         return asyncio.run(asked())
+
+
+@dataclass
+class Inside:
+    """The command line in this process, for what needs no process of its own."""
+
+    url: str
+    cwd: Path
+
+    @property
+    def project(self) -> str:
+        """The project of the folder, if it is registered under the folder's name."""
+        return self.cwd.name
+
+    def run(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
+        """Run a command to its end."""
+        environment = {"TANDEM_BROKER": self.url, **environment}
+        result = CliRunner(charset="utf-8").invoke(app, arguments, input=stdin, env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    def created(self, *options: str) -> str:
+        """A new review's id."""
+        created = self.run("review", "create", "--intent", "an intent", "--diff", DIFF, *options, "--json")
+        return created.data["review_id"]
+
+    def post(self, operation: str, body: dict[str, Any]) -> str:
+        """What the HTTP face answers, to the byte."""
+        return httpx.post(f"{self.url}/api/v1/{operation}", json=body, trust_env=False).text
 
 
 def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:

@@ -15,6 +15,8 @@ from tandem.errors import ConfigInvalid
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 
+GATED = "[workflows.frontend-backend]\nmode = 'approval'"
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -68,6 +70,8 @@ def test_the_broker_itself_reads_no_repository(project: Path) -> None:
     [
         ("git_executable = './evil'", "a repository may not set this"),
         ("port = 9", "a repository may not set this"),
+        ("workflows = { frontend-backend = { mode = 'approval' } }", "a repository may not set this"),
+        ("workflows = 3", "a repository may not set this"),
         ("no_such_setting = 1", "a repository may not set this"),
         ("page_limit = 201", "a lower value than 200"),
         ("page_limit = 200", "a lower value than 200"),
@@ -150,6 +154,84 @@ def test_hosts_may_be_listed_with_commas(config_dir: Path, monkeypatch: pytest.M
     assert load_settings().settings.allowed_hosts == ("one.test", "two.test")
 
 
+def test_no_folder_and_no_file_is_an_empty_text(config_dir: Path) -> None:
+    for key in ("data_dir", "archive_dir", "secret_key_file"):
+        place = user_says(config_dir, f"{key} = ''")
+        with pytest.raises(ConfigInvalid) as refused:
+            load_settings()
+        assert refused.value.message.startswith(f"{place}: {key}: a path cannot be empty. ")
+
+
+def test_archives_and_the_key_are_with_the_data_unless_they_are_set_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = load_settings({"data_dir": tmp_path}).settings
+    assert (usual.archives, usual.secret_key) == (tmp_path / "archives", tmp_path / "secret.key")
+    monkeypatch.setenv("TANDEM_ARCHIVE_DIR", "~/old")
+    monkeypatch.setenv("TANDEM_SECRET_KEY_FILE", "~/key")
+    moved = load_settings({"data_dir": tmp_path}).settings
+    assert (moved.archives, moved.secret_key) == (Path.home() / "old", Path.home() / "key")
+
+
+def test_an_unused_session_lasts_half_a_day_and_never_more_than_thirty(config_dir: Path) -> None:
+    assert load_settings().settings.session_idle_seconds == 12 * 3600
+    user_says(config_dir, f"session_idle_seconds = {30 * 24 * 3600}")
+    assert load_settings().settings.session_idle_seconds == 30 * 24 * 3600
+    user_says(config_dir, f"session_idle_seconds = {30 * 24 * 3600 + 1}")
+    with pytest.raises(ConfigInvalid, match="less than or equal to 2592000"):
+        load_settings()
+
+
+def test_the_environments_workflows_are_json_and_replace_the_files(
+    config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert load_settings().settings.workflows == {}
+    place = user_says(config_dir, GATED)
+    loaded = load_settings()
+    assert (loaded.settings.workflows, loaded.origins["workflows"]) == (
+        {"frontend-backend": {"mode": "approval"}},
+        place,
+    )
+    monkeypatch.setenv("TANDEM_WORKFLOWS", '{"second": {"like": "frontend-backend"}}')
+    loaded = load_settings()
+    assert loaded.settings.workflows == {"second": {"like": "frontend-backend"}}
+    assert loaded.origins["workflows"] == "TANDEM_WORKFLOWS"
+
+
+def test_a_mistake_in_a_workflow_names_the_file_and_the_place_in_it(config_dir: Path) -> None:
+    place = user_says(config_dir, '[workflows.second]\nlike = "frontend-backend"\nmode = "gated"\n')
+    with pytest.raises(ConfigInvalid) as refused:
+        load_settings()
+    says = "workflows.second.mode: there is no mode 'gated'. There are: direct, approval."
+    assert refused.value.message == f"{place}: {says}"
+    assert refused.value.details == {
+        "setting": "workflows.second.mode",
+        "origin": place,
+        "allowed": ["direct", "approval"],
+        "actual": "gated",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "says"),
+    [
+        ('{"relay": {}}', "workflows.relay", "TANDEM_WORKFLOWS: workflows.relay: it defines nothing."),
+        ('{"relay"', "workflows", "TANDEM_WORKFLOWS: workflows: this is not valid JSON: "),
+        ("[" * 30_000, "workflows", "TANDEM_WORKFLOWS: workflows: this is not valid JSON: "),
+        ("[]", "workflows", "TANDEM_WORKFLOWS: workflows: Input should be a valid dictionary. Hand-off workflows"),
+    ],
+    ids=["unsound", "unfinished", "deep", "a list"],
+)
+def test_a_mistake_in_the_environments_workflows_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, text: str, setting: str, says: str
+) -> None:
+    monkeypatch.setenv("TANDEM_WORKFLOWS", text)
+    with pytest.raises(ConfigInvalid) as refused:
+        load_settings()
+    assert refused.value.message.startswith(says)
+    assert (refused.value.details["setting"], refused.value.details["origin"]) == (setting, "TANDEM_WORKFLOWS")
+
+
 def test_every_setting_says_what_it_is() -> None:
     assert all(field.description for field in Settings.model_fields.values())
 
@@ -178,7 +260,7 @@ def test_config_show_names_each_value_its_origin_and_what_was_ignored(
 ) -> None:
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     (project / "src").mkdir()
-    user = user_says(config_dir, "port = 1111")
+    user = user_says(config_dir, f"port = 1111\n{GATED}")
     near = project_says(project, "page_limit = 100\nport = 2")
     monkeypatch.setenv("TANDEM_DATABASE_URL", "postgresql://me:hunter2@db.test/tandem")
     ended = config_show(project / "src", "--json")
@@ -187,11 +269,13 @@ def test_config_show_names_each_value_its_origin_and_what_was_ignored(
     assert shown["settings"].keys() == Settings.model_fields.keys()
     assert (shown["settings"]["port"]["value"], shown["settings"]["port"]["origin"]) == (1111, user)
     assert shown["settings"]["page_limit"]["origin"] == near
+    assert shown["settings"]["workflows"]["value"] == {"frontend-backend": {"mode": "approval"}}
     assert shown["settings"]["database_url"]["origin"] == "TANDEM_DATABASE_URL"
     assert [(one["key"], one["origin"]) for one in shown["ignored"]] == [("port", near)]
 
     readable = config_show(project / "src")
     assert "page_limit" in readable.stdout
+    assert "frontend-backend" in readable.stdout
     assert "ignored: port" in readable.stderr
     assert "hunter2" not in ended.stdout + readable.stdout
 

@@ -18,11 +18,13 @@ import uvicorn
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings
 from tandem.domain.policy import Policy
+from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
 from tandem.faces.asgi.corked import CorkedProtocol
 from tandem.faces.http.health import Health, Phase
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
+from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
 from tandem.services.context import Services
 from tandem.services.maintenance import Maintenance
@@ -51,6 +53,7 @@ def policy_of(settings: Settings) -> Policy:
         text_limit_bytes=settings.text_limit_bytes,
         page_limit=settings.page_limit,
         idempotency_ttl_seconds=settings.idempotency_ttl_seconds,
+        session_idle_seconds=settings.session_idle_seconds,
     )
 
 
@@ -85,6 +88,9 @@ class Broker:
             projects=Projects(self._store, self._clock, git),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(settings.validation_concurrency),
+            workflows=load_workflows(settings.workflows),
+            tokens=Tokens(load_or_make(settings.secret_key)),
+            archives=settings.archives,
         )
         self._maintenance = Maintenance(
             self._services,
@@ -97,6 +103,7 @@ class Broker:
             clock=self._clock,
             health=self.health,
             version=VERSION,
+            workflows=self._services.workflows,
             allowed_hosts=settings.allowed_hosts,
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,

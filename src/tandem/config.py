@@ -16,10 +16,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tandem import platforms
+from tandem.domain import workflows
 from tandem.errors import ConfigInvalid
 
 if TYPE_CHECKING:
@@ -50,14 +51,32 @@ def _default_data_dir() -> Path:
 
 
 def _absolute(value: object) -> object:
-    """A folder without `~` that does not depend on where one stands; texts only."""
-    return Path(value).expanduser().absolute() if isinstance(value, str | Path) and str(value) else value
+    """A path without `~` that does not depend on where one stands; texts only."""
+    if value == "":
+        raise ValueError("a path cannot be empty")
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
 def _comma_separated(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _from_json(value: object) -> object:
+    """What a variable of the environment says as JSON; anything but a text as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is not valid JSON: {error}") from None
+
+
+def _sound_workflows(tables: dict[str, Any]) -> dict[str, Any]:
+    """The tables as they are; a ConfigInvalid says which of them cannot be used."""
+    workflows.load(tables)
+    return tables
 
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -72,7 +91,8 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
     data_dir: Annotated[Path, BeforeValidator(_absolute)] = Field(
-        default_factory=_default_data_dir, description="Folder of the database, the logs and the instance lock."
+        default_factory=_default_data_dir,
+        description="Folder of the database, logs, archives, secret key and instance lock.",
     )
     database_url: str | None = Field(
         None,
@@ -127,6 +147,22 @@ class Settings(BaseSettings):
     idempotency_ttl_seconds: float = Field(
         86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
     )
+    workflows: Annotated[dict[str, Any], NoDecode, BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = (
+        Field(
+            default_factory=dict[str, Any],
+            description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
+        )
+    )
+    session_idle_seconds: float = Field(
+        43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
+    )
+    archive_dir: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
+        None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."
+    )
+    secret_key_file: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
+        None,
+        description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
+    )
 
     @classmethod
     def settings_customise_sources(
@@ -150,6 +186,16 @@ class Settings(BaseSettings):
     def log_file(self) -> Path:
         """The broker's log, JSON lines; rotated ones stand beside it."""
         return self.data_dir / "logs" / "broker.jsonl"
+
+    @property
+    def archives(self) -> Path:
+        """The folder of archived cycles, the default included."""
+        return self.archive_dir or self.data_dir / "archives"
+
+    @property
+    def secret_key(self) -> Path:
+        """The file of the broker's key, the default included; not the key itself."""
+        return self.secret_key_file or self.data_dir / "secret.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,8 +349,11 @@ def _checked(key: str, value: Any, origin: str) -> Any:
         )
     try:
         return getattr(Settings.model_validate({key: value}), key)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{origin}: {error.message}", **{**error.details, "origin": origin}) from None
     except ValidationError as error:
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
+        problem = problem.removeprefix("Value error, ")
         raise ConfigInvalid(
             f"{origin}: {key}: {problem}. {field.description}",
             setting=key,

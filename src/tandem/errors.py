@@ -4,11 +4,17 @@
     ├── InvalidInput            400 INVALID_INPUT
     ├── InvalidDiff             400 INVALID_DIFF
     ├── ReasonRequired          400 REASON_REQUIRED
+    ├── SchemaInvalid           400 SCHEMA_INVALID
+    ├── InvalidRole             400 INVALID_ROLE
+    ├── InvalidTarget           400 INVALID_TARGET
     ├── Unauthenticated         401 UNAUTHENTICATED
+    ├── AuthFailed              401 AUTH_FAILED
+    ├── InvalidSession          401 INVALID_SESSION
     ├── Forbidden               403 FORBIDDEN
     ├── SelfApproval            403 SELF_APPROVAL
     ├── NotClaimant             403 NOT_CLAIMANT
     ├── NotFound                404 NOT_FOUND
+    ├── InvalidTool             404 INVALID_TOOL
     ├── InvalidTransition       409 INVALID_TRANSITION
     ├── AlreadyClaimed          409 ALREADY_CLAIMED
     ├── StaleClaim              409 STALE_CLAIM
@@ -16,6 +22,11 @@
     ├── TurnViolation           409 TURN_VIOLATION
     ├── NoCounterPatch          409 NO_COUNTER_PATCH
     ├── IdempotencyConflict     409 IDEMPOTENCY_CONFLICT
+    ├── NoActiveCycle           409 NO_ACTIVE_CYCLE
+    ├── CycleAlreadyActive      409 CYCLE_ALREADY_ACTIVE
+    ├── InvalidPhase            409 INVALID_PHASE
+    ├── LockDenied              409 LOCK_DENIED
+    ├── ArchiveNotAllowed       409 ARCHIVE_NOT_ALLOWED
     ├── CursorExpired           410 CURSOR_EXPIRED
     ├── TooLarge                413 TOO_LARGE
     ├── RateLimited             429 RATE_LIMITED (retryable)
@@ -82,10 +93,45 @@ class ReasonRequired(TandemError):
     status = 400
 
 
+class SchemaInvalid(TandemError):
+    """A hand-off or feature that does not have its form; `details.problems` lists every complaint."""
+
+    code = "SCHEMA_INVALID"
+    status = 400
+
+
+class InvalidRole(TandemError):
+    """A role that the workflow does not have; `details.allowed` lists those it has."""
+
+    code = "INVALID_ROLE"
+    status = 400
+
+
+class InvalidTarget(TandemError):
+    """A hand-off to somebody who is no role of the workflow."""
+
+    code = "INVALID_TARGET"
+    status = 400
+
+
 class Unauthenticated(TandemError):
     """No valid credentials where they are required."""
 
     code = "UNAUTHENTICATED"
+    status = 401
+
+
+class AuthFailed(TandemError):
+    """The key is not the role's."""
+
+    code = "AUTH_FAILED"
+    status = 401
+
+
+class InvalidSession(TandemError):
+    """No such session, or one that has ended."""
+
+    code = "INVALID_SESSION"
     status = 401
 
 
@@ -114,6 +160,13 @@ class NotFound(TandemError):
     """Something named by the request does not exist."""
 
     code = "NOT_FOUND"
+    status = 404
+
+
+class InvalidTool(TandemError):
+    """A hand-off endpoint was asked for a tool that does not exist."""
+
+    code = "INVALID_TOOL"
     status = 404
 
 
@@ -163,6 +216,41 @@ class IdempotencyConflict(TandemError):
     """The same idempotency key came with another body."""
 
     code = "IDEMPOTENCY_CONFLICT"
+    status = 409
+
+
+class NoActiveCycle(TandemError):
+    """The project has no cycle of this workflow under way."""
+
+    code = "NO_ACTIVE_CYCLE"
+    status = 409
+
+
+class CycleAlreadyActive(TandemError):
+    """A cycle of this workflow is under way; `details.cycle_id` says which."""
+
+    code = "CYCLE_ALREADY_ACTIVE"
+    status = 409
+
+
+class InvalidPhase(TandemError):
+    """The cycle's phase has no such step; `details.allowed` lists what it has."""
+
+    code = "INVALID_PHASE"
+    status = 409
+
+
+class LockDenied(TandemError):
+    """The role is not the active one, or the lock token is not the current one."""
+
+    code = "LOCK_DENIED"
+    status = 409
+
+
+class ArchiveNotAllowed(TandemError):
+    """Only a complete cycle can be archived."""
+
+    code = "ARCHIVE_NOT_ALLOWED"
     status = 409
 
 

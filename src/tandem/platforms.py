@@ -7,6 +7,7 @@ its start. Paths are texts here for the same reason.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -37,6 +38,9 @@ _DETACHED = _CREATE_NEW_PROCESS_GROUP | _CREATE_NO_WINDOW
 _LOOK_SECONDS = 0.02
 _SAME_START_US = 2_000_000
 """Start times are computed from the clock, which may have been set a little since; numbers are not reused that soon."""
+
+_CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.EBADF, errno.ENOTSUP}
+"""How some network file systems answer; they order the changes of a folder themselves."""
 
 STOPS_BY_FILE = sys.platform == "win32"
 """Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
@@ -223,3 +227,38 @@ def make_private(path: str) -> None:
     """Create a folder that only its user can look into; one that exists is left as its owner has it."""
     # Windows ignores the mode: there the user's own folders are private by inheritance.
     os.makedirs(path, mode=0o700, exist_ok=True)
+
+
+def flush_file(descriptor: int) -> None:
+    """Have what was written to a file survive a loss of power.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    if sys.platform == "darwin":
+        # A plain fsync leaves the data in the drive's cache there.
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:
+            os.fsync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def flush_folder(path: str) -> None:
+    """Have the names in a folder survive a loss of power, where the system can flush folders.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        # Windows opens no folders; its file system journals them.
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        flush_file(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH_FOLDERS:
+            raise
+    finally:
+        os.close(descriptor)

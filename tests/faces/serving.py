@@ -8,13 +8,16 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
 import orjson
 import uvicorn
 
+from tandem.app import Broker
 from tandem.clock import SystemClock
+from tandem.config import load_settings
 from tandem.faces.app import create_app
 from tandem.faces.http.health import Health, Phase
 from tests.faces.toys import Toys, dispatcher
@@ -33,11 +36,9 @@ class _Server(uvicorn.Server):
 
 
 @dataclass
-class Served:
-    """A running application and what the tests hold of it."""
+class Reached:
+    """A running application, as its clients see it."""
 
-    toys: Toys
-    health: Health
     http: httpx.AsyncClient
     host: str
     port: int
@@ -48,6 +49,14 @@ class Served:
         return f"http://{self.host}:{self.port}"
 
 
+@dataclass
+class Served(Reached):
+    """The toys behind a running application, and what the tests hold of them."""
+
+    toys: Toys
+    health: Health
+
+
 @asynccontextmanager
 async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[Served]:
     """The toys behind the broker's application."""
@@ -56,9 +65,25 @@ async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[
     app = create_app(
         dispatcher(toys), clock=SystemClock(), health=health, version=VERSION, fast_path=fast_path, **settings
     )
-    async with running(app) as (host, port), httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=30) as http:
-        yield Served(toys, health, http, host, port, fast_path)
+    async with reaching(app) as (http, host, port):
+        yield Served(http, host, port, fast_path, toys, health)
         toys.release.set()
+
+
+@asynccontextmanager
+async def broker_serving(data_dir: Path, *, fast_path: bool = True, **settings: Any) -> AsyncGenerator[Reached]:
+    """The real broker, with a data folder of its own."""
+    broker = Broker(load_settings({"data_dir": data_dir, "fast_path": fast_path, **settings}).settings)
+    async with broker.running(), reaching(broker.application) as (http, host, port):
+        yield Reached(http, host, port, fast_path)
+        await broker.drain()
+
+
+@asynccontextmanager
+async def reaching(app: Any) -> AsyncGenerator[tuple[httpx.AsyncClient, str, int]]:
+    """Serve an ASGI application; gives a client of it, and its address."""
+    async with running(app) as (host, port), httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=30) as http:
+        yield http, host, port
 
 
 @asynccontextmanager
@@ -105,7 +130,7 @@ def mcp_message(revision: str | None, method: str, params: dict[str, Any], reque
 
 
 async def call_tool(
-    served: Served,
+    served: Reached,
     revision: str | None,
     name: str,
     arguments: dict[str, Any] | None = None,
@@ -116,9 +141,33 @@ async def call_tool(
 ) -> httpx.Response:
     """Call a tool by hand-written HTTP."""
     params = {"name": name, "arguments": {} if arguments is None else arguments}
-    message = mcp_message(revision, "tools/call", params, request_id)
-    sent = mcp_headers(revision, "tools/call", name, **headers)
+    return await ask(served, revision, "tools/call", params, path=path, request_id=request_id, **headers)
+
+
+async def ask(
+    served: Reached,
+    revision: str | None,
+    method: str,
+    params: dict[str, Any] | None = None,
+    *,
+    path: str = "/mcp",
+    request_id: Any = 1,
+    **headers: str,
+) -> httpx.Response:
+    """Send one request by hand-written HTTP."""
+    message = mcp_message(revision, method, params or {}, request_id)
+    sent = mcp_headers(revision, method, (params or {}).get("name"), **headers)
     return await served.http.post(path, content=orjson.dumps(message), headers=sent)
+
+
+async def post_alone(served: Reached, path: str, body: bytes, headers: dict[str, str]) -> asyncio.StreamWriter:
+    """Send a request on a connection of its own, without waiting for the answer."""
+    _, writer = await asyncio.open_connection(served.host, served.port)
+    lines = [f"POST {path} HTTP/1.1", f"Host: {served.host}:{served.port}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    await writer.drain()
+    return writer
 
 
 def answer_of(response: httpx.Response) -> dict[str, Any]:

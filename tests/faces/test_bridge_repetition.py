@@ -107,7 +107,10 @@ def test_an_answer_that_is_cut_off_counts_as_none(tmp_path: Path) -> None:
     assert envelope["ok"] is True
 
 
-def test_a_wait_without_a_cursor_is_pinned_before_it_begins_and_asks_for_the_time_that_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["list_reviews", "cycle_status", "cycle.status"])
+def test_a_wait_without_a_cursor_is_pinned_before_it_begins_and_asks_for_the_time_that_is_left(
+    tmp_path: Path, tool: str
+) -> None:
     waits = iter([False, True])
 
     def script(request: Request) -> Reply:
@@ -117,7 +120,7 @@ def test_a_wait_without_a_cursor_is_pinned_before_it_begins_and_asks_for_the_tim
             return enveloped(request, {"changed": True, "cursor": "c.2"})
         raise Hangup
 
-    broker, envelope = call_through(script, tmp_path, "list_reviews", wait=True, timeout_s=30)
+    broker, envelope = call_through(script, tmp_path, tool, wait=True, timeout_s=30)
     glance, wait, again = (broker.next().arguments for _ in range(3))
     assert envelope["data"]["cursor"] == "c.2"
     assert glance == {"wait": True, "timeout_s": 0}

@@ -4,64 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sqlite3
 from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from typer.testing import CliRunner
 
-from tandem.cli.main import COMMANDS, app, load
+from tandem.cli.examples import EXAMPLES
+from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
-from tests.commandline import Ended, Shell, finish, git, repository, running_broker
-
-DIFF = """\
-diff --git a/a.txt b/a.txt
---- a/a.txt
-+++ b/a.txt
-@@ -1,2 +1,2 @@
- one
--two
-+2
-"""
+from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
         yield address
-
-
-@dataclass
-class Inside:
-    """The command line in this process, for what needs no process of its own."""
-
-    url: str
-    cwd: Path
-
-    @property
-    def project(self) -> str:
-        return self.cwd.name
-
-    def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        result = CliRunner(charset="utf-8").invoke(app, arguments, input=stdin, env={"TANDEM_BROKER": self.url})
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Ended(result.exit_code, result.stdout, result.stderr)
-
-    def created(self, *options: str) -> str:
-        """A new review's id."""
-        return self.run("review", "create", "--intent", "an intent", "--diff", DIFF, *options, "--json").data[
-            "review_id"
-        ]
-
-    def post(self, operation: str, body: dict[str, Any]) -> str:
-        """What the HTTP face answers, to the byte."""
-        return httpx.post(f"{self.url}/api/v1/{operation}", json=body, trust_env=False).text
 
 
 @pytest.fixture
@@ -279,6 +239,16 @@ def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> 
         assert ended.status == 0, operation.name
         assert f"tandem {operation.noun} {operation.verb}" in ended.stdout.partition("Examples")[2], operation.name
         assert "--json" in ended.stdout
+
+
+@pytest.mark.parametrize("example", [line for lines in EXAMPLES.values() for line in lines])
+def test_examples_are_understood_as_they_stand(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Tokens that an example leaves out come from the environment.
+    monkeypatch.setenv("TANDEM_SESSION_TOKEN", "sess_1")
+    monkeypatch.setenv("TANDEM_LOCK_TOKEN", "lock_1")
+    program, noun, verb, *rest = shlex.split(example.rpartition("|")[2].partition(" > ")[0])
+    assert program == "tandem"
+    load(noun).commands[verb].make_context(verb, rest)
 
 
 def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Generator
@@ -28,24 +29,32 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
         yield found
 
 
-def at_a_terminal(shell: Shell, *arguments: str) -> tuple[int, str]:
-    """Run a command at a pseudo-terminal; its exit status and everything that was shown."""
+def at_a_terminal(shell: Shell, *arguments: str, typed: bytes = b"", **environment: str) -> tuple[int, str]:
+    """Run a command at a pseudo-terminal; its exit status and everything that was shown.
+
+    What is typed is typed once the command has shown something.
+    """
     import pty
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "tandem", *arguments],
         cwd=shell.cwd,
-        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color"},
+        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
+        # Without the terminal of whoever runs the tests, which a hidden prompt would ask for.
+        start_new_session=True,
     )
     os.close(theirs)
     shown = b""
     try:
         while chunk := os.read(ours, 65_536):
             shown += chunk
+            if typed:
+                os.write(ours, typed)
+                typed = b""
     except OSError:
         pass  # So a pseudo-terminal says on Linux that its other end is closed.
     finally:
@@ -74,6 +83,19 @@ def test_long_waits_show_that_they_are_alive_at_a_terminal_only(shell: Shell) ->
     piped = shell.run("submit", "-m", "m", "--wait", "--timeout", "2")
     assert piped.status == 12
     assert "waiting for the verdict" not in piped.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+def test_a_key_is_asked_for_without_being_shown_and_its_token_is_not_broken(shell: Shell) -> None:
+    place = ("--project", "prompting")
+    status, made = at_a_terminal(shell, "cycle", "init", *place, COLUMNS="30")
+    assert status == 0
+    [gemini, _] = re.findall(r"psk_[\w-]{43}", made)
+    options = ("session", "open", "gemini", *place)
+    status, opened = at_a_terminal(shell, *options, typed=gemini.encode() + b"\n", COLUMNS="30")
+    assert (status, "Key of gemini: " in opened, gemini in opened) == (0, True, False)
+    [token] = re.findall(r"sess_[0-9a-z_]{90,}", opened)
+    assert shell.run("session", "close", "--session-token", token, *place).status == 0
 
 
 @pytest.mark.parametrize(

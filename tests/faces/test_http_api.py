@@ -50,6 +50,11 @@ async def test_a_dotted_name_is_the_same_operation(served: Served):
     assert response.json()["data"] == {"role": "gemini"}
 
 
+async def test_an_unknown_dotted_name_is_not_found(served: Served):
+    response = await served.http.post("/api/v1/session.opened", json={})
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "NOT_FOUND")
+
+
 async def test_administration_is_offered_here(served: Served):
     assert (await served.http.post("/api/v1/administer", json={})).status_code == 200
 

@@ -13,19 +13,15 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextResourceContents
 
-from tandem.app import Broker
-from tandem.config import load_settings
-from tests.faces.serving import running
+from tests.faces.serving import broker_serving
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=[True, False], ids=["fast", "sdk"])
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
-    broker = Broker(load_settings({"data_dir": tmp_path, "fast_path": request.param}).settings)
-    async with broker.running(), running(broker.application) as (host, port):
-        yield f"http://{host}:{port}/mcp"
-        await broker.drain()
+    async with broker_serving(tmp_path, fast_path=request.param) as served:
+        yield f"{served.url}/mcp"
 
 
 async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -55,7 +55,7 @@ async def test_bad_arguments_name_the_field(served: Served, revision: str):
     assert (error["code"], error["details"]["field"]) == ("INVALID_INPUT", "text")
 
 
-@pytest.mark.parametrize("name", ["nothing", "administer", "no.such"])
+@pytest.mark.parametrize("name", ["nothing", "administer"])
 async def test_an_unknown_tool_and_an_administrators_are_refused_with_what_there_is(served: Served, name: str):
     answer = answer_of(await call_tool(served, MODERN, name))["result"]
     assert answer["isError"] is True
@@ -65,9 +65,37 @@ async def test_an_unknown_tool_and_an_administrators_are_refused_with_what_there
     assert "administer" not in allowed
 
 
-async def test_a_dotted_name_is_the_same_tool(served: Served):
-    envelope = envelope_of(await call_tool(served, HANDSHAKE, "session.open", {"role": "codex"}))
+@pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/mcp", "no.such"),
+        ("/mcp/reviewer", "no.such"),
+        ("/mcp/handoff", "no.such"),
+        ("/mcp/handoff", "nothing"),
+        ("/mcp/handoff", "administer"),
+    ],
+)
+async def test_an_unknown_tool_of_hand_offs_has_a_code_of_its_own(served: Served, revision: str, path: str, name: str):
+    answer = answer_of(await call_tool(served, revision, name, path=path))["result"]
+    error = answer["structuredContent"]["error"]
+    assert answer["isError"] is True
+    assert (error["code"], error["details"]["tool"]) == ("INVALID_TOOL", name)
+    assert ("session_open" in error["details"]["allowed"]) is (path != "/mcp/reviewer")
+    assert ("echo" in error["details"]["allowed"]) is (path != "/mcp/handoff")
+    assert "administer" not in error["details"]["allowed"]
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/handoff"])
+@pytest.mark.parametrize("name", ["session_open", "session.open"])
+async def test_a_dotted_name_is_the_same_tool(served: Served, path: str, name: str):
+    envelope = envelope_of(await call_tool(served, HANDSHAKE, name, {"role": "codex"}, path=path))
     assert envelope == {"ok": True, "data": {"role": "codex"}}
+
+
+async def test_a_dotted_name_gets_no_further_than_the_other_spelling(served: Served):
+    answers = [await call_tool(served, MODERN, name, path="/mcp/reviewer") for name in ("session_open", "session.open")]
+    assert [envelope_of(answer)["error"]["code"] for answer in answers] == ["FORBIDDEN", "FORBIDDEN"]
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])

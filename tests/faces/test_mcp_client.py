@@ -98,10 +98,16 @@ async def test_an_unknown_resource_is_a_protocol_error_with_its_uri(client: Clie
 
 @pytest.mark.parametrize(
     ("role", "prompts"),
-    [("proposer", ["put_up_my_change"]), ("reviewer", ["review_next_change"]), ("operator", [])],
+    [
+        ("proposer", ["put_up_my_change"]),
+        ("reviewer", ["review_next_change"]),
+        ("operator", []),
+        ("handoff", ["frontend-backend_gemini", "frontend-backend_codex"]),
+    ],
 )
 async def test_a_role_endpoint_offers_its_own_things(served: Served, role: str, prompts: list[str]):
     async with Client(f"{served.url}/mcp/{role}") as client:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == prompts
         tools = {tool.name for tool in (await client.list_tools()).tools}
     assert ("keyed" in tools) == (role == "proposer")
+    assert ("session_open" in tools) == (role == "handoff")

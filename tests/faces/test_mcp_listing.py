@@ -15,7 +15,11 @@ from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.services.context import Services
 
-ROLES = ["proposer", "reviewer", "operator"]
+ROLES = ["proposer", "reviewer", "operator", "handoff"]
+HANDOFF = {
+    *("session_open", "cycle_start", "cycle_status", "lock_acquire"),
+    *("handoff_write", "handoff_read", "cycle_complete", "cycle_archive"),
+}
 
 
 def _listing(role: str | None) -> list[dict[str, Any]]:
@@ -41,15 +45,56 @@ def test_every_tool_is_explained_and_sets_all_its_hints(role: str | None):
 
 
 def test_the_core_tools_and_only_they_are_always_loaded():
-    loaded = {tool["name"] for tool in _listing(None) if tool.get("_meta") == {"anthropic/alwaysLoad": True}}
-    assert loaded == CORE_TOOLS
+    tools = [*_listing(None), *_listing("handoff")]
+    assert {tool["name"] for tool in tools if tool.get("_meta") == {"anthropic/alwaysLoad": True}} == CORE_TOOLS
 
 
 def test_no_administrators_operation_is_listed():
-    assert not {"register_project", "remove_project"} & {tool["name"] for tool in _listing(None)}
+    administrators = {
+        "register_project",
+        "remove_project",
+        "session_close",
+        "cycle_init",
+        "cycle_rotate",
+        "cycle_revoke",
+    }
+    for role in (None, *ROLES):
+        assert not administrators & {tool["name"] for tool in _listing(role)}
 
 
-@pytest.mark.parametrize("tool", _listing(None), ids=lambda tool: tool["name"])
+def test_hand_offs_are_listed_at_their_own_endpoint_only():
+    assert [tool["name"] for tool in _listing("handoff")] == [
+        operation.name for operation in REGISTRY if operation.name in HANDOFF
+    ]
+    for role in (None, "proposer", "reviewer", "operator"):
+        assert not HANDOFF & {tool["name"] for tool in _listing(role)}
+    assert {"list_cycles", "get_cycle"} < {tool["name"] for tool in _listing(None)}
+    assert {"list_cycles", "get_cycle"} < {tool["name"] for tool in _listing("operator")}
+
+
+def test_hints_tell_looking_at_a_cycle_from_changing_it():
+    hints = {tool["name"]: tool["annotations"] for tool in _listing("handoff")}
+    assert {name for name, given in hints.items() if given["readOnlyHint"]} == {"cycle_status", "handoff_read"}
+    assert {name for name, given in hints.items() if given["idempotentHint"]} == {
+        *("cycle_status", "handoff_read", "lock_acquire")
+    }
+
+
+def test_the_listed_schema_of_a_payload_says_what_it_must_have():
+    listed = next(tool for tool in _listing("handoff") if tool["name"] == "handoff_write")["inputSchema"]
+    validator: Any = Draft202012Validator(listed["properties"]["payload"])
+    texts = dict.fromkeys(("cycle_id", "feature", "producer", "consumer"), "x")
+    arrays: dict[str, list[Any]] = {
+        name: [] for name in ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+    }
+    payload: dict[str, Any] = {**texts, **arrays, "extras": {}}
+    assert validator.is_valid(payload)
+    assert not any(validator.is_valid({**payload, name: 7}) for name in payload)
+    for name in (*texts, *arrays):
+        assert not validator.is_valid({key: value for key, value in payload.items() if key != name})
+
+
+@pytest.mark.parametrize("tool", [*_listing(None), *_listing("handoff")], ids=lambda tool: tool["name"])
 def test_a_slim_schema_still_knows_every_field(tool: dict[str, Any]):
     schema = tool["inputSchema"]
     Draft202012Validator.check_schema(schema)

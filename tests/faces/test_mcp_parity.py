@@ -27,9 +27,11 @@ async def pair() -> AsyncGenerator[tuple[Served, Served]]:
         yield fast, sdk
 
 
-async def _same(pair: tuple[Served, Served], body: bytes, headers: dict[str, str]) -> httpx.Response:
+async def _same(
+    pair: tuple[Served, Served], body: bytes, headers: dict[str, str], path: str = "/mcp"
+) -> httpx.Response:
     """Both answers, compared; gives the fast path's."""
-    fast, sdk = [await served.http.post("/mcp", content=body, headers=headers) for served in pair]
+    fast, sdk = [await served.http.post(path, content=body, headers=headers) for served in pair]
     assert fast.status_code == sdk.status_code, (fast.text, sdk.text)
     assert _headers(fast) == _headers(sdk)
     if fast.content and "content-type" in fast.headers:
@@ -64,6 +66,16 @@ async def test_parameters(pair: tuple[Served, Served], revision: str | None, par
     name = params.get("name")
     headers = mcp_headers(revision, "tools/call", name if isinstance(name, str) else None)
     await _same(pair, orjson.dumps(mcp_message(revision, "tools/call", params)), headers)
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/proposer", "/mcp/handoff"])
+@pytest.mark.parametrize(
+    "name", ["nothing", "no.such", "session_open", "session.open", "administer", "keyed", "", ".", "x" * 300]
+)
+async def test_names(pair: tuple[Served, Served], revision: str, path: str, name: str):
+    body = orjson.dumps(mcp_message(revision, "tools/call", {"name": name, "arguments": {"role": "codex"}}))
+    await _same(pair, body, mcp_headers(revision, "tools/call", name), path)
 
 
 @pytest.mark.parametrize("revision", BOTH)

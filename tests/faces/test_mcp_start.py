@@ -10,8 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tandem.domain.workflows import BUILT_IN
 from tandem.faces.mcp.endpoint import McpEndpoints
-from tests.faces.serving import HANDSHAKE, MODERN, Served, call_tool, envelope_of, serving
+from tests.faces.serving import HANDSHAKE, MODERN, Reached, call_tool, envelope_of, serving
 from tests.faces.toys import Toys, dispatcher
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +55,7 @@ async def test_calls_of_either_era_are_answered_from_the_first_moment():
         assert (await process.stdout.readline()).strip() == b"False"
         port = int(await process.stdout.readline())
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
-            served = Served(None, None, http, "127.0.0.1", port, fast_path=True)  # pyright: ignore[reportArgumentType] it is elsewhere
+            served = Reached(http, "127.0.0.1", port, fast_path=True)
             older, newest, api = await asyncio.gather(
                 call_tool(served, HANDSHAKE, "echo", {"text": "older"}),
                 call_tool(served, MODERN, "echo", {"text": "newest"}),
@@ -72,10 +73,14 @@ async def test_stopping_at_once_is_clean():
         pass
 
 
+def _endpoints() -> McpEndpoints:
+    return McpEndpoints(dispatcher(Toys()), version="1", workflows={BUILT_IN.name: BUILT_IN}, body_limit_bytes=1000)
+
+
 async def test_stopping_twice_or_unstarted_is_safe():
-    endpoints = McpEndpoints(dispatcher(Toys()), version="1", body_limit_bytes=1000)
+    endpoints = _endpoints()
     await endpoints.stop()
-    endpoints = McpEndpoints(dispatcher(Toys()), version="1", body_limit_bytes=1000)
+    endpoints = _endpoints()
     endpoints.start()
     await endpoints.stop()
     await endpoints.stop()

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from sse_starlette import EventSourceResponse
 
-from tests.faces.serving import HANDSHAKE, MODERN, Served, call_tool, mcp_headers, mcp_message, serving
+from tests.faces.serving import HANDSHAKE, MODERN, Served, call_tool, mcp_headers, mcp_message, post_alone, serving
 
 pytestmark = pytest.mark.anyio
 PING_SECONDS = 0.05
@@ -26,20 +26,10 @@ async def served(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         yield served
 
 
-async def _post(served: Served, path: str, body: bytes, headers: dict[str, str]) -> asyncio.StreamWriter:
-    """Send a request on a connection of its own, without waiting for the answer."""
-    _, writer = await asyncio.open_connection(served.host, served.port)
-    lines = [f"POST {path} HTTP/1.1", f"Host: {served.host}:{served.port}", f"Content-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
-    await writer.drain()
-    return writer
-
-
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 async def test_a_vanished_clients_call_is_cancelled(served: Served, revision: str):
     body = orjson.dumps(mcp_message(revision, "tools/call", {"name": "wait"}))
-    writer = await _post(served, "/mcp", body, mcp_headers(revision, "tools/call", "wait"))
+    writer = await post_alone(served, "/mcp", body, mcp_headers(revision, "tools/call", "wait"))
     async with asyncio.timeout(LIMIT_SECONDS):
         await served.toys.waiting.wait()
         writer.transport.abort()
@@ -82,7 +72,7 @@ async def test_an_older_revisions_headers_come_before_the_answer(served: Served)
 
 async def test_cancelling_an_ended_or_foreign_call_is_accepted_and_changes_nothing(served: Served):
     body = orjson.dumps(mcp_message(HANDSHAKE, "tools/call", {"name": "wait"}, request_id=5))
-    writer = await _post(served, "/mcp", body, mcp_headers(HANDSHAKE, "tools/call", "wait"))
+    writer = await post_alone(served, "/mcp", body, mcp_headers(HANDSHAKE, "tools/call", "wait"))
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
     async with asyncio.timeout(LIMIT_SECONDS):
         await served.toys.waiting.wait()
@@ -95,7 +85,7 @@ async def test_cancelling_an_ended_or_foreign_call_is_accepted_and_changes_nothi
 
 
 async def test_the_json_apis_vanished_client_cancels_too(served: Served):
-    writer = await _post(served, "/api/v1/wait", b"{}", {"content-type": "application/json"})
+    writer = await post_alone(served, "/api/v1/wait", b"{}", {"content-type": "application/json"})
     async with asyncio.timeout(LIMIT_SECONDS):
         await served.toys.waiting.wait()
         writer.transport.abort()
@@ -105,7 +95,7 @@ async def test_the_json_apis_vanished_client_cancels_too(served: Served):
 async def test_a_hundred_vanished_clients_leave_nothing_behind(served: Served):
     body = orjson.dumps(mcp_message(MODERN, "tools/call", {"name": "wait"}))
     headers = mcp_headers(MODERN, "tools/call", "wait")
-    writers = [await _post(served, "/mcp", body, headers) for _ in range(100)]
+    writers = [await post_alone(served, "/mcp", body, headers) for _ in range(100)]
     async with asyncio.timeout(LIMIT_SECONDS):
         await served.toys.parked_are(100)
         for writer in writers:

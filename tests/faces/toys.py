@@ -162,6 +162,7 @@ async def _administer(_toys: Toys, _request: Administer, _caller: Caller) -> dic
 
 
 _PROPOSER = frozenset({Role.PROPOSER})
+_HANDOFF = frozenset({Role.HANDOFF})
 _ADMIN = frozenset({Role.ADMIN})
 REGISTRY = Registry(
     (
@@ -174,7 +175,7 @@ REGISTRY = Registry(
         Operation("get_review_status", "review", "status", ByReview, Answer, ALL, READ, _by_review),
         Operation("get_discussion", "review", "discussion", Discussion, Answer, ALL, READ, _by_review),
         Operation("list_reviews", "review", "list", Listing, Answer, ALL, READ, _listing),
-        Operation("session_open", "session", "open", SessionOpen, Answer, ALL, WRITE, _session_open),
+        Operation("session_open", "session", "open", SessionOpen, Answer, _HANDOFF, WRITE, _session_open),
         Operation("administer", "admin", "do", Administer, Answer, _ADMIN, WRITE, _administer),
     )
 )

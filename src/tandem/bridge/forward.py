@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from tandem.bridge import messages
+from tandem.bridge import keys, messages
 from tandem.bridge.http import Aborted, Exchange, HttpFailure, Lost, NotSent, quoted
 from tandem.bridge.repetition import Call
 from tandem.bridge.replies import cursor_to_pin, protocol_version, replies
@@ -100,7 +100,11 @@ class Forwarder:
 
     def answer(self, flight: Flight) -> None:
         """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
-        call = Call(flight.message)
+        try:
+            call = Call(flight.message, keys.opening(flight.message))
+        except keys.NoKey as trouble:
+            self._say(flight, messages.refusal(flight.message, trouble.as_dict()))
+            return
         pause = _FIRST_PAUSE_SECONDS
         outage_since: float | None = None
         while not flight.is_cancelled:

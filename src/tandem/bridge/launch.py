@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tandem.bridge.keys import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -63,6 +65,12 @@ def start(data_dir: str, platform: Platform, options: Sequence[str] = ()) -> Lau
         if offset > _LOG_LIMIT_BYTES:
             offset = log.truncate(0)
         process = subprocess.Popen[bytes](
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=data_dir, **platform.detached()
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=data_dir,
+            env=without_secrets(),
+            **platform.detached(),
         )
     return Launch(process, path, offset)

@@ -31,12 +31,17 @@ Usage: tandem mcp [--role ROLE] [--project NAME] [--broker URL]
 Speaks MCP on standard input and output and forwards to the Tandem broker, which it starts
 in the background when none runs.
 
-  --role ROLE      offer only this role's tools: proposer, reviewer or operator
+  --role ROLE      offer only this role's tools: proposer, reviewer, operator, or handoff
+                   for the tools of hand-off cycles, which are offered nowhere else
   --project NAME   the project of all calls; default: the registered one of the folder
   --broker URL     the broker to talk to; default: TANDEM_BROKER, else the one running for
                    this user. A broker that is named here is never started, only awaited.
 
 TANDEM_AGENT states the agent's identity to the broker.
+
+For hand-off cycles, a call of session_open that leaves out its key gets the one in TANDEM_PSK, else the
+first line of the file that TANDEM_PSK_FILE names; a role that it leaves out is the one in TANDEM_ROLE.
+So the model never sees the key.
 """
 THREADS = 64
 """Requests in flight at once; further ones wait their turn."""

@@ -11,18 +11,24 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tandem.bridge.messages import Message
 
 READS = frozenset(
     {
         "check_gate",
+        "cycle_status",
         "get_activity_feed",
         "get_audit_log",
+        "get_cycle",
         "get_discussion",
         "get_proposal",
         "get_review_stats",
         "get_review_status",
         "get_review_timeline",
+        "handoff_read",
+        "list_cycles",
         "list_reviews",
     }
 )
@@ -33,9 +39,15 @@ WRITES = frozenset(
         "claim_review",
         "close_review",
         "create_review",
+        "cycle_archive",
+        "cycle_complete",
+        "cycle_start",
+        "handoff_write",
+        "lock_acquire",
         "reject_counter_patch",
         "release_claim",
         "renew_claim",
+        "session_open",
         "submit_verdict",
     }
 )
@@ -51,16 +63,20 @@ _KEY = "idempotency_key"
 class Call:
     """One request on its way, possibly several times.
 
+    Args:
+        message: What the client sent.
+        additions: Arguments of its tool call that the bridge has, not the client.
+
     Attributes:
         message: What the client sent.
         is_repeatable: Whether it may be sent again when its fate is unknown.
         is_unpinned: Whether it is a wait that has no cursor yet.
     """
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, additions: Mapping[str, Any] | None = None) -> None:
         self.message = message
         arguments = message.arguments
-        self._changes: dict[str, Any] = {}
+        self._changes: dict[str, Any] = dict(additions or {})
         if message.tool in WRITES and arguments.get(_KEY) is None and _takes_arguments(message):
             self._changes[_KEY] = "bridge-" + os.urandom(16).hex()
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes

@@ -18,11 +18,10 @@ from rich.text import Text
 from tandem.cli.broker import DataDirOption
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
-from tandem.cli.generated import add_operation
+from tandem.cli.generated import new_group
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import console, show, show_envelope
 from tandem.cli.whereabouts import JsonOption
-from tandem.client.table import OPERATIONS
 from tandem.config import Settings, load_settings
 from tandem.errors import NotFound
 
@@ -37,10 +36,7 @@ _QUIET_SECONDS = 1.0
 
 def register(app: typer.Typer) -> None:
     """Add the group `audit`."""
-    group = typer.Typer(help="The log of everything that happened, and its proof.", no_args_is_help=True)
-    for operation in OPERATIONS.values():
-        if operation.noun == "audit":
-            add_operation(group, operation)
+    group = new_group("audit", "The log of everything that happened, and its proof.")
     group.command("verify", epilog=_EPILOG)(verify)
     app.add_typer(group, name="audit")
 

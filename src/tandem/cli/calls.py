@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import typer
 
-from tandem.cli.exits import Exit, of_review
+from tandem.cli.exits import Exit
+from tandem.cli.outlooks import Outlook, outlook
 from tandem.cli.render import render
 from tandem.cli.terminal import progress, show, show_envelope, show_refusal
 from tandem.cli.whereabouts import Place, find_project
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
-from tandem.client.waits import Condition, has_changed, is_proposers_turn, wait_until
+from tandem.client.waits import wait_until
 from tandem.errors import TandemError
+
+_KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +54,24 @@ async def call(
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
+    wait = outlook(operation.name, arguments) if patience.wait else None
     async with place.client() as client:
-        given = await _with_project(operation, arguments, client, place)
-        async with progress("waiting" if patience.wait else f"{operation.noun} {operation.verb}"):
-            envelope = await _send(operation, given, client, patience)
-    return present(envelope, operation.answer, as_json=as_json, patience=patience)
+        given = await with_project(operation, arguments, client, place)
+        async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
+            envelope = await _send(operation, given, client, wait, patience.timeout_s)
+    return present(envelope, operation.answer, as_json=as_json, status=wait.status if wait else None)
 
 
-def present(envelope: bytes, answer: type[Any], *, as_json: bool, patience: Patience = Patience()) -> Exit:
+def present(
+    envelope: bytes, answer: type[Any], *, as_json: bool, status: Callable[[dict[str, Any]], Exit] | None = None
+) -> Exit:
     """Print an envelope, as it is or for people, and say how the command ends.
+
+    Args:
+        envelope: What the broker answered.
+        answer: The type of its data.
+        as_json: Whether to print it as it is.
+        status: The exit status for its data; by default the command is done.
 
     Raises:
         TandemError: It is a refusal, and was not printed.
@@ -71,56 +83,25 @@ def present(envelope: bytes, answer: type[Any], *, as_json: bool, patience: Pati
     content = orjson.loads(envelope)
     if not content["ok"]:
         return Exit.REFUSED
-    return _status(content["data"]) if patience.wait else Exit.DONE
+    return status(content["data"]) if status else Exit.DONE
 
 
-async def _with_project(
+async def with_project(
     operation: Described, arguments: dict[str, Any], client: TandemClient, place: Place
 ) -> dict[str, Any]:
-    """The arguments with the project they are for; a review that is named knows its own."""
-    named = "review_id" in arguments and place.project is None
+    """The arguments with the project they are for; a review, cycle or session that is named knows its own."""
+    named = place.project is None and not _KNOW_THEIR_PROJECT.isdisjoint(arguments)
     if named or "project" not in operation.request.model_fields:
         return arguments
     project = await find_project(client, place)
     return arguments if project is None else {**arguments, "project": project}
 
 
-async def _send(operation: Described, arguments: dict[str, Any], client: TandemClient, patience: Patience) -> bytes:
-    if not patience.wait:
+async def _send(
+    operation: Described, arguments: dict[str, Any], client: TandemClient, wait: Outlook | None, timeout_s: float | None
+) -> bytes:
+    if wait is None:
         return await client.call(operation.name, arguments)
-    ready, done = _conditions(operation, arguments)
     return await wait_until(
-        client.call, operation.name, arguments, ready=ready, done=done, timeout_s=patience.timeout_s
+        client.call, operation.name, arguments, ready=wait.ready, done=wait.done, timeout_s=timeout_s
     )
-
-
-def _conditions(operation: Described, arguments: dict[str, Any]) -> tuple[Condition, Condition]:
-    """What ends a wait that began without a cursor at once, and what ends it later."""
-    match operation.name:
-        case "get_review_status" if arguments.get("wake_on") == "any":
-            return _is_over, has_changed
-        case "get_review_status":
-            return is_proposers_turn, has_changed
-        case "list_reviews":
-            return _has_reviews, _has_reviews
-        case _:
-            return _never, has_changed
-
-
-def _is_over(data: dict[str, Any]) -> bool:
-    return data.get("status") == "closed"
-
-
-def _has_reviews(data: dict[str, Any]) -> bool:
-    return bool(data.get("reviews"))
-
-
-def _never(_data: dict[str, Any]) -> bool:
-    return False
-
-
-def _status(data: dict[str, Any]) -> Exit:
-    """The exit status of a wait: whether it saw what it waited for."""
-    if "next_action" in data:
-        return of_review(data["status"], data["outcome"])
-    return Exit.DONE if data.get("reviews") or has_changed(data) else Exit.WAITING

@@ -25,6 +25,28 @@ def complete_project(incomplete: str) -> Offers:
     return [offer for offer in _ask(_projects) if offer[0].startswith(incomplete)]
 
 
+def complete_cycle(incomplete: str) -> Offers:
+    """Hand-off cycles whose id begins so, newest first, each with its feature."""
+    return [offer for offer in _ask(_cycles) if offer[0].startswith(incomplete)]
+
+
+def complete_workflow(incomplete: str) -> Offers:
+    """Workflows whose name begins so, each with its roles."""
+    return [offer for offer in _ask(_workflows) if offer[0].startswith(incomplete)]
+
+
+def complete_role(incomplete: str) -> Offers:
+    """Roles of all workflows whose name begins so, each with the workflows that have it."""
+    return [offer for offer in _ask(_roles) if offer[0].startswith(incomplete)]
+
+
+def complete_example(incomplete: str) -> list[str]:
+    """Ready workflows whose name begins so."""
+    from tandem.examples import examples
+
+    return [name for name in examples() if name.startswith(incomplete)]
+
+
 async def _reviews(client: TandemClient) -> Offers:
     feed = await client.get_activity_feed(limit=_ROWS)
     return [(entry.review.review_id, entry.review.intent) for entry in feed.entries]
@@ -32,6 +54,22 @@ async def _reviews(client: TandemClient) -> Offers:
 
 async def _projects(client: TandemClient) -> Offers:
     return [(project.project, project.root) for project in (await client.list_projects()).projects]
+
+
+async def _cycles(client: TandemClient) -> Offers:
+    return [(cycle.cycle_id, cycle.feature) for cycle in (await client.list_cycles(limit=_ROWS)).cycles]
+
+
+async def _workflows(client: TandemClient) -> Offers:
+    return [(found.name, ", ".join(found.roles)) for found in (await client.list_cycles(limit=1)).workflows]
+
+
+async def _roles(client: TandemClient) -> Offers:
+    having: dict[str, list[str]] = {}
+    for workflow in (await client.list_cycles(limit=1)).workflows:
+        for role in workflow.roles:
+            having.setdefault(role, []).append(workflow.name)
+    return [(role, ", ".join(names)) for role, names in having.items()]
 
 
 def _ask(question: Callable[[TandemClient], Awaitable[Offers]]) -> Offers:

@@ -13,6 +13,7 @@ from rich.text import Text
 from tandem.bridge.project import top_level
 from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
 from tandem.config import LoadedSettings, Settings, load_settings, masked
+from tandem.domain.workflows import BUILT_IN, load
 from tandem.errors import TandemError
 
 
@@ -42,10 +43,13 @@ def show_settings(
     if as_json:
         show_envelope(json.dumps({"ok": True, "data": described(loaded)}).encode())
         return
-    table = Table("setting", "value", "from", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("setting", "value", "from"):
+        table.add_column(column, no_wrap=column == "setting", overflow="fold")
     for key, entry in described(loaded)["settings"].items():
         style = "dim" if entry["origin"] == "default" else ""
-        table.add_row(*(Text(visible(str(text)), style) for text in (key, _shown(entry["value"]), entry["origin"])))
+        value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
+        table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
     show(table)
     for ignored in loaded.ignored:
         say(f"ignored: {ignored.key} in {ignored.origin}: {ignored.reason}")
@@ -64,6 +68,15 @@ def described(loaded: LoadedSettings) -> dict[str, Any]:
         },
         "ignored": [{"key": one.key, "origin": one.origin, "reason": one.reason} for one in loaded.ignored],
     }
+
+
+def _workflows(tables: dict[str, Any]) -> str:
+    """The workflows that a setting declares, a line each."""
+    if not tables:
+        return f"(none besides {BUILT_IN.name})"
+    known = load(tables)
+    declared = [known[name] for name in tables]
+    return "\n".join(f"{one.name} ({', '.join(one.roles)}; {one.mode})" for one in declared)
 
 
 def _shown(value: Any) -> str:

@@ -1,20 +1,31 @@
-"""`tandem demo`: two MCP clients play a whole review before your eyes, with a broker of their own."""
+"""`tandem demo`: MCP clients play a review and hand-off cycles before your eyes, with a broker of their own."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from tandem.cli.demo_cycle import CycleStory
+from tandem.cli.demo_gated import GatedStory
 from tandem.cli.demo_mcp import ProtocolBroken, ToolRefused
-from tandem.cli.demo_stage import SceneFailed, stage
-from tandem.cli.demo_story import Story
+from tandem.cli.demo_review import ReviewStory
+from tandem.cli.demo_stage import SceneFailed, Stage, stage
+from tandem.cli.demo_teller import Teller
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import console, say
 from tandem.errors import TandemError
+
+
+class Part(StrEnum):
+    """What can be played alone."""
+
+    REVIEW = "review"
+    CYCLE = "cycle"
 
 
 def register(app: typer.Typer) -> None:
@@ -22,18 +33,24 @@ def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
 
 
-def demo(*, keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch folder for a look.")] = False) -> None:
-    """Watch two agents play a whole review: a broker, a repository and two MCP clients, all of it real and scratch."""
-    raise typer.Exit(asyncio.run(_demo(keep=keep)))
+def demo(
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch folder for a look.")] = False,
+    only: Annotated[
+        Part | None, typer.Option("--only", help="Play the review alone, or the hand-off cycles; default: both.")
+    ] = None,
+) -> None:
+    """Watch agents play a review and hand-off cycles: a broker, a repository and MCP clients, all real and scratch."""
+    raise typer.Exit(asyncio.run(_demo(keep=keep, only=only)))
 
 
-async def _demo(*, keep: bool) -> Exit:
+async def _demo(*, keep: bool, only: Part | None) -> Exit:
     began = time.monotonic()
     try:
         async with stage(keep=keep) as place:
             if keep:
                 say(f"The scratch folder stays: {place.folder}")
-            await Story(place).play()
+            await _play(place, only)
     except (SceneFailed, ToolRefused, ProtocolBroken, TandemError) as error:
         console(stderr=True).print(
             Text.assemble(("The demonstration failed: ", "bold red"), str(error)), soft_wrap=True
@@ -41,3 +58,19 @@ async def _demo(*, keep: bool) -> Exit:
         return Exit.REFUSED
     console().print(Text(f"\nAll of it happened as it must, in {time.monotonic() - began:.1f} s.", style="bold green"))
     return Exit.DONE
+
+
+async def _play(place: Stage, only: Part | None) -> None:
+    teller = Teller(place)
+    teller.scene("A repository, a broker, and agents that speak MCP")
+    await place.git("init", "--quiet")
+    await place.git("commit", "--quiet", "--allow-empty", "--message", "Begin")
+    teller.tell("log", f"broker at {place.url}, on embedded SQLite")
+    await teller.run("project", "add")
+    if only is not Part.CYCLE:
+        await ReviewStory(teller).play()
+    if only is not Part.REVIEW:
+        await CycleStory(teller).play()
+        await GatedStory(teller).play()
+    teller.scene("The log of all this")
+    await teller.run("audit", "verify", "--data-dir", str(place.data_dir))

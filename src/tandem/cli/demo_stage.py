@@ -13,12 +13,16 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandem.config import USER_FILE
+from tandem.examples import examples
 from tandem.git.runner import Git, clean_environment
 
 _START_SECONDS = 60.0
 _COMMAND_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 PROJECT = "parcels"
+GATED_WORKFLOW = "writer-editor"
+"""The ready example that the stage's broker is configured with; each hand-off is reviewed first."""
 
 
 class SceneFailed(Exception):
@@ -65,6 +69,10 @@ class Stage:
         """The broker's data."""
         return data_dir(self.folder)
 
+    def endpoint(self, role: str) -> str:
+        """The broker's MCP endpoint for a role, with the project."""
+        return f"{self.url}/mcp/{role}?project={PROJECT}"
+
     async def tandem(self, *arguments: str) -> Finished:
         """Run `tandem` in the proposer's working tree."""
         return await _tandem(self.repository, self.folder, *arguments, url=self.url)
@@ -101,7 +109,13 @@ async def stage(*, keep: bool) -> AsyncGenerator[Stage, None]:
 def _scratch_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="tandem-demo-")).resolve()
     (folder / PROJECT).mkdir()
+    _config_dir(folder).mkdir()
+    (_config_dir(folder) / USER_FILE).write_text(examples()[GATED_WORKFLOW], encoding="utf-8")
     return folder
+
+
+def _config_dir(folder: Path) -> Path:
+    return folder / "config"
 
 
 @contextlib.asynccontextmanager
@@ -157,7 +171,7 @@ async def _tandem(cwd: Path, folder: Path, *arguments: str, url: str | None = No
 def _environment(folder: Path) -> dict[str, str]:
     """The process's environment without settings of the person's own broker."""
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TANDEM_")}
-    return {**kept, "TANDEM_CONFIG_DIR": str(folder / "config"), "PYTHONUTF8": "1", "COLUMNS": "110"}
+    return {**kept, "TANDEM_CONFIG_DIR": str(_config_dir(folder)), "PYTHONUTF8": "1", "COLUMNS": "110"}
 
 
 def _git(cwd: Path, *arguments: str) -> str:

@@ -46,4 +46,24 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "get_review_stats": ("tandem review stats", "tandem review stats --since 2026-11-01"),
     "list_projects": ("tandem project list",),
     "remove_project": ("tandem project remove webshop",),
+    "cycle_start": (
+        "tandem cycle start 'Login page'",
+        "tandem cycle start 'Login page' --workflow writer-editor --json",
+    ),
+    "cycle_status": (
+        "tandem cycle status",
+        "tandem cycle status --wait",
+        "tandem cycle status --wait --role codex --timeout 600",
+    ),
+    "lock_acquire": ("tandem lock acquire", "tandem lock acquire --session-token sess_… --json"),
+    "handoff_write": (
+        "tandem handoff write codex --payload @handoff.json",
+        "make-handoff | tandem handoff write codex --payload -",
+    ),
+    "handoff_read": ("tandem handoff read codex", "tandem handoff read codex > handoff.json"),
+    "cycle_complete": ("tandem cycle complete",),
+    "cycle_archive": ("tandem cycle archive",),
+    "session_close": ("tandem session close",),
+    "cycle_revoke": ("tandem cycle revoke gemini",),
+    "list_cycles": ("tandem cycle list", "tandem cycle list --workflow writer-editor --json"),
 }

@@ -21,9 +21,9 @@ class Exit(IntEnum):
     CHANGES_REQUESTED = 10
     REJECTED = 11
     WAITING = 12
-    """No verdict yet: the time was up, or it is the caller's turn to answer."""
+    """No verdict or turn yet: the time was up, or it is the caller's turn to answer."""
     CLOSED = 13
-    """Closed without approval."""
+    """Closed without approval; of a cycle, over before it was the waiting role's turn."""
 
 
 def of_review(status: str, outcome: str | None) -> Exit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -14,8 +14,16 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
+from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.calls import Patience, call, run
-from tandem.cli.completion import Offers, complete_project, complete_review
+from tandem.cli.completion import (
+    Offers,
+    complete_cycle,
+    complete_project,
+    complete_review,
+    complete_role,
+    complete_workflow,
+)
 from tandem.cli.examples import EXAMPLES
 from tandem.cli.inputs import Inputs, note
 from tandem.cli.whereabouts import (
@@ -29,13 +37,26 @@ from tandem.cli.whereabouts import (
     WaitOption,
 )
 from tandem.client.described import Described
+from tandem.client.table import OPERATIONS
 
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
-_POSITIONAL = frozenset({"review_id", "counter_patch_id", "name"})
+_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target"})
+"""May be given without their names where they are required."""
+_ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})
 _ARGUMENT_SUFFIX = "_argument"
 _DEFAULT_AGENT_TYPE = "cli"
 
+_VARIABLES = {"agent_type": "TANDEM_AGENT", "session_token": SESSION_VARIABLE, "lock_token": LOCK_VARIABLE}
+_COMPLETIONS: dict[str, Callable[[str], Offers]] = {
+    "review_id": complete_review,
+    "parent_id": complete_review,
+    "project": complete_project,
+    "cycle_id": complete_cycle,
+    "workflow": complete_workflow,
+    "role": complete_role,
+    "target": complete_role,
+}
 _ABOUT = {
     "project": PROJECT_HELP,
     "metadata": "Whatever else a reviewer should see.",
@@ -79,6 +100,15 @@ class Field:
                 return value
 
 
+def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.Typer:
+    """A group with a command for each operation of its noun, but for the verbs that have commands of their own."""
+    group = typer.Typer(help=about, no_args_is_help=True)
+    for operation in OPERATIONS.values():
+        if operation.noun == noun and operation.verb not in without:
+            add_operation(group, operation)
+    return group
+
+
 def add_operation(app: typer.Typer, operation: Described) -> None:
     """Add the command of an operation to the group of its noun."""
     fields = [field for field in fields_of(operation) if field.name not in _WAIT_FIELDS]
@@ -104,12 +134,12 @@ def fields_of(operation: Described) -> list[Field]:
 def _field(name: str, info: FieldInfo) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
     origin = get_origin(hint)
-    is_json = origin is dict or hint is dict or (origin is list and issubclass(get_args(hint)[0], BaseModel))
-    positional = name == "review_id" or (info.is_required() and name in _POSITIONAL)
-    if is_json:
+    is_list_of_objects = origin is list and issubclass(get_args(hint)[0], BaseModel)
+    positional = name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL)
+    if hint is Any or dict in {origin, hint} or is_list_of_objects:
         return Field(name, str, "json", info, positional=False)
     if hint is str and is_long:
-        return Field(name, str, "text", info, positional=False)
+        return Field(name, str, "text", info, positional)
     return Field(name, hint, "plain", info, positional)
 
 
@@ -136,7 +166,10 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
     for field in fields:
         if _is_argument(operation, field):
             argument = typer.Argument(
-                metavar=field.name.upper(), help=_help(field), show_default=False, autocompletion=_completion(field)
+                metavar=field.name.upper(),
+                help=_help(field),
+                show_default=False,
+                autocompletion=_COMPLETIONS.get(field.name),
             )
             yield _parameter(field.name + _ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
     for field in fields:
@@ -156,19 +189,18 @@ def _is_argument(operation: Described, field: Field) -> bool:
 
 def _option(operation: Described, field: Field) -> inspect.Parameter:
     flags = f"{field.option}/--no-{field.option[2:]}" if field.info.default is None and field.hint is bool else None
-    is_agent = field.name == "agent_type"
     is_argument = _is_argument(operation, field)
     option = typer.Option(
         flags or field.option,
         help=_help(field),
         metavar=_metavar(field),
-        envvar="TANDEM_AGENT" if is_agent else None,
-        autocompletion=_completion(field),
+        envvar=_VARIABLES.get(field.name),
+        autocompletion=_COMPLETIONS.get(field.name),
         # Its twin without a name is shown.
         hidden=is_argument,
         rich_help_panel=COMMON_PANEL if field.name in _COMMON_FIELDS else None,
     )
-    if is_agent:
+    if field.name == "agent_type":
         return _parameter(field.name, Annotated[str, option], _DEFAULT_AGENT_TYPE)
     if field.info.is_required() and not is_argument:
         return _parameter(field.name, Annotated[field.hint, option], inspect.Parameter.empty)
@@ -193,10 +225,6 @@ def _help(field: Field) -> str:
     if field.form != "plain":
         said = f"{said} {note(is_json=field.form == 'json')}".strip()
     return escape(said)
-
-
-def _completion(field: Field) -> Callable[[str], Offers] | None:
-    return {"review_id": complete_review, "parent_id": complete_review, "project": complete_project}.get(field.name)
 
 
 def _epilog(operation: Described) -> str | None:

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 _REVIEWING = "Reviewing"
+_HANDING_OVER = "Handing over"
 _SETTING_UP = "Projects and the broker"
 
 
@@ -37,6 +38,10 @@ COMMANDS: dict[str, Entry] = {
     "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
     "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
     "audit": Entry("tandem.cli.audit", "The log of everything that happened, and its proof.", _REVIEWING),
+    "cycle": Entry("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
+    "session": Entry("tandem.cli.session", "Sessions of roles, opened with their keys.", _HANDING_OVER),
+    "lock": Entry("tandem.cli.handoff", "The lock of the role whose turn it is.", _HANDING_OVER),
+    "handoff": Entry("tandem.cli.handoff", "What one role hands over to the next.", _HANDING_OVER),
     "project": Entry("tandem.cli.project", "Registered projects and their folders.", _SETTING_UP),
     "up": Entry("tandem.cli.broker", "Start the broker.", _SETTING_UP),
     "status": Entry("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
@@ -44,7 +49,7 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
     "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
     "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
-    "demo": Entry("tandem.cli.demo", "Watch two agents play a whole review.", _SETTING_UP),
+    "demo": Entry("tandem.cli.demo", "Watch agents play a review and hand-off cycles.", _SETTING_UP),
 }
 
 
@@ -58,8 +63,24 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, with the name's stand-in replaced by the real one."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, load(name) if name in COMMANDS else command, rest
+        noun, group, verb = _dotted(args[0])
+        name, command, rest = super().resolve_command(ctx, [noun, verb, *args[1:]] if group else args)
+        return name, group or (load(name) if name in COMMANDS else command), rest
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """What the shell offers: commands, and after a noun and a dot its verbs."""
+        noun, group, verb = _dotted(incomplete)
+        if group is None:
+            return super().shell_complete(ctx, incomplete)
+        inner = group.make_context(noun, [], parent=ctx, resilient_parsing=True)
+        return [type(offer)(f"{noun}.{offer.value}", help=offer.help) for offer in group.shell_complete(inner, verb)]
+
+
+def _dotted(word: str) -> tuple[str, Any, str]:
+    """The noun, its group and the verb of a dotted name such as `session.open`; no group if it is none."""
+    noun, dot, verb = word.partition(".")
+    found = load(noun) if dot and noun in COMMANDS else None
+    return noun, found if isinstance(found, TyperGroup) else None, verb
 
 
 def load(name: str) -> Any:
@@ -77,7 +98,7 @@ app = typer.Typer(
     ),
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested, "
-        "11 rejected, 12 still waiting, 13 closed without approval."
+        "11 rejected, 12 still waiting, 13 closed without approval, or the cycle is over."
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",

@@ -15,6 +15,7 @@ from tandem.cli.calls import Patience, present, run
 from tandem.cli.completion import complete_review
 from tandem.cli.exits import Exit
 from tandem.cli.inputs import Inputs
+from tandem.cli.outlooks import verdict_status
 from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress, say
 from tandem.cli.whereabouts import (
@@ -134,7 +135,7 @@ async def _put_up(order: Order, place: Place, *, patience: Patience, as_json: bo
         else:
             present(envelope, ReviewCreated, as_json=False)
         status = await _verdict(client, data["data"], patience)
-    return present(status, ReviewStatus, as_json=as_json, patience=patience)
+    return present(status, ReviewStatus, as_json=as_json, status=verdict_status)
 
 
 async def _request(client: TandemClient, order: Order, place: Place) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
@@ -30,9 +30,13 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+class Unbroken(Group):
+    """Texts whose lines stay whole however narrow the console is, so that they can be copied and piped."""
+
+
 def show(renderable: RenderableType) -> None:
     """Print an answer."""
-    console().print(renderable)
+    console().print(renderable, soft_wrap=isinstance(renderable, Unbroken))
 
 
 def say(message: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes `methods.py` and `table.py`, the client's view of the operations, from the registry.
+"""Writes the client's view of the operations from the registry: `methods.py`, `cycle_methods.py` and `table.py`.
 
 `python -m tandem.client.generate` writes them; with `--check` it exits with 1 when one is not current.
 """
@@ -20,26 +20,36 @@ from tandem.operations.registry import Operation, Registry
 
 FOLDER = Path(__file__).parent
 
-_HEADER = '''"""The operations as typed methods. Written by `python -m tandem.client.generate`; do not edit."""
+_HEADER = '''"""The operations on {about}. Written by `python -m tandem.client.generate`; do not edit."""
 
-# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.
+{suppressions}\
 # It is compared with the registry byte for byte, so that no formatter may touch it:
 # fmt: off
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+{imports}
+'''
+_SUPPRESSIONS = "# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.\n"
+_REVIEW_IMPORTS = """\
+from typing import TYPE_CHECKING, Any, Literal
 
+from tandem.client.cycle_methods import CycleOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the models would take longer than a call.
     from tandem.operations import requests
+"""
+_CYCLE_IMPORTS = """\
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from tandem.domain import cycle_answers
 
 Answer = TypeVar("Answer")
-'''
+"""
 _TABLE = '''"""What each operation is. Written by `python -m tandem.client.generate`; do not edit."""
 
 # ruff: noqa: E501 - a line each.
@@ -49,36 +59,54 @@ _TABLE = '''"""What each operation is. Written by `python -m tandem.client.gener
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers
-from tandem.operations import requests
+from tandem.domain import answers, cycle_answers
+from tandem.operations import cycle_requests, requests
 
 OPERATIONS: dict[str, Described] = {
 '''
 _CLASS = '''
 
-class Operations(ABC):
+class Operations(CycleOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
+'''
+_CYCLE_CLASS = '''
+
+class CycleOperations(ABC):
+    """The operations on hand-off cycles. Each raises the `TandemError` of the refusal's code."""
 
     @abstractmethod
     async def _operate(self, operation: str, arguments: Mapping[str, Any], answer: type[Answer]) -> Answer:
         """Send one operation and read its answer; arguments that are null are left out."""
         ...
 '''
+_CYCLES = "cycle_requests"
+"""The module whose requests are those of cycles."""
 
 
 def render(registry: Registry) -> dict[str, str]:
     """The modules' whole texts, by file name."""
     keyed = _names(operation.name for operation in registry if "idempotency_key" in operation.request.model_fields)
     repeatable = _names(operation.name for operation in registry if _is_repeatable(operation))
+    cycles = [operation for operation in registry if operation.request.__module__.endswith(_CYCLES)]
+    reviews = [operation for operation in registry if operation not in cycles]
     methods = [
-        _HEADER,
-        f'\nKEYED = frozenset({keyed})\n"""Operations that take an idempotency key."""\n',
+        _HEADER.format(about="reviews and projects", suppressions=_SUPPRESSIONS, imports=_REVIEW_IMPORTS),
+        f'KEYED = frozenset({keyed})\n"""Operations that take an idempotency key."""\n',
         f'REPEATABLE = frozenset({repeatable})\n"""Reads, and writes that have one effect also when sent twice."""\n',
         _CLASS,
-        *(_method(operation) for operation in registry),
+        *map(_method, reviews),
+    ]
+    cycle_methods = [
+        _HEADER.format(about="hand-off cycles", suppressions="", imports=_CYCLE_IMPORTS).rstrip() + "\n",
+        _CYCLE_CLASS,
+        *map(_method, cycles),
     ]
     table = [_TABLE, *(_description(operation) for operation in registry), "}\n"]
-    return {"methods.py": "".join(methods), "table.py": "".join(table)}
+    return {
+        "methods.py": "".join(methods),
+        "cycle_methods.py": "".join(cycle_methods),
+        "table.py": "".join(table),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -105,7 +133,7 @@ def _names(names: Iterator[str]) -> str:
 
 def _description(operation: Operation) -> str:
     facts = [f'"{operation.name}"', f'"{operation.noun}"', f'"{operation.verb}"']
-    facts += [f"requests.{operation.request.__name__}", f"answers.{operation.answer.__name__}"]
+    facts += [_qualified(operation.request), _qualified(operation.answer)]
     facts.append(f"blocking={operation.blocking}")
     return f'    "{operation.name}": Described({", ".join(facts)}),\n'
 
@@ -126,22 +154,32 @@ def _method(operation: Operation) -> str:
     if keywords:
         parameters += ["*", *(_parameter(name, fields[name]) for name in keywords)]
         lines += [f"        {parameter}," for parameter in parameters]
-        lines.append(f"    ) -> answers.{operation.answer.__name__}:")
+        lines.append(f"    ) -> {_answer(operation)}:")
     else:
-        lines[0] += f"{', '.join(parameters)}) -> answers.{operation.answer.__name__}:"
+        lines[0] += f"{', '.join(parameters)}) -> {_answer(operation)}:"
     lines += [f'        """{operation.description}"""', *_call(operation, [*positional, *keywords])]
     return "\n".join(lines) + "\n"
 
 
 def _call(operation: Operation, names: list[str]) -> list[str]:
     if not names:
-        return [f'        return await self._operate("{operation.name}", {{}}, answers.{operation.answer.__name__})']
+        return [f'        return await self._operate("{operation.name}", {{}}, {_answer(operation)})']
     return [
         "        arguments: dict[str, Any] = {",
         _wrapped([f'"{name}":\u00a0{name}' for name in names], indent=12).replace("\u00a0", " "),
         "        }",
-        f'        return await self._operate("{operation.name}", arguments, answers.{operation.answer.__name__})',
+        f'        return await self._operate("{operation.name}", arguments, {_answer(operation)})',
     ]
+
+
+def _answer(operation: Operation) -> str:
+    return "dict[str, Any]" if operation.answer is dict else _qualified(operation.answer)
+
+
+def _qualified(model: type[Any]) -> str:
+    """A type as the generated modules name it: by the module that has it, or alone if it is built in."""
+    module = model.__module__.rpartition(".")[2]
+    return model.__name__ if module == "builtins" else f"{module}.{model.__name__}"
 
 
 def _parameter(name: str, field: FieldInfo) -> str:
@@ -173,8 +211,8 @@ def _plain_type_text(annotation: Any) -> str:
     if annotation is type(None):
         return "None"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return f"requests.{annotation.__name__}"
-    return str(annotation.__name__)
+        return _qualified(annotation)
+    return "Any" if annotation is Any else str(annotation.__name__)
 
 
 if __name__ == "__main__":

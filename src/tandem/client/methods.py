@@ -1,4 +1,4 @@
-"""The operations as typed methods. Written by `python -m tandem.client.generate`; do not edit."""
+"""The operations on reviews and projects. Written by `python -m tandem.client.generate`; do not edit."""
 
 # ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.
 # It is compared with the registry byte for byte, so that no formatter may touch it:
@@ -6,39 +6,34 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
+from tandem.client.cycle_methods import CycleOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the models would take longer than a call.
     from tandem.operations import requests
 
-Answer = TypeVar("Answer")
-
 KEYED = frozenset({
-    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "reject_counter_patch",
-    "release_claim", "renew_claim", "submit_verdict",
+    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "cycle_archive",
+    "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "lock_acquire",
+    "reject_counter_patch", "release_claim", "renew_claim", "session_close", "session_open", "submit_verdict",
 })
 """Operations that take an idempotency key."""
 REPEATABLE = frozenset({
     "accept_counter_patch", "add_message", "check_gate", "claim_review", "close_review", "create_review",
-    "get_activity_feed", "get_audit_log", "get_discussion", "get_proposal", "get_review_stats", "get_review_status",
-    "get_review_timeline", "list_projects", "list_reviews", "register_project", "reject_counter_patch",
-    "release_claim", "renew_claim", "submit_verdict",
+    "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "cycle_status",
+    "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion", "get_proposal", "get_review_stats",
+    "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "list_cycles", "list_projects",
+    "list_reviews", "lock_acquire", "register_project", "reject_counter_patch", "release_claim", "renew_claim",
+    "session_close", "session_open", "submit_verdict",
 })
 """Reads, and writes that have one effect also when sent twice."""
 
 
-class Operations(ABC):
+class Operations(CycleOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
-
-    @abstractmethod
-    async def _operate(self, operation: str, arguments: Mapping[str, Any], answer: type[Answer]) -> Answer:
-        """Send one operation and read its answer; arguments that are null are left out."""
-        ...
 
     async def create_review(
         self,

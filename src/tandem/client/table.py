@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers
-from tandem.operations import requests
+from tandem.domain import answers, cycle_answers
+from tandem.operations import cycle_requests, requests
 
 OPERATIONS: dict[str, Described] = {
     "create_review": Described("create_review", "review", "create", requests.CreateReview, answers.ReviewCreated, blocking=False),
@@ -32,4 +32,18 @@ OPERATIONS: dict[str, Described] = {
     "register_project": Described("register_project", "project", "add", requests.RegisterProject, answers.ProjectView, blocking=False),
     "list_projects": Described("list_projects", "project", "list", requests.ListProjects, answers.ProjectList, blocking=False),
     "remove_project": Described("remove_project", "project", "remove", requests.RemoveProject, answers.ProjectRemoved, blocking=False),
+    "session_open": Described("session_open", "session", "open", cycle_requests.SessionOpen, cycle_answers.SessionOpened, blocking=False),
+    "cycle_start": Described("cycle_start", "cycle", "start", cycle_requests.CycleStart, cycle_answers.CycleStarted, blocking=False),
+    "cycle_status": Described("cycle_status", "cycle", "status", cycle_requests.CycleStatus, cycle_answers.CycleStatus, blocking=True),
+    "lock_acquire": Described("lock_acquire", "lock", "acquire", cycle_requests.LockAcquire, cycle_answers.LockAcquired, blocking=False),
+    "handoff_write": Described("handoff_write", "handoff", "write", cycle_requests.HandoffWrite, cycle_answers.HandoffWritten, blocking=False),
+    "handoff_read": Described("handoff_read", "handoff", "read", cycle_requests.HandoffRead, dict, blocking=False),
+    "cycle_complete": Described("cycle_complete", "cycle", "complete", cycle_requests.CycleComplete, cycle_answers.CycleCompleted, blocking=False),
+    "cycle_archive": Described("cycle_archive", "cycle", "archive", cycle_requests.CycleArchive, cycle_answers.CycleArchived, blocking=False),
+    "session_close": Described("session_close", "session", "close", cycle_requests.SessionClose, cycle_answers.SessionClosed, blocking=False),
+    "cycle_init": Described("cycle_init", "cycle", "init", cycle_requests.CycleInit, cycle_answers.KeysMade, blocking=False),
+    "cycle_rotate": Described("cycle_rotate", "cycle", "rotate", cycle_requests.CycleRotate, cycle_answers.KeysMade, blocking=False),
+    "cycle_revoke": Described("cycle_revoke", "cycle", "revoke", cycle_requests.CycleRevoke, cycle_answers.KeyRevoked, blocking=False),
+    "list_cycles": Described("list_cycles", "cycle", "list", cycle_requests.ListCycles, cycle_answers.CyclePage, blocking=False),
+    "get_cycle": Described("get_cycle", "cycle", "show", cycle_requests.GetCycle, cycle_answers.CycleHistory, blocking=False),
 }

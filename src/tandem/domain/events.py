@@ -11,6 +11,9 @@ import orjson
 GENESIS = ""
 """What the first event of a subject chains to."""
 
+LOG_SUBJECT = "log"
+"""The subject of events about the log itself."""
+
 
 class Kind(StrEnum):
     """Every kind of event that this part of the product writes."""
@@ -29,7 +32,17 @@ class Kind(StrEnum):
     MESSAGE_SENT = "message_sent"
     MESSAGE_RESOLVED = "message_resolved"
     REVIEW_CLOSED = "review_closed"
+    SESSION_OPENED = "session_opened"
+    SESSION_CLOSED = "session_closed"
+    CYCLE_STARTED = "cycle_started"
+    LOCK_ACQUIRED = "lock_acquired"
+    HANDOFF_WRITTEN = "handoff_written"
+    CYCLE_ADVANCED = "cycle_advanced"
+    CYCLE_COMPLETED = "cycle_completed"
+    CYCLE_ARCHIVED = "cycle_archived"
     PROJECT_REGISTERED = "project_registered"
+    TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
     CHECKPOINT = "checkpoint"
 
 
@@ -40,7 +53,8 @@ class Event(NamedTuple):
         seq: Position in the log; given in commit order, so it is the cursor of every wait.
         at: Microseconds since the epoch, UTC.
         project: The project it belongs to; empty for the log's own.
-        subject: What it happened to: a review's id, `project:<name>`, or `log`.
+        subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
+            `project:<name>`, or `log`.
         actor: Who did it.
         kind: What happened.
         old: The state before, where there is one.
@@ -67,6 +81,11 @@ class Event(NamedTuple):
     def sealed(self) -> Event:
         """The event with its hash."""
         return self._replace(hash=self._expected_hash())
+
+    @property
+    def is_of_review(self) -> bool:
+        """Whether it happened to a review; whatever else has a prefix in its name."""
+        return ":" not in self.subject and self.subject != LOG_SUBJECT
 
     @property
     def is_intact(self) -> bool:

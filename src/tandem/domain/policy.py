@@ -18,6 +18,7 @@ class Policy:
         text_limit_bytes: The largest description, message, reason or metadata, in UTF-8 bytes.
         page_limit: The most rows in a page.
         idempotency_ttl_seconds: How long an idempotency key is remembered.
+        session_idle_seconds: How long after its last use a hand-off session ends.
     """
 
     claim_timeout_seconds: float = 1200
@@ -28,3 +29,4 @@ class Policy:
     text_limit_bytes: int = 256_000
     page_limit: int = 200
     idempotency_ttl_seconds: float = 86_400
+    session_idle_seconds: float = 43_200

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.events import Event
+from tandem.domain.events import Event, Kind
 from tandem.domain.reviews import Review
 from tandem.domain.statistics import CounterMove, moves
 
@@ -14,15 +14,24 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 VOLATILE = frozenset({"lease_expires_at"})
-"""Columns that no event restores: renewals of a lease are not events."""
+"""Columns of a review that no event restores: renewals of a lease are not events."""
+
+UNRESTORED = VOLATILE | {"last_seen_at", "key_hash"}
+"""All such columns: the use of a session is no event either, and the hash of a key is a secret."""
 
 ROWS = {
     "round": ("rounds", ("review_id", "round")),
     "verdict": ("verdicts", ("id",)),
     "counter_patch": ("counter_patches", ("id",)),
     "project": ("projects", ("name",)),
+    "cycle_key": ("cycle_keys", ("project", "workflow", "role")),
+    "session": ("sessions", ("id",)),
+    "handoff": ("handoffs", ("cycle_id", "number")),
 }
 """Parts of a delta that are one new row: their table and its key."""
+
+STAMPED = frozenset({"projects", "cycle_keys", "sessions"})
+"""Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 
 class Replay:
@@ -59,10 +68,15 @@ class Replay:
         if "resolved" in delta:
             resolved, by = delta["resolved"]
             self._rows("messages")[(resolved,)].update(resolved_by=by)
-        if "project" in delta:
-            self._rows("projects")[(event.subject.removeprefix("project:"),)].update(
-                event_seq=event.seq, event_hash=event.hash
-            )
+        if "advanced" in delta:
+            cycle_id, number, advanced_at = delta["advanced"]
+            self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
+        if "cycle" in delta:
+            self._apply_cycle(event, delta["cycle"])
+        for table in STAMPED & self.tables.keys():
+            # A subject of one of these tables is one row.
+            for row in self.tables[table].values():
+                row.update(delta.get("session_end", {}), event_seq=event.seq, event_hash=event.hash)
         return self._apply_review(event, delta["review"]) if "review" in delta else []
 
     def finish(self) -> dict[str, dict[Key, Row]]:
@@ -89,6 +103,13 @@ class Replay:
             name: value for name, value in after._asdict().items() if name not in VOLATILE
         }
         return moves(before, after, event.kind)
+
+    def _apply_cycle(self, event: Event, changed: Row) -> None:
+        key = (event.subject.removeprefix("cycle:"),)
+        row = self._rows("cycles").setdefault(key, {"status_seq": event.seq})
+        row.update(changed, event_seq=event.seq, event_hash=event.hash)
+        if event.kind != Kind.LOCK_ACQUIRED:
+            row["status_seq"] = event.seq
 
     def _approve(self, review: Review, number: int) -> None:
         approved = self._rows("rounds")[review.id, number]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
 from tandem.clock import Clock
+from tandem.domain.workflows import BUILT_IN, Workflow
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, Unavailable
 from tandem.faces.asgi.body import ClientGone, read_body
 from tandem.faces.asgi.exchange import Exchange
@@ -27,12 +28,13 @@ OPENAPI_PATH = PREFIX + "openapi.json"
 BODY_LIMIT_BYTES = 16_000_000
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
     dispatcher: Dispatcher,
     *,
     clock: Clock,
     health: Health,
     version: str,
+    workflows: Mapping[str, Workflow] | None = None,
     allowed_hosts: Iterable[str] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
     fast_path: bool = True,
@@ -45,6 +47,7 @@ def create_app(
         clock: Gives reference ids for unknown faults.
         health: The broker's phase of life; new work is refused unless it is ready.
         version: The broker's version.
+        workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
         allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
         body_limit_bytes: The largest request body.
         fast_path: Whether MCP tool calls are answered without the SDK where possible.
@@ -57,6 +60,7 @@ def create_app(
         mcp=McpEndpoints(
             dispatcher,
             version=version,
+            workflows={BUILT_IN.name: BUILT_IN} if workflows is None else workflows,
             body_limit_bytes=body_limit_bytes,
             fast_path=fast_path,
             ping_seconds=ping_seconds,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tandem.domain import answers
+from tandem.domain import answers, cycle_answers
+from tandem.operations import cycle_handlers as cycle
+from tandem.operations import cycle_requests as ask_cycle
 from tandem.operations import handlers as do
 from tandem.operations import requests as ask
 from tandem.operations.registry import ALL, READ, REPEATABLE_WRITE, WRITE, Operation, Registry, Role
@@ -11,6 +13,7 @@ _PROPOSER = frozenset({Role.PROPOSER})
 _REVIEWER = frozenset({Role.REVIEWER})
 _BOTH = frozenset({Role.PROPOSER, Role.REVIEWER})
 _OPERATOR = frozenset({Role.OPERATOR})
+_HANDOFF = frozenset({Role.HANDOFF})
 _ADMIN = frozenset({Role.ADMIN})
 
 REGISTRY = Registry(
@@ -187,6 +190,150 @@ REGISTRY = Registry(
             _ADMIN,
             WRITE,
             do.remove_project,
+        ),
+        Operation(
+            "session_open",
+            "session",
+            "open",
+            ask_cycle.SessionOpen,
+            cycle_answers.SessionOpened,
+            _HANDOFF,
+            WRITE,
+            cycle.session_open,
+            reveal=cycle.reveal_session,
+        ),
+        Operation(
+            "cycle_start",
+            "cycle",
+            "start",
+            ask_cycle.CycleStart,
+            cycle_answers.CycleStarted,
+            _HANDOFF,
+            WRITE,
+            cycle.cycle_start,
+            reveal=cycle.reveal_lock,
+        ),
+        Operation(
+            "cycle_status",
+            "cycle",
+            "status",
+            ask_cycle.CycleStatus,
+            cycle_answers.CycleStatus,
+            _HANDOFF,
+            READ,
+            cycle.cycle_status,
+            blocking=True,
+        ),
+        Operation(
+            "lock_acquire",
+            "lock",
+            "acquire",
+            ask_cycle.LockAcquire,
+            cycle_answers.LockAcquired,
+            _HANDOFF,
+            REPEATABLE_WRITE,
+            cycle.lock_acquire,
+            reveal=cycle.reveal_lock,
+        ),
+        Operation(
+            "handoff_write",
+            "handoff",
+            "write",
+            ask_cycle.HandoffWrite,
+            cycle_answers.HandoffWritten,
+            _HANDOFF,
+            WRITE,
+            cycle.handoff_write,
+        ),
+        Operation(
+            "handoff_read",
+            "handoff",
+            "read",
+            ask_cycle.HandoffRead,
+            dict,
+            _HANDOFF,
+            READ,
+            cycle.handoff_read,
+        ),
+        Operation(
+            "cycle_complete",
+            "cycle",
+            "complete",
+            ask_cycle.CycleComplete,
+            cycle_answers.CycleCompleted,
+            _HANDOFF,
+            WRITE,
+            cycle.cycle_complete,
+        ),
+        Operation(
+            "cycle_archive",
+            "cycle",
+            "archive",
+            ask_cycle.CycleArchive,
+            cycle_answers.CycleArchived,
+            _HANDOFF,
+            WRITE,
+            cycle.cycle_archive,
+        ),
+        Operation(
+            "session_close",
+            "session",
+            "close",
+            ask_cycle.SessionClose,
+            cycle_answers.SessionClosed,
+            _ADMIN,
+            REPEATABLE_WRITE,
+            cycle.session_close,
+        ),
+        Operation(
+            "cycle_init",
+            "cycle",
+            "init",
+            ask_cycle.CycleInit,
+            cycle_answers.KeysMade,
+            _ADMIN,
+            REPEATABLE_WRITE,
+            cycle.cycle_init,
+        ),
+        Operation(
+            "cycle_rotate",
+            "cycle",
+            "rotate",
+            ask_cycle.CycleRotate,
+            cycle_answers.KeysMade,
+            _ADMIN,
+            WRITE,
+            cycle.cycle_rotate,
+        ),
+        Operation(
+            "cycle_revoke",
+            "cycle",
+            "revoke",
+            ask_cycle.CycleRevoke,
+            cycle_answers.KeyRevoked,
+            _ADMIN,
+            WRITE,
+            cycle.cycle_revoke,
+        ),
+        Operation(
+            "list_cycles",
+            "cycle",
+            "list",
+            ask_cycle.ListCycles,
+            cycle_answers.CyclePage,
+            _OPERATOR,
+            READ,
+            cycle.list_cycles,
+        ),
+        Operation(
+            "get_cycle",
+            "cycle",
+            "show",
+            ask_cycle.GetCycle,
+            cycle_answers.CycleHistory,
+            _OPERATOR,
+            READ,
+            cycle.get_cycle,
         ),
     )
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,11 +47,13 @@ def success(answer: object) -> Outcome:
     return Outcome(ok=True, status=200, body=envelope(answer))
 
 
-def _repeated(body: str) -> Outcome:
+def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
     """An envelope that was given before."""
     stored = orjson.loads(body)
     if stored["ok"]:
-        return Outcome(ok=True, status=200, body=body.encode())
+        if operation.reveal is None:
+            return Outcome(ok=True, status=200, body=body.encode())
+        return success(operation.reveal(services, stored["data"]))
     return Outcome(ok=False, status=status_of(stored["error"]["code"]), body=body.encode())
 
 
@@ -92,18 +93,19 @@ class Dispatcher:
         async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
             earlier = await find_answer(self._services, key)
             if earlier is not None:
-                return _repeated(earlier)
+                return _repeated(earlier, operation, self._services)
             try:
                 return success(await operation.handler(self._services, request, caller))
             except Replayed as replayed:
-                return _repeated(replayed.envelope)
+                return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:
                 raise
             except TandemError as error:
                 if error.retryable:
                     raise
                 # On another node the same call may have been let through meanwhile: then that is the answer.
-                return _repeated(await keep_refusal(self._services, key, failure(error).body))
+                kept = await keep_refusal(self._services, key, failure(error).body)
+                return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: BaseModel, caller: Caller) -> Key | None:
         """The call's idempotency key in its scope (principal, project, operation), if it has one."""
@@ -115,7 +117,8 @@ class Dispatcher:
             project=self._services.projects.resolve(request.project, caller.project) or "",
             operation=operation.name,
             key=request.idempotency_key,
-            body_hash=hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest(),
+            # Keyed: a body may have a role's key in it, which nobody who reads the database is to try out.
+            body_hash=self._services.tokens.body_hash(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)),
         )
 
     @staticmethod

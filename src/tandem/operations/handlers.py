@@ -19,17 +19,19 @@ from tandem.services.reviews import Filter, Wait
 from tandem.services.verdicts import NewVerdict, Remark
 
 
-def _call(caller: Caller) -> Call:
+def call_of(caller: Caller) -> Call:
+    """Who asks, as the services see it."""
     return Call(agent=caller.agent, key=caller.key)
 
 
-def _wait(request: Any) -> Wait | None:
+def wait_of(request: Any) -> Wait | None:
+    """How a request wants to wait; null if it does not."""
     return Wait(request.cursor, request.timeout_s) if request.wait else None
 
 
 async def create_review(services: Services, request: ask.CreateReview, caller: Caller) -> answers.ReviewCreated:
     """Put up a review, or a new round of one."""
-    call = _call(caller)
+    call = call_of(caller)
     proposal = NewProposal(
         intent=request.intent,
         agent_type=request.agent_type,
@@ -56,7 +58,7 @@ async def get_review_status(services: Services, request: ask.GetReviewStatus, ca
         services,
         request.review_id,
         project=request.project,
-        wait=_wait(request),
+        wait=wait_of(request),
         cursor=request.cursor,
         side=None if request.wake_on == "any" else waiter,
     )
@@ -85,7 +87,7 @@ async def list_reviews(services: Services, request: ask.ListReviews, caller: Cal
         attention=request.attention,
     )
     return await reviews.list_page(
-        services, wanted, limit=request.limit, page=request.page, wait=_wait(request), cursor=request.cursor
+        services, wanted, limit=request.limit, page=request.page, wait=wait_of(request), cursor=request.cursor
     )
 
 
@@ -96,7 +98,7 @@ async def claim_review(services: Services, request: ask.ClaimReview, caller: Cal
         project = services.projects.resolve(request.project, caller.project)
     return await claims.claim(
         services,
-        _call(caller),
+        call_of(caller),
         reviewer_id=request.reviewer_id,
         review_id=request.review_id,
         project=project,
@@ -106,13 +108,13 @@ async def claim_review(services: Services, request: ask.ClaimReview, caller: Cal
 
 async def renew_claim(services: Services, request: ask.RenewClaim, caller: Caller) -> answers.ClaimRenewed:
     """Extend a lease."""
-    call = _call(caller)
+    call = call_of(caller)
     return await claims.renew(services, call, request.review_id, request.project, request.claim_generation)
 
 
 async def release_claim(services: Services, request: ask.ReleaseClaim, caller: Caller) -> answers.ClaimReleased:
     """Give a claim back."""
-    call = _call(caller)
+    call = call_of(caller)
     return await claims.release(
         services, call, request.review_id, request.project, request.claim_generation, request.reason
     )
@@ -129,7 +131,7 @@ async def submit_verdict(services: Services, request: ask.SubmitVerdict, caller:
         reviewer_id=request.reviewer_id,
         round=request.round,
     )
-    call = _call(caller)
+    call = call_of(caller)
     return await verdicts.submit(services, call, request.review_id, request.project, sent)
 
 
@@ -137,7 +139,7 @@ async def accept_counter_patch(
     services: Services, request: ask.AcceptCounterPatch, caller: Caller
 ) -> answers.CounterPatchDecided:
     """Take a counter-patch as the next round."""
-    call = _call(caller)
+    call = call_of(caller)
     return await counter_patches.accept(
         services, call, request.review_id, request.project, request.counter_patch_id, request.reason
     )
@@ -147,7 +149,7 @@ async def reject_counter_patch(
     services: Services, request: ask.RejectCounterPatch, caller: Caller
 ) -> answers.CounterPatchDecided:
     """Decline a counter-patch."""
-    call = _call(caller)
+    call = call_of(caller)
     return await counter_patches.reject(
         services, call, request.review_id, request.project, request.counter_patch_id, request.reason
     )
@@ -163,7 +165,7 @@ async def add_message(services: Services, request: ask.AddMessage, caller: Calle
         reviewer_id=request.reviewer_id,
         claim_generation=request.claim_generation,
     )
-    call = _call(caller)
+    call = call_of(caller)
     return await discussion.say(services, call, request.review_id, request.project, sent)
 
 
@@ -181,7 +183,7 @@ async def get_discussion(services: Services, request: ask.GetDiscussion, _caller
 
 async def close_review(services: Services, request: ask.CloseReview, caller: Caller) -> answers.ReviewClosed:
     """End a review."""
-    call = _call(caller)
+    call = call_of(caller)
     return await reviews.close(services, call, request.review_id, request.project, request.reason)
 
 
@@ -199,7 +201,7 @@ async def get_activity_feed(services: Services, request: ask.GetActivityFeed, ca
         category=request.category,
         limit=request.limit,
         page=request.page,
-        wait=_wait(request),
+        wait=wait_of(request),
         cursor=request.cursor,
     )
 
@@ -213,7 +215,7 @@ async def get_audit_log(services: Services, request: ask.GetAuditLog, caller: Ca
         kind=request.kind,
         actor=request.actor,
         limit=request.limit,
-        wait=_wait(request),
+        wait=wait_of(request),
         cursor=request.cursor,
     )
 

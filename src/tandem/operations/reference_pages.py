@@ -6,7 +6,6 @@ import ast
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -16,38 +15,32 @@ from tandem.domain.reviews import TABLE, Action, Guard, State, Step
 from tandem.errors import TandemError, by_code
 from tandem.operations import reference_words as words
 from tandem.operations.catalogue import REGISTRY
+from tandem.operations.reference_cycles import cycles
+from tandem.operations.reference_markdown import code, page, table
 from tandem.operations.reference_schema import (
     Field,
     Undocumented,
     answer_fields,
+    endpoints,
     ensure_described,
     limits,
     request_fields,
     type_text,
 )
-from tandem.operations.registry import MCP_ROLES, Operation
+from tandem.operations.registry import Operation
 
-_GENERATED: Final = "<!-- Written by `make docs` from the source; edits here are lost. -->"
 _OWN_DEFAULTS: Final = {
     "data_dir": "`~/.local/state/tandem` on Linux, `~/Library/Application Support/tandem` on macOS, "
-    "`%LOCALAPPDATA%\\tandem` on Windows"
+    "`%LOCALAPPDATA%\\tandem` on Windows",
+    "archive_dir": "`archives` in `data_dir`",
+    "secret_key_file": "`secret.key` in `data_dir`",
+    "workflows": "none of your own",
+}
+_OWN_TYPES: Final = {
+    "secret_key_file": "file or null",
+    "workflows": "tables, see [a workflow](cycles.md#a-workflow)",
 }
 _TIGHTENED: Final = {Tighten.LOWER: "lower it", Tighten.FULL_DURABILITY: "set it to `full`"}
-
-
-def _page(title: str, *parts: str) -> str:
-    return "\n\n".join([_GENERATED, f"# {title}", *(part.strip("\n") for part in parts)]) + "\n"
-
-
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [list(head)]
-    lines += [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
-    lines.insert(1, ["---"] * len(lines[0]))
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _code(names: Iterable[str], *, joint: str = ", ") -> str:
-    return joint.join(f"`{name}`" for name in names)
 
 
 # ------------------------------------------------------------------------------------------ operations
@@ -57,18 +50,18 @@ def operations() -> str:
     """Every operation on its four faces."""
     types: dict[str, list[Field]] = {}
     sections = [_operation(operation, types) for operation in REGISTRY]
-    index = _table(
+    index = table(
         ("operation", "roles", "what it does"),
         ([f"[`{one.name}`](#{one.name})", ", ".join(sorted(one.roles)), one.description] for one in REGISTRY),
     )
-    return _page(
+    return page(
         "Operations",
         "Every operation is declared once and offered unchanged over MCP, HTTP, the command line and Python. On each "
         'it answers with an envelope: `{"ok": true, "data": {…}}`, or `{"ok": false, "error": {"code", "message", '
         '"details", "retryable"}}`. Times are ISO 8601 in UTC; cursors and page names are opaque; unknown fields are '
         "refused.",
-        f"Any operation can answer with {_code(words.EVERYWHERE)}; one that takes an `idempotency_key` also with "
-        f"{_code(words.WITH_KEY)}. [Errors](errors.md) says what to do about each.",
+        f"Any operation can answer with {code(words.EVERYWHERE)}; one that takes an `idempotency_key` also with "
+        f"{code(words.WITH_KEY)}. [Errors](errors.md) says what to do about each.",
         index,
         *sections,
         "## Types",
@@ -94,39 +87,39 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
             f"## {operation.name}",
             operation.description,
             _faces(operation),
-            f"Codes of its own: {_code(codes)}." if codes else "It has no codes of its own.",
+            f"Codes of its own: {code(codes)}." if codes else "It has no codes of its own.",
             "**Request**" if asked else "The request has no fields.",
             *([_request_table(asked)] if asked else []),
             "**Answer**",
+            *([words.PLAIN_ANSWERS[operation.name]] if operation.name in words.PLAIN_ANSWERS else []),
             _answer_table(answered),
         ]
     )
 
 
 def _faces(operation: Operation) -> str:
-    endpoints = ["/mcp", *(f"/mcp/{role}" for role in MCP_ROLES if role in operation.roles)]
-    offered = bool(operation.roles.intersection(MCP_ROLES))
+    offered = endpoints(operation)
     traits = ["reads only" if operation.hints.read_only else "writes"]
     traits += ["may be repeated"] if operation.hints.idempotent else []
     traits += ["may wait"] if operation.blocking else []
     rows = [
         ("roles", ", ".join(sorted(operation.roles))),
         ("nature", ", ".join(traits)),
-        ("MCP", f"tool `{operation.name}` at {_code(endpoints)}" if offered else "not offered"),
+        ("MCP", f"tool `{operation.name}` at {code(offered)}" if offered else "not offered"),
         ("HTTP", f"`POST /api/v1/{operation.name}`"),
         ("command line", f"`tandem {operation.noun} {operation.verb}`"),
         ("Python", f"`await client.{operation.name}(…)`"),
     ]
-    return _table(("face", "how"), rows)
+    return table(("face", "how"), rows)
 
 
 def _request_table(fields: list[Field]) -> str:
     head = ("field", "type", "default", "limits", "description")
-    return _table(head, ((f"`{one.name}`", one.type, one.default, one.limits, one.about) for one in fields))
+    return table(head, ((f"`{one.name}`", one.type, one.default, one.limits, one.about) for one in fields))
 
 
 def _answer_table(fields: list[Field]) -> str:
-    return _table(("field", "type", "description"), ((f"`{one.name}`", one.type, one.about) for one in fields))
+    return table(("field", "type", "description"), ((f"`{one.name}`", one.type, one.about) for one in fields))
 
 
 # ---------------------------------------------------------------------------------------------- errors
@@ -135,26 +128,26 @@ def _answer_table(fields: list[Field]) -> str:
 def errors() -> str:
     """Every code: status, whether to try again, meaning, what to do."""
     known = by_code()
-    missing = [code for code, error in known.items() if code not in words.ADVICE or not error.__doc__]
+    missing = [name for name, error in known.items() if name not in words.ADVICE or not error.__doc__]
     if missing:
         raise Undocumented(missing)
     users = _users(known)
     rows = [
         (
-            f"`{code}`",
+            f"`{name}`",
             str(error.status),
             "yes" if error.retryable else "no",
             str(error.__doc__),
-            words.ADVICE[code],
-            users[code],
+            words.ADVICE[name],
+            users[name],
         )
-        for code, error in sorted(known.items(), key=lambda item: (item[1].status, item[0]))
+        for name, error in sorted(known.items(), key=lambda item: (item[1].status, item[0]))
     ]
-    return _page(
+    return page(
         "Errors",
         "The code is part of the contract and never changes meaning. The message is for people and models: it says "
         "what to do next. The details carry the facts. A retryable call may succeed later as it is.",
-        _table(("code", "HTTP", "retryable", "meaning", "what to do", "answered by"), rows),
+        table(("code", "HTTP", "retryable", "meaning", "what to do", "answered by"), rows),
         "An HTTP request to a path that does not exist answers `NOT_FOUND`; one with a method that the path does not "
         "take answers `INVALID_INPUT` with the status 405.",
     )
@@ -162,18 +155,17 @@ def errors() -> str:
 
 def _users(known: dict[str, type[TandemError]]) -> dict[str, str]:
     users: dict[str, str] = {}
-    for code in known:
-        by = [f"[`{name}`](operations.md#{name})" for name, codes in words.CODES.items() if code in codes]
-        if code in words.EVERYWHERE:
-            users[code] = "any operation"
-        elif code in words.WITH_KEY:
-            users[code] = "operations that take an `idempotency_key`"
-        elif code in words.NOT_FROM_OPERATIONS:
-            users[code] = "the command line, at start" if code == "CONFIG_INVALID" else "nothing in this release"
+    for name in known:
+        by = [f"[`{one}`](operations.md#{one})" for one, codes in words.CODES.items() if name in codes]
+        by += [words.ELSEWHERE[name]] if name in words.ELSEWHERE else []
+        if name in words.EVERYWHERE:
+            users[name] = "any operation"
+        elif name in words.WITH_KEY:
+            users[name] = "operations that take an `idempotency_key`"
         elif by:
-            users[code] = ", ".join(by)
+            users[name] = ", ".join(by)
         else:
-            raise Undocumented([f"{code}: who answers with it"])
+            raise Undocumented([f"{name}: who answers with it"])
     return users
 
 
@@ -185,13 +177,13 @@ def events() -> str:
     missing = [str(kind) for kind in Kind if kind not in words.EVENTS]
     if missing:
         raise Undocumented(missing)
-    return _page(
+    return page(
         "Events",
         "Every change appends its event to the log in the same transaction. `get_audit_log` and `get_review_timeline` "
         "read them; each has a number in the order of commits, a time, a project, a subject, an actor, the state "
         "before and after, facts, and a hash that chains it to the event before it on the same subject. Renewed leases "
-        "are not events.",
-        _table(("kind", "meaning"), ((f"`{kind}`", words.EVENTS[kind]) for kind in Kind)),
+        "and the use of a session are not events.",
+        table(("kind", "meaning"), ((f"`{kind}`", words.EVENTS[kind]) for kind in Kind)),
     )
 
 
@@ -205,14 +197,14 @@ def settings() -> str:
     if missing:
         raise Undocumented(missing)
     rows = [(f"`{name}`", f"`{PREFIX}{name.upper()}`", *_setting(name, schema[name])) for name in Settings.model_fields]
-    return _page(
+    return page(
         "Settings",
         "Nearest wins: options of `tandem up`, then variables of the environment, then the project's "
         "`.tandem/config.toml`, then the user's `config.toml`, then the default. "
         "[Operating a broker](../guide/operating.md#configuration) says where the files are; `tandem config show` says "
         "where each value came from. The broker itself reads no project's file.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
-        _table(("setting", "variable", "type", "default", "limits", "description", "a repository may"), rows),
+        table(("setting", "variable", "type", "default", "limits", "description", "a repository may"), rows),
     )
 
 
@@ -221,7 +213,13 @@ def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str
     default = _OWN_DEFAULTS.get(name) or ("" if value is None else f"`{_shown(value)}`")
     tighten = schema.get("tighten")
     permitted = _TIGHTENED[Tighten(tighten)] if tighten else "not set it"
-    return type_text(schema), default, ", ".join(limits(schema)), schema["description"], permitted
+    return (
+        _OWN_TYPES.get(name) or type_text(schema),
+        default,
+        ", ".join(limits(schema)),
+        schema["description"],
+        permitted,
+    )
 
 
 def _shown(value: Any) -> str:
@@ -245,14 +243,14 @@ def life_cycle() -> str:
         for action, row in TABLE.items()
     ]
     guards = _member_docs(Guard)
-    return _page(
+    return page(
         "The life cycle of a review",
-        _table(("state", "meaning"), ((f"`{state}`", states[state]) for state in State)),
+        table(("state", "meaning"), ((f"`{state}`", states[state]) for state in State)),
         "A pair that is not in the table is refused with `INVALID_TRANSITION`, with the states that can follow. "
         "**g+1**: the claim generation rises, so that no earlier claim changes anything any more. **r+1**: a new round "
         "begins, and an approval ends.",
-        _table(("action", *(f"`{state}`" for state in State)), rows),
-        _table(("who", "meaning"), ((_guard(guard), guards[guard]) for guard in Guard if guard in guards)),
+        table(("action", *(f"`{state}`" for state in State)), rows),
+        table(("who", "meaning"), ((_guard(guard), guards[guard]) for guard in Guard if guard in guards)),
         "While a review is claimed, `claim_review` by its holder answers with the same claim, renewed; others are "
         "answered `ALREADY_CLAIMED`. Nobody gives the verdict on their own proposal (`SELF_APPROVAL`).",
     )
@@ -291,6 +289,7 @@ def _member_docs(kind: type[StrEnum]) -> dict[StrEnum, str]:
 
 
 PAGES: Final = {
+    "cycles.md": cycles,
     "errors.md": errors,
     "events.md": events,
     "life-cycle.md": life_cycle,

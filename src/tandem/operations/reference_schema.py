@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem.operations.cycle_requests import HandoffWrite
 from tandem.operations.reference_words import FIELDS
-from tandem.operations.registry import Operation
+from tandem.operations.registry import ALL, MCP_ROLES, Operation
 
 Schema = dict[str, Any]
 _RANGES: Final = (
@@ -49,13 +50,24 @@ class Field:
     about: str
 
 
+def endpoints(operation: Operation) -> list[str]:
+    """Where an operation is a tool; empty if it is not offered over MCP."""
+    common = ["/mcp"] if operation.roles & ALL else []
+    return [*common, *(f"/mcp/{role}" for role in MCP_ROLES if role in operation.roles)]
+
+
 def request_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Field]]]:
     """A request's fields, and those of the types inside it by name."""
     return _read(operation.input_schema())
 
 
 def answer_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Field]]]:
-    """An answer's fields, and those of the types inside it by name."""
+    """An answer's fields, and those of the types inside it by name.
+
+    An answer that is a plain object has the fields of the hand-off's payload, which is the only such answer.
+    """
+    if operation.answer is dict:
+        return _read(HandoffWrite.model_json_schema()["properties"]["payload"])
     return _read(operation.answer_adapter().json_schema())
 
 

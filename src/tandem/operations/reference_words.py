@@ -6,6 +6,7 @@ from typing import Final
 
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action
+from tandem.operations import reference_words_cycles as of_cycles
 
 EVENTS: Final[dict[Kind, str]] = {
     Kind.REVIEW_CREATED: "A change was put up: round 1.",
@@ -27,6 +28,7 @@ EVENTS: Final[dict[Kind, str]] = {
     Kind.MESSAGE_RESOLVED: "A message settled an earlier message or line comment.",
     Kind.REVIEW_CLOSED: "The review is over; `outcome` says how.",
     Kind.PROJECT_REGISTERED: "A project was registered for a folder, or its folder was forgotten.",
+    **of_cycles.EVENTS,
     Kind.CHECKPOINT: "One hash over all events since the last checkpoint: no whole review can vanish unnoticed.",
 }
 
@@ -41,7 +43,9 @@ ADVICE: Final[dict[str, str]] = {
     ),
     "SELF_APPROVAL": "Release the claim and let another reviewer take it.",
     "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id` throughout.",
-    "NOT_FOUND": "Look the name up: `list_reviews`, `get_proposal`, `get_discussion` or `list_projects`.",
+    "NOT_FOUND": (
+        "Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects` or `list_cycles`."
+    ),
     "INVALID_TRANSITION": "Read the state with `get_review_status`; `details.allowed_actions` says what it takes.",
     "ALREADY_CLAIMED": "Claim another review, or wait until `details.reviewer_id` releases this one.",
     "STALE_CLAIM": "Claim the review again if it is still open, and send the generation that you are then given.",
@@ -52,10 +56,14 @@ ADVICE: Final[dict[str, str]] = {
     "CURSOR_EXPIRED": "Call again without a cursor; the log is another one, or was restored from a copy.",
     "TOO_LARGE": "Stay under `details.limit`: split the change, ask by pages, or raise the limit in the configuration.",
     "RATE_LIMITED": "Try the same call again later.",
-    "CONFIG_INVALID": "Correct the setting that `details.setting` names, at the place that `details.origin` names.",
+    "CONFIG_INVALID": (
+        "Correct the setting that `details.setting` names, at the place that `details.origin` names; for `keys`, give "
+        "the roles in `details.missing` theirs with `tandem cycle init`."
+    ),
     "INTERNAL_ERROR": "Look up `details.reference` in the broker's log (`tandem logs`), and report it.",
     "UNAVAILABLE": "Try the same call again in a moment; if no broker runs, `tandem up --background`.",
     "TIMEOUT": "Try the same call again; raise the setting `git_timeout_seconds` if the repository is that slow.",
+    **of_cycles.ADVICE,
 }
 
 EVERYWHERE: Final = ("INVALID_INPUT", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR", "UNAVAILABLE")
@@ -64,8 +72,13 @@ EVERYWHERE: Final = ("INVALID_INPUT", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR"
 WITH_KEY: Final = ("IDEMPOTENCY_CONFLICT",)
 """Codes of every operation that takes an idempotency key."""
 
-NOT_FROM_OPERATIONS: Final = ("UNAUTHENTICATED", "RATE_LIMITED", "CONFIG_INVALID")
-"""Codes that the contract has and no operation of this release answers with; the last is the command line's."""
+ELSEWHERE: Final[dict[str, str]] = {
+    "UNAUTHENTICATED": "nothing in this release",
+    "RATE_LIMITED": "nothing in this release",
+    "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",
+    "CONFIG_INVALID": "the command line, at start",
+}
+"""Who answers with a code beside the operations, or in their place."""
 
 CODES: Final[dict[str, tuple[str, ...]]] = {
     "create_review": ("INVALID_DIFF", "NOT_FOUND", "INVALID_TRANSITION", "TIMEOUT"),
@@ -83,7 +96,9 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         "SELF_APPROVAL",
         "REASON_REQUIRED",
         "INVALID_DIFF",
+        "SCHEMA_INVALID",
         "INVALID_TRANSITION",
+        "INVALID_PHASE",
         "TIMEOUT",
     ),
     "accept_counter_patch": ("NOT_FOUND", "NO_COUNTER_PATCH", "INVALID_DIFF", "INVALID_TRANSITION", "TIMEOUT"),
@@ -99,8 +114,17 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
     "register_project": ("TIMEOUT",),
     "list_projects": (),
     "remove_project": ("NOT_FOUND",),
+    **{
+        name: tuple(dict.fromkeys(code for code, _ in checks if code not in EVERYWHERE))
+        for name, checks in of_cycles.CHECKS.items()
+    },
 }
 """Codes of each operation beside those of `EVERYWHERE` and `WITH_KEY`."""
+
+PLAIN_ANSWERS: Final[dict[str, str]] = {
+    "handoff_read": "[The payload](cycles.md#the-payload) as it was written, or an empty object.",
+}
+"""What an answer is that is a plain object."""
 
 ACTIONS: Final[dict[Action, str]] = {
     Action.REVISE: "proposer: `create_review` with `review_id`",
@@ -244,7 +268,10 @@ FIELDS: Final[dict[str, str]] = {
     "EventView.seq": "The event's number; given in the order of commits.",
     "at": "When it happened.",
     "EventView.project": "The project; empty for the log's own events.",
-    "subject": "What it happened to: a review, `project:<name>` or `log`.",
+    "subject": (
+        "What it happened to: a review, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`, "
+        "`project:<name>` or `log`."
+    ),
     "actor": "Who did it.",
     "GetAuditLog.review_id": "Only events of this review.",
     "GetAuditLog.actor": "Only events by this actor.",
@@ -290,4 +317,5 @@ FIELDS: Final[dict[str, str]] = {
     "registered_at": "When it was registered.",
     "projects": "The projects, by name.",
     "removed": "Always true.",
+    **of_cycles.FIELDS,
 }

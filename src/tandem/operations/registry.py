@@ -14,17 +14,19 @@ from tandem.operations.caller import Caller
 
 
 class Role(StrEnum):
-    """Who an operation is for; each of the first three has an MCP endpoint."""
+    """Who an operation is for; each but the last has an MCP endpoint."""
 
     PROPOSER = "proposer"
     REVIEWER = "reviewer"
     OPERATOR = "operator"
+    HANDOFF = "handoff"
+    """A role of a hand-off cycle. Its tools are listed at its own endpoint only."""
     ADMIN = "admin"
     """Not offered over MCP."""
 
 
 ALL = frozenset({Role.PROPOSER, Role.REVIEWER, Role.OPERATOR})
-MCP_ROLES = (Role.PROPOSER, Role.REVIEWER, Role.OPERATOR)
+MCP_ROLES = (Role.PROPOSER, Role.REVIEWER, Role.OPERATOR, Role.HANDOFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ REPEATABLE_WRITE = Hints(read_only=False, idempotent=True)
 Handler = Callable[[Any, Any, Caller], Awaitable[Any]]
 """`handler(services, request, caller) -> answer`."""
 
+Reveal = Callable[[Any, dict[str, Any]], dict[str, Any]]
+"""`reveal(services, data) -> data`, with the secrets that an answer was kept without."""
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -59,6 +64,7 @@ class Operation:
         hints: What a client may assume.
         handler: Calls the one service function.
         blocking: Whether a call may wait (so a face must watch for the client going away).
+        reveal: For answers with secrets, which are kept without them for a repetition: puts them back.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Operation:
     hints: Hints
     handler: Handler
     blocking: bool = False
+    reveal: Reveal | None = None
     _answer_adapter: list[TypeAdapter[Any]] = field(default_factory=list[TypeAdapter[Any]], repr=False, compare=False)
 
     @property
@@ -118,6 +125,6 @@ class Registry:
         return found
 
     def for_role(self, role: str | None) -> tuple[Operation, ...]:
-        """What an MCP endpoint lists: a role's operations, or those of all MCP roles."""
-        wanted = set(MCP_ROLES) if role is None else {role}
+        """What an MCP endpoint lists: a role's operations, or without one those of everybody who reviews."""
+        wanted: frozenset[str] = ALL if role is None else frozenset({role})
         return tuple(operation for operation in self if operation.roles & wanted)

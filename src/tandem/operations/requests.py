@@ -7,25 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tandem.domain.reviews import Category, Priority, Side
+from tandem.domain.texts import storable_json, storable_text
 
 _NAME_LENGTH = 200
 _ID_LENGTH = 64
 _TOKEN_LENGTH = 512
 _PATH_LENGTH = 4096
-_JSON_LEVELS = 100
 _LARGEST = 2**31 - 1
 """Of the whole numbers that both databases hold in such a column."""
-
-
-def _is_storable(text: str) -> str:
-    """Text that UTF-8 and both databases can hold."""
-    if "\x00" in text:
-        raise ValueError("must not contain NUL characters")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("must be valid Unicode; it contains a lone surrogate") from None
-    return text
 
 
 def _has_letters(text: str) -> str:
@@ -34,41 +23,19 @@ def _has_letters(text: str) -> str:
     return text
 
 
-def _all_storable(value: Any) -> Any:
-    """Every text inside a JSON value is storable, and it is not nested too deeply to be written again."""
-    _check_storable(value, _JSON_LEVELS)
-    return value
-
-
-def _check_storable(value: Any, levels: int) -> None:
-    match value:
-        case str():
-            _is_storable(value)
-        case dict() | list() if not levels:
-            raise ValueError(f"must not be nested deeper than {_JSON_LEVELS} levels")
-        case dict():
-            for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] any JSON value
-                _is_storable(key)  # pyright: ignore[reportUnknownArgumentType] JSON keys are texts
-                _check_storable(inner, levels - 1)
-        case list():
-            for inner in value:  # pyright: ignore[reportUnknownVariableType] any JSON value
-                _check_storable(inner, levels - 1)
-        case _:
-            pass
-
-
 # Long texts have no length here: their limits are settings, answered with TOO_LARGE by the services.
-Text = Annotated[str, AfterValidator(_is_storable)]
-FullText = Annotated[str, AfterValidator(_is_storable), AfterValidator(_has_letters)]
+Text = Annotated[str, AfterValidator(storable_text)]
+FullText = Annotated[str, AfterValidator(storable_text), AfterValidator(_has_letters)]
 Name = Annotated[
-    str, Field(min_length=1, max_length=_NAME_LENGTH), AfterValidator(_is_storable), AfterValidator(_has_letters)
+    str, Field(min_length=1, max_length=_NAME_LENGTH), AfterValidator(storable_text), AfterValidator(_has_letters)
 ]
-Id = Annotated[str, Field(min_length=1, max_length=_ID_LENGTH), AfterValidator(_is_storable)]
-Token = Annotated[str, Field(min_length=1, max_length=_TOKEN_LENGTH), AfterValidator(_is_storable)]
-FilePath = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH), AfterValidator(_is_storable)]
+Id = Annotated[str, Field(min_length=1, max_length=_ID_LENGTH), AfterValidator(storable_text)]
+Token = Annotated[str, Field(min_length=1, max_length=_TOKEN_LENGTH), AfterValidator(storable_text)]
+FilePath = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH), AfterValidator(storable_text)]
 # A text's digest holds its path.
-Digest = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH + _TOKEN_LENGTH), AfterValidator(_is_storable)]
-Metadata = Annotated[dict[str, Any], AfterValidator(_all_storable)]
+Digest = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH + _TOKEN_LENGTH), AfterValidator(storable_text)]
+Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
+JsonValue = Annotated[Any, AfterValidator(storable_json)]
 Project = Annotated[Name | None, Field(description="Registered project, or a label; default: the endpoint's.")]
 IdempotencyKey = Annotated[
     Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")

@@ -14,17 +14,16 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.events import GENESIS, Event, Kind
-from tandem.domain.replay import VOLATILE, Replay
+from tandem.domain.events import GENESIS, LOG_SUBJECT, Event, Kind
+from tandem.domain.replay import UNRESTORED, Replay
 from tandem.domain.statistics import CounterMove
 from tandem.services.maintenance import chain
-from tandem.store import events, ledger, snapshots
+from tandem.store import events, snapshots
 from tandem.store.base import Store, Unit
 
 PAGE = 1_000
 PROBLEM_LIMIT = 100
 """Problems that are told; a log that was damaged at its root would have one for every event."""
-_PROJECT = "project:"
 
 Progress = Callable[[int, int], None]
 """Called with how many events were looked at, and how many looks there will be (two for each event)."""
@@ -151,7 +150,7 @@ def _check_subject(
         except (KeyError, ValueError, TypeError, AttributeError):
             audit.add(f"event {event.seq} ({event.kind} of {subject}) cannot be replayed")
             replayable = False
-    if subject == ledger.LOG_SUBJECT:
+    if subject == LOG_SUBJECT:
         if previous != events.checkpoint(audit.unit)[1]:
             audit.add("the newest checkpoint is not the one that was written")
     elif replayable:
@@ -172,10 +171,7 @@ def _compare(audit: _Audit, subject: str, replay: Replay) -> None:
     except (KeyError, ValueError, TypeError):
         audit.add(f"{subject}: its approval names a round that no event made")
         return
-    if subject.startswith(_PROJECT):
-        stored = snapshots.rows_of_project(audit.unit, subject.removeprefix(_PROJECT))
-    else:
-        stored = snapshots.rows_of_review(audit.unit, subject)
+    stored = snapshots.rows_of(audit.unit, subject)
     for table in implied.keys() | stored.keys():
         ours, theirs = implied.get(table, {}), stored.get(table, {})
         for key in ours.keys() | theirs.keys():
@@ -192,7 +188,7 @@ def _difference(implied: dict[str, Any] | None, stored: dict[str, Any] | None) -
     wrong = sorted(
         name
         for name in implied.keys() | stored.keys()
-        if name not in VOLATILE and implied.get(name) != stored.get(name)
+        if name not in UNRESTORED and implied.get(name) != stored.get(name)
     )
     return f"differs from the log in {', '.join(wrong)}" if wrong else None
 

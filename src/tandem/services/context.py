@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 import orjson
@@ -12,7 +13,9 @@ import orjson
 from tandem.clock import Clock
 from tandem.domain.idempotency import Key
 from tandem.domain.policy import Policy
+from tandem.domain.workflows import Workflow
 from tandem.errors import IdempotencyConflict
+from tandem.secret_key import Tokens
 from tandem.services.projects import Projects
 from tandem.services.waits import WaitHub
 from tandem.store import idempotency
@@ -27,6 +30,10 @@ class Services:
 
     Attributes:
         validations: Bounds how many git runs are under way at once.
+        workflows: What hand-off cycles can be started with, by name.
+        tokens: Derives the tokens of sessions and locks.
+        archives: The folder that archived cycles are written to.
+        archiving: Held while one is written.
     """
 
     store: Store
@@ -35,6 +42,10 @@ class Services:
     projects: Projects
     waits: WaitHub
     validations: asyncio.Semaphore
+    workflows: Mapping[str, Workflow]
+    tokens: Tokens
+    archives: Path
+    archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +69,16 @@ class Replayed(Exception):
         self.envelope = envelope
 
 
-async def transact(services: Services, call: Call, work: Callable[[Unit], T]) -> T:
+async def transact(
+    services: Services, call: Call, work: Callable[[Unit], T], *, kept: Callable[[T], object] = lambda answer: answer
+) -> T:
     """Run a unit of work that writes, once per idempotency key.
+
+    Args:
+        services: The services.
+        call: Who asks, and under which key.
+        work: What to do.
+        kept: What is stored of the answer for a repetition: one with secrets is kept without them.
 
     Raises:
         Replayed: The key was used with the same body before.
@@ -73,7 +92,7 @@ async def transact(services: Services, call: Call, work: Callable[[Unit], T]) ->
         if not idempotency.reserve(unit, key, services.clock.now_us()):
             raise Replayed(earlier_answer(unit, key))
         answer = work(unit)
-        idempotency.complete(unit, key, envelope(answer).decode())
+        idempotency.complete(unit, key, envelope(kept(answer)).decode())
         return answer
 
     return await services.store.write(keyed)

@@ -1,4 +1,4 @@
-"""Chores: leases that ran out, checkpoints of the log, idempotency keys of yesterday."""
+"""Chores: leases that ran out, sessions that idle, checkpoints of the log, idempotency keys of yesterday."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Iterable
 import orjson
 
 from tandem.clock import MICROSECONDS
-from tandem.domain.events import Event, Kind
-from tandem.services import claims
+from tandem.domain.events import LOG_SUBJECT, Event, Kind
+from tandem.services import claims, sessions
 from tandem.services.context import Services
 from tandem.store import events, idempotency, ledger
 from tandem.store.base import Unit
@@ -43,7 +43,7 @@ def write_checkpoint(unit: Unit, now_us: int) -> int:
             seq=0,
             at=now_us,
             project="",
-            subject=ledger.LOG_SUBJECT,
+            subject=LOG_SUBJECT,
             actor="broker",
             kind=Kind.CHECKPOINT,
             old=None,
@@ -109,6 +109,9 @@ class Maintenance:
                 expired = await claims.expire(services)
                 if expired:
                     _log.info("took back %d claims whose lease ran out", expired)
+                ended = await sessions.end_idle(services)
+                if ended:
+                    _log.info("ended %d sessions that nobody used", ended)
 
     async def _checkpoint(self) -> None:
         services = self._services

@@ -11,11 +11,11 @@ from tandem.domain.discussion import afresh, next_round
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
 from tandem.domain.reviews import PRIORITIES, Action, Category, Review, State, check_project, infer_priority, step
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, InvalidTransition
 from tandem.services import contents, counter_patches
 from tandem.services.contents import Submitted, Understood
 from tandem.services.context import Call, Services, transact
-from tandem.store import ledger, reviews
+from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
 
 
@@ -51,15 +51,28 @@ async def create(services: Services, call: Call, project: str, proposal: NewProp
     def work(unit: Unit) -> ReviewCreated:
         if proposal.parent_id is not None:
             _check_parent(unit, proposal.parent_id, project)
-        now = services.clock.now_us()
-        review = _new_review(review_id, project, proposal, content, call, now)
-        first = _round(unit, review, proposal, content, metadata, origin="proposal", author=review.proposer_id)
-        written = ledger.open_review(
-            unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
-        )
+        written = open_in(unit, services, call, review_id, project, proposal, content, metadata)
         return _created(services, written, content)
 
     return await transact(services, call, work)
+
+
+def open_in(
+    unit: Unit,
+    services: Services,
+    call: Call,
+    review_id: str,
+    project: str,
+    proposal: NewProposal,
+    content: Understood,
+    metadata: str,
+) -> Review:
+    """Write a new review within a unit of work."""
+    review = _new_review(review_id, project, proposal, content, call, services.clock.now_us())
+    first = _round(unit, review, proposal, content, metadata, origin="proposal", author=review.proposer_id)
+    return ledger.open_review(
+        unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
+    )
 
 
 async def revise(
@@ -76,7 +89,7 @@ async def revise(
         raise InvalidInput("A revision keeps its review; send review_id or parent_id, not both.", field="parent_id")
     contents.check_text(services, "intent", proposal.intent)
     metadata = contents.check_metadata(services, proposal.metadata)
-    known = await services.store.read(lambda unit: reviews.get(unit, review_id))
+    known = await services.store.read(lambda unit: _revisable(unit, review_id))
     check_project(known, project)
     if proposal.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
@@ -85,33 +98,64 @@ async def revise(
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
-        now = services.clock.now_us()
-        author = proposal.proposer_id or call.agent or before.proposer_id
-        found = step(Action.REVISE, before)
-        current = counter_patches.supersede(unit, before, actor=author, now_us=now, reason="revised")
-        identified = freed(current, found, now)._replace(
-            intent=proposal.intent,
-            agent_type=proposal.agent_type,
-            agent_role=proposal.agent_role,
-            phase=proposal.phase,
-            plan=proposal.plan,
-            task=proposal.task,
-        )
-        facts = content.facts
-        after = next_round(identified, digest=facts.digest, validated=facts.validated, now_us=now)
-        new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=author)
-        written = ledger.change_review(
-            unit,
-            current,
-            after,
-            actor=author,
-            kind=Kind.REVIEW_REVISED,
-            data=_facts(after, content),
-            rows=ledger.Rows(round=new_round),
-        )
+        written = revise_in(unit, services, call, before, proposal, content, metadata)
         return _created(services, written, content)
 
     return await transact(services, call, work)
+
+
+def revise_in(
+    unit: Unit,
+    services: Services,
+    call: Call,
+    before: Review,
+    proposal: NewProposal,
+    content: Understood,
+    metadata: str,
+) -> Review:
+    """Write a new round of a locked review within a unit of work.
+
+    Raises:
+        InvalidTransition: The review takes no revision any more.
+    """
+    now = services.clock.now_us()
+    author = proposal.proposer_id or call.agent or before.proposer_id
+    found = step(Action.REVISE, before)
+    current = counter_patches.supersede(unit, before, actor=author, now_us=now, reason="revised")
+    identified = freed(current, found, now)._replace(
+        intent=proposal.intent,
+        agent_type=proposal.agent_type,
+        agent_role=proposal.agent_role,
+        phase=proposal.phase,
+        plan=proposal.plan,
+        task=proposal.task,
+    )
+    facts = content.facts
+    after = next_round(identified, digest=facts.digest, validated=facts.validated, now_us=now)
+    new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=author)
+    return ledger.change_review(
+        unit,
+        current,
+        after,
+        actor=author,
+        kind=Kind.REVIEW_REVISED,
+        data=_facts(after, content),
+        rows=ledger.Rows(round=new_round),
+    )
+
+
+def _revisable(unit: Unit, review_id: str) -> Review:
+    review = reviews.get(unit, review_id)
+    handoff = cycles.find_by_review(unit, review_id) if review.category == "handoff" else None
+    if handoff is not None:
+        raise InvalidTransition(
+            f"This review is the hand-off of the cycle {handoff.cycle_id}; {handoff.producer} revises it with"
+            " handoff_write.",
+            review_id=review_id,
+            cycle_id=handoff.cycle_id,
+            status=review.state,
+        )
+    return review
 
 
 def _check_parent(unit: Unit, parent_id: str, project: str) -> None:

@@ -228,8 +228,7 @@ def _has_news(unit: Unit, wanted: Filter, after: int, newest: int) -> bool:
     if len(recent) == _LOOK_BACK:
         return True
     return any(
-        event.subject != ledger.LOG_SUBJECT and (wanted.status is None or wanted.status in (event.old, event.new))
-        for event in recent
+        event.is_of_review and (wanted.status is None or wanted.status in (event.old, event.new)) for event in recent
     )
 
 
@@ -246,26 +245,29 @@ async def close(
     def work(unit: Unit) -> ReviewClosed:
         before = reviews.get(unit, review_id, lock=True)
         check_project(before, project)
-        found = step(Action.CLOSE, before)
-        if found.to is None:
-            return _closed(services, before)
-        now = services.clock.now_us()
-        actor = call.agent or before.proposer_id
-        current = counter_patches.supersede(unit, before, actor=actor, now_us=now, reason="closed")
-        after = with_turn(
-            freed(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
-        )
-        written = ledger.change_review(
-            unit,
-            current,
-            after,
-            actor=actor,
-            kind=Kind.REVIEW_CLOSED,
-            data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
-        )
-        return _closed(services, written)
+        return _closed(services, close_in(unit, services, before, call.agent or before.proposer_id, reason))
 
     return await transact(services, call, work)
+
+
+def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:
+    """End a locked review within a unit of work; one that is over stays as it is."""
+    found = step(Action.CLOSE, before)
+    if found.to is None:
+        return before
+    now = services.clock.now_us()
+    current = counter_patches.supersede(unit, before, actor=actor, now_us=now, reason="closed")
+    after = with_turn(
+        freed(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+    )
+    return ledger.change_review(
+        unit,
+        current,
+        after,
+        actor=actor,
+        kind=Kind.REVIEW_CLOSED,
+        data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
+    )
 
 
 def _closed(services: Services, review: Review) -> ReviewClosed:

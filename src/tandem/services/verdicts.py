@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tandem.domain import claims
 from tandem.domain.answers import VerdictGiven
@@ -12,9 +13,9 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
 from tandem.domain.reviews import Action, Review, check_project
 from tandem.errors import InvalidInput, ReasonRequired
-from tandem.services import contents, counter_patches
+from tandem.services import contents, counter_patches, handoffs
 from tandem.services.context import Call, Services, transact
-from tandem.store import ledger, reviews
+from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows
 
@@ -69,6 +70,8 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         ReasonRequired: The verdict needs a reason.
         InvalidDiff: The counter-patch does not apply.
         InvalidTransition: The review takes no verdict in its state.
+        InvalidPhase: It would approve a hand-off that its cycle has gone on without.
+        SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
     verdict = _checked(services, sent)
     facts = await _counter_patch_facts(services, review_id, project, verdict, sent)
@@ -76,8 +79,10 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
     ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in sent.comments))
 
     def work(unit: Unit) -> VerdictGiven:
+        cycles.lock_of_review(unit, review_id)
         before = reviews.get(unit, review_id, lock=True)
         check_project(before, project)
+        gate = handoffs.gate_of(unit, before)
         action, reviewer, current = _admit(unit, before, verdict, sent)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
@@ -91,19 +96,13 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
             after,
             actor=reviewer,
             kind=Kind.VERDICT_COMMENT if verdict == COMMENT else Kind.VERDICT_SUBMITTED,
-            data={
-                "verdict": verdict,
-                "verdict_id": ids.verdict,
-                "reason": sent.reason,
-                "round": before.round,
-                "digest": current.digest,
-                "claim_generation": before.claim_generation,
-                "comments": len(sent.comments),
-            },
+            data=_facts(before, current, verdict, ids, sent),
             rows=_rows(before, verdict, reviewer, ids, sent, now),
         )
         if facts is not None and ids.counter_patch is not None:
             written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, now)
+        if gate is not None and verdict == APPROVED:
+            handoffs.advance(unit, services, gate, current, reviewer)
         return VerdictGiven(
             review_id=written.id,
             status=written.state,
@@ -146,6 +145,7 @@ async def _counter_patch_facts(
         review = reviews.get(unit, review_id)
         check_project(review, project)
         _admit(unit, review, verdict, sent)
+        handoffs.check_replacement(unit, review, body)
         return review, reviews.get_round(unit, review.id, review.round)
 
     review, replaced = await services.store.read(look)
@@ -185,6 +185,18 @@ def _decided(
         )
     stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)
     return spoken(stated, "reviewer", "verdict")
+
+
+def _facts(before: Review, current: Round, verdict: str, ids: _Ids, sent: NewVerdict) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "verdict_id": ids.verdict,
+        "reason": sent.reason,
+        "round": before.round,
+        "digest": current.digest,
+        "claim_generation": before.claim_generation,
+        "comments": len(sent.comments),
+    }
 
 
 def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdict, now: int) -> Rows:

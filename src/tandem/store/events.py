@@ -16,6 +16,7 @@ from tandem.store.statement import Statement
 
 _e = tables.events.c
 _head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
+_lock_head = Statement(select(tables.log_head.c.seq).where(tables.log_head.c.id == 1).with_for_update())
 _set_checkpoint = Statement(
     update(tables.log_head)
     .where(tables.log_head.c.id == 1)
@@ -60,6 +61,11 @@ def head(unit: Unit) -> tuple[str, int]:
     if row is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
     return str(row[1]), int(row[2])
+
+
+def lock(unit: Unit) -> None:
+    """Let nobody else write an event before this transaction ends: for decisions on what is not there yet."""
+    unit.one_or_none(_lock_head)
 
 
 def checkpoint(unit: Unit) -> tuple[int, str]:

@@ -27,8 +27,6 @@ from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
 from tandem.store.statement import Statement
 
-LOG_SUBJECT: Final = "log"
-
 UNLOGGED: Final = (*VOLATILE, "event_seq", "event_hash")
 """Columns of a review that a delta leaves out: what no event restores, and the event's own."""
 

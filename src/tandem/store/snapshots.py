@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sqlalchemy import Table, bindparam, exists, select, tuple_
+from sqlalchemy import ColumnElement, Table, bindparam, exists, select, tuple_
 
 from tandem.domain.events import Event
 from tandem.store import tables
@@ -26,25 +26,40 @@ _OF_REVIEW: Final = {
     tables.approvals: tables.approvals.c.review_id,
     tables.approved_paths: tables.approved_paths.c.review_id,
 }
-_by_review = {
-    table: Statement(select(table).where(column == bindparam("subject"))) for table, column in _OF_REVIEW.items()
+
+_OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
+    "project:": {tables.projects: tables.projects.c.name},
+    "session:": {tables.sessions: tables.sessions.c.id},
+    "cycle:": {tables.cycles: tables.cycles.c.id, tables.handoffs: tables.handoffs.c.cycle_id},
+    "key:": {
+        tables.cycle_keys: tables.cycle_keys.c.project
+        + "/"
+        + tables.cycle_keys.c.workflow
+        + "/"
+        + tables.cycle_keys.c.role
+    },
 }
-_by_project = Statement(select(tables.projects).where(tables.projects.c.name == bindparam("name")))
+"""What is stored of the subjects that are no reviews: by the prefix of their names, the column that has the rest."""
+
+
+def _by_subject(columns: Mapping[Table, ColumnElement[Any]]) -> dict[Table, Statement]:
+    return {table: Statement(select(table).where(column == bindparam("subject"))) for table, column in columns.items()}
+
+
+_by_review = _by_subject(_OF_REVIEW)
+_by_prefix = {prefix: _by_subject(columns) for prefix, columns in _OF_PREFIX.items()}
 _events = Statement(
     select(tables.events)
     .where(tuple_(_e.subject, _e.seq) > tuple_(bindparam("after_subject"), bindparam("after_seq")))
     .order_by(_e.subject, _e.seq)
     .limit(_PAGE)
 )
-_unexplained = (
-    Statement(
-        select(tables.reviews.c.id).where(~exists().where(_e.subject == tables.reviews.c.id)).limit(bindparam("limit"))
-    ),
-    Statement(
-        select(tables.projects.c.name)
-        .where(~exists().where(_e.subject == "project:" + tables.projects.c.name))
-        .limit(bindparam("limit"))
-    ),
+_unexplained = tuple(
+    Statement(select(name).where(~exists().where(_e.subject == name)).limit(bindparam("limit")))
+    for name in (
+        tables.reviews.c.id,
+        *(prefix + column for prefix, columns in _OF_PREFIX.items() for column in columns.values()),
+    )
 )
 _contents = Statement(
     select(tables.contents)
@@ -65,20 +80,16 @@ def events_by_subject(unit: Unit) -> Iterator[Event]:
         subject, seq = page[-1][3], page[-1][0]
 
 
-def rows_of_review(unit: Unit, review_id: str) -> dict[str, dict[Key, Row]]:
-    """Everything that is stored of a review, by table and primary key."""
-    return {
-        table.name: _keyed(table, unit.all(statement, subject=review_id)) for table, statement in _by_review.items()
-    }
-
-
-def rows_of_project(unit: Unit, name: str) -> dict[str, dict[Key, Row]]:
-    """Everything that is stored of a project, by table and primary key."""
-    return {tables.projects.name: _keyed(tables.projects, unit.all(_by_project, name=name))}
+def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
+    """Everything that is stored of a subject of events, by table and primary key."""
+    prefix = next((prefix for prefix in _by_prefix if subject.startswith(prefix)), "")
+    statements = _by_prefix.get(prefix, _by_review)
+    name = subject.removeprefix(prefix)
+    return {table.name: _keyed(table, unit.all(statement, subject=name)) for table, statement in statements.items()}
 
 
 def list_unexplained(unit: Unit, limit: int) -> list[str]:
-    """Reviews and projects that are stored although no event speaks of them."""
+    """Reviews and other subjects that are stored although no event speaks of them."""
     return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
 
 

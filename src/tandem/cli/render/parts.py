@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.terminal import visible
+from tandem.cli.terminal import Unbroken, visible
 from tandem.domain.patches import AffectedFile
 
 STATUS_STYLES = {
@@ -86,6 +86,14 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
         if value is not None and str(value) != "":
             table.add_row(name, value if isinstance(value, Text) else plain(value))
     return table
+
+
+def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Unbroken:
+    """Names and values as `facts` has them, for values that are to be copied: none is ever broken."""
+    given = [(name, value) for name, value in rows if value]
+    width = max((len(name) for name, _ in given), default=0)
+    lines = [Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)) for name, value in given]
+    return Unbroken(*lines, *(Text(remark, style="dim") for remark in remarks))
 
 
 def listing(*columns: str, fixed: tuple[str, ...] = ("id",)) -> Table:

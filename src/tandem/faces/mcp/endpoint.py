@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from tandem.domain.workflows import Workflow
 from tandem.faces.asgi.body import replaying
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
@@ -14,7 +15,7 @@ from tandem.faces.mcp import fastpath
 from tandem.faces.mcp.messages import PARSE_ERROR, server_stamp
 from tandem.faces.mcp.mount import SdkMount
 from tandem.faces.mcp.recognition import ToolCall, recognise
-from tandem.faces.mcp.resources import ReviewResources
+from tandem.faces.mcp.resources import Resources
 from tandem.faces.mcp.tools import Tools
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.registry import MCP_ROLES
@@ -34,6 +35,7 @@ class McpEndpoints:
         dispatcher: Dispatcher,
         *,
         version: str,
+        workflows: Mapping[str, Workflow],
         body_limit_bytes: int,
         fast_path: bool = True,
         ping_seconds: float = fastpath.PING_SECONDS,
@@ -43,6 +45,7 @@ class McpEndpoints:
         Args:
             dispatcher: Runs the operations.
             version: The broker's version, which clients are told.
+            workflows: The workflows of hand-off cycles by name; each role gets its prompt.
             body_limit_bytes: The largest request body.
             fast_path: Whether tool calls are answered without the SDK where possible.
             ping_seconds: How long an answer's stream of the fast path may be silent.
@@ -53,7 +56,8 @@ class McpEndpoints:
         }
         self._sdk = SdkMount(
             endpoints=self._tools,
-            resources=ReviewResources(dispatcher),
+            resources=Resources(dispatcher),
+            workflows=workflows,
             version=version,
             body_limit_bytes=body_limit_bytes,
         )

@@ -1,4 +1,4 @@
-"""Each review as an MCP resource: everything about it in one JSON document."""
+"""Reviews and hand-off cycles as MCP resources: everything about one of them in one JSON document."""
 
 from __future__ import annotations
 
@@ -11,14 +11,56 @@ import orjson
 from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher
 
-URI_PREFIX = "tandem://reviews/"
-URI_TEMPLATE = URI_PREFIX + "{review_id}"
 _PAGE_ROWS = 50
-_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
+_REVIEW_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
     "proposal": ("get_proposal", {}),
     "status": ("get_review_status", {}),
     "discussion": ("get_discussion", {"limit": 200}),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of resource.
+
+    Attributes:
+        name: What one of them is called.
+        description: What its document has.
+        prefix: The URI up to the id.
+        parameter: What the id is called.
+        operations: What reading and listing them calls; an endpoint whose role may not, does not offer them.
+    """
+
+    name: str
+    description: str
+    prefix: str
+    parameter: str
+    operations: tuple[str, ...]
+
+    @property
+    def template(self) -> str:
+        """The URI with a blank for the id."""
+        return f"{self.prefix}{{{self.parameter}}}"
+
+    def uri(self, identity: str) -> str:
+        """The URI of one of them."""
+        return self.prefix + quote(identity, safe="")
+
+
+REVIEW = Kind(
+    "review",
+    "A review's proposal, status and discussion.",
+    "tandem://reviews/",
+    "review_id",
+    ("list_reviews", *(operation for operation, _ in _REVIEW_PARTS.values())),
+)
+CYCLE = Kind(
+    "cycle",
+    "A hand-off cycle: its state, its workflow, and every hand-off with its payload.",
+    "tandem://cycles/",
+    "cycle_id",
+    ("list_cycles", "get_cycle"),
+)
 
 
 class ResourceRefused(Exception):
@@ -36,46 +78,63 @@ class ResourceRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewLink:
-    """A review in a list of resources."""
+class Link:
+    """A review or cycle in a list of resources."""
 
     uri: str
     name: str
     description: str
 
 
-class ReviewResources:
-    """Reviews by URI, read through the same operations as everything else."""
+class Resources:
+    """Reviews and cycles by URI, read through the same operations as everything else."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
 
-    async def list_open(self, caller: Caller, page: str | None) -> tuple[list[ReviewLink], str | None]:
-        """The reviews of one page that are not closed, and the next page's name.
+    def kinds(self, role: str | None) -> tuple[Kind, ...]:
+        """What an endpoint offers: the kinds that its role may list and read."""
+        return tuple(kind for kind in (REVIEW, CYCLE) if self._may_ask(kind, role))
+
+    async def list_open(self, caller: Caller, page: str | None) -> tuple[list[Link], str | None]:
+        """The reviews of one page that are not closed, and the next page's name; at the end, cycles under way.
 
         Raises:
             ResourceRefused: The list cannot be had, or there is no such page.
         """
         asked: dict[str, Any] = {"limit": _PAGE_ROWS, **({"page": page} if page else {})}
         answer = await self._ask("list_reviews", asked, caller)
-        rows: list[dict[str, Any]] = answer["reviews"]
-        return [_link(row) for row in rows if row["status"] != "closed"], answer["next_page"]
+        links = [_review_link(row) for row in answer["reviews"] if row["status"] != "closed"]
+        if answer["next_page"] is None and CYCLE in self.kinds(caller.role):
+            newest = await self._ask("list_cycles", {"limit": _PAGE_ROWS}, caller)
+            links += [_cycle_link(row) for row in newest["cycles"] if row["archived_at"] is None]
+        return links, answer["next_page"]
 
     async def read(self, uri: str, caller: Caller) -> str:
-        """The review's proposal, status and discussion as JSON.
+        """Everything about one review or cycle as JSON.
 
         Raises:
-            ResourceRefused: There is no such review, or it cannot be had.
+            ResourceRefused: There is no such resource here, or it cannot be had.
         """
-        review_id = unquote(uri.removeprefix(URI_PREFIX))
-        if not uri.startswith(URI_PREFIX) or not review_id:
-            message = f"There is no resource {uri[:200]}; reviews are at {URI_TEMPLATE}."
+        kinds = self.kinds(caller.role)
+        kind = next((kind for kind in kinds if uri.startswith(kind.prefix)), None)
+        identity = unquote(uri.removeprefix(kind.prefix)) if kind else ""
+        if kind is None or not identity:
+            places = " and ".join(f"{kind.name}s are at {kind.template}" for kind in kinds)
+            message = f"There is no resource {uri[:200]}; {places}."
             raise ResourceRefused({"code": "NOT_FOUND", "message": message}, by_client=True)
-        document = {
-            part: await self._ask(operation, {"review_id": review_id, **arguments}, caller)
-            for part, (operation, arguments) in _PARTS.items()
-        }
+        if kind is CYCLE:
+            document = await self._ask("get_cycle", {kind.parameter: identity}, caller)
+        else:
+            document = {
+                part: await self._ask(operation, {kind.parameter: identity, **arguments}, caller)
+                for part, (operation, arguments) in _REVIEW_PARTS.items()
+            }
         return orjson.dumps(document).decode()
+
+    def _may_ask(self, kind: Kind, role: str | None) -> bool:
+        found = [self._dispatcher.registry.find(name) for name in kind.operations]
+        return all(operation is not None and (role is None or role in operation.roles) for operation in found)
 
     async def _ask(self, operation: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
         outcome = await self._dispatcher.dispatch(operation, arguments, caller)
@@ -85,9 +144,17 @@ class ReviewResources:
         return envelope["data"]
 
 
-def _link(row: dict[str, Any]) -> ReviewLink:
-    return ReviewLink(
-        uri=URI_PREFIX + quote(row["review_id"], safe=""),
+def _review_link(row: dict[str, Any]) -> Link:
+    return Link(
+        uri=REVIEW.uri(row["review_id"]),
         name=row["review_id"],
         description=f"{row['category']}, {row['status']}, round {row['round']}: {row['intent']}",
+    )
+
+
+def _cycle_link(row: dict[str, Any]) -> Link:
+    return Link(
+        uri=CYCLE.uri(row["cycle_id"]),
+        name=row["cycle_id"],
+        description=f"{row['workflow']}, {row['phase']} ({row['active_role']}): {row['feature']}",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -16,11 +16,13 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
+from tandem.domain.workflows import Workflow
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
 from tandem.faces.mcp.messages import SERVER_NAME, SERVER_TITLE
+from tandem.faces.mcp.prompts import Prompt
 from tandem.faces.mcp.recognition import client_name
-from tandem.faces.mcp.resources import URI_TEMPLATE, ResourceRefused, ReviewResources
-from tandem.faces.mcp.teaching import Prompt, instructions, prompts_for
+from tandem.faces.mcp.resources import ResourceRefused, Resources
+from tandem.faces.mcp.teaching import instructions, prompts_for
 from tandem.faces.mcp.tools import Tools
 from tandem.operations.caller import Caller
 
@@ -38,7 +40,8 @@ class SdkServers:
         self,
         *,
         endpoints: Mapping[str, Tools],
-        resources: ReviewResources,
+        resources: Resources,
+        workflows: Mapping[str, Workflow],
         version: str,
         body_limit_bytes: int,
     ) -> None:
@@ -46,13 +49,14 @@ class SdkServers:
 
         Args:
             endpoints: What each path offers.
-            resources: Reviews as resources.
+            resources: Reviews and cycles as resources.
+            workflows: The workflows of hand-off cycles by name.
             version: The broker's version.
             body_limit_bytes: The largest request body.
         """
         self._managers = {
             path: StreamableHTTPSessionManager(
-                _Endpoint(tools, resources).server(version),
+                _Endpoint(tools, resources, tuple(workflows.values())).server(version),
                 stateless=True,
                 max_request_body_size=body_limit_bytes,
             )
@@ -71,18 +75,20 @@ class SdkServers:
 class _Endpoint:
     """The handlers of one endpoint."""
 
-    def __init__(self, tools: Tools, resources: ReviewResources) -> None:
+    def __init__(self, tools: Tools, resources: Resources, workflows: Sequence[Workflow]) -> None:
         self._tools = tools
         self._resources = resources
+        self._kinds = resources.kinds(tools.role)
+        self._instructions = instructions(tools.role, workflows)
         self._listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.listing()])
-        self._prompts = {prompt.name: prompt for prompt in prompts_for(tools.role)}
+        self._prompts = {prompt.name: prompt for prompt in prompts_for(tools.role, workflows)}
 
     def server(self, version: str) -> Server[Any]:
         return Server(
             SERVER_NAME,
             version=version,
             title=SERVER_TITLE,
-            instructions=instructions(self._tools.role),
+            instructions=self._instructions,
             cache_hints={"tools/list": _LISTING, "prompts/list": _LISTING, "resources/templates/list": _LISTING},
             # Without it the SDK rebuilds the whole listing for every call.
             get_tool_input_schema=self._tools.input_schema,
@@ -90,9 +96,10 @@ class _Endpoint:
             on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
+            # Where there are none, clients are not to ask for any.
+            on_list_resources=self._list_resources if self._kinds else None,
+            on_list_resource_templates=self._list_templates if self._kinds else None,
+            on_read_resource=self._read_resource if self._kinds else None,
         )
 
     async def _list_tools(
@@ -143,13 +150,13 @@ class _Endpoint:
     async def _list_templates(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            uri_template=URI_TEMPLATE,
-            name="review",
-            description="A review's proposal, status and discussion.",
-            mime_type=_JSON,
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
+        templates = [
+            types.ResourceTemplate(
+                uri_template=kind.template, name=kind.name, description=kind.description, mime_type=_JSON
+            )
+            for kind in self._kinds
+        ]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+
+from tandem.domain.workflows import Workflow
+from tandem.faces.mcp.cycle_teaching import cycle_instructions, cycle_prompts
+from tandem.faces.mcp.prompts import PROJECT, Argument, Prompt
+from tandem.operations.registry import Role
 
 _ENVELOPE = (
     'Every answer is {"ok": true, "data": …} or {"ok": false, "error": {code, message, …}}; '
@@ -27,7 +31,7 @@ Tandem hands you other agents' changes to review. As the reviewer:
 _OPERATOR = """\
 Tandem has changes reviewed before they count. As the operator you watch: get_activity_feed and list_reviews show
 what goes on and what waits for a person, get_review_timeline and get_audit_log what happened, get_review_stats how
-it goes."""
+it goes. Hand-off cycles are in list_cycles and get_cycle."""
 _BY_ROLE: Mapping[str | None, tuple[str, ...]] = {
     None: (_PROPOSER, _REVIEWER),
     "proposer": (_PROPOSER,),
@@ -36,42 +40,10 @@ _BY_ROLE: Mapping[str | None, tuple[str, ...]] = {
 }
 
 
-def instructions(role: str | None) -> str:
+def instructions(role: str | None, workflows: Iterable[Workflow]) -> str:
     """The loop, in a few lines, for an endpoint's role."""
-    return "\n\n".join((*_BY_ROLE[role], _ENVELOPE))
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What a prompt may be given."""
-
-    name: str
-    description: str
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Prompt:
-    """A text that begins the loop.
-
-    Attributes:
-        name: What a client calls it.
-        title: What a person reads.
-        description: What it is for.
-        role: Whose endpoint offers it, beside the one of all roles.
-        arguments: What it may be given.
-        render: The text for given arguments.
-    """
-
-    name: str
-    title: str
-    description: str
-    role: str
-    arguments: tuple[Argument, ...]
-    render: Callable[[Mapping[str, str]], str]
-
-
-_PROJECT = Argument("project", "The project; the endpoint's own if left out.")
+    loops = (cycle_instructions(workflows),) if role == Role.HANDOFF else _BY_ROLE[role]
+    return "\n\n".join((*loops, _ENVELOPE))
 
 
 def _review_next_change(given: Mapping[str, str]) -> str:
@@ -92,26 +64,28 @@ def _put_up_my_change(given: Mapping[str, str]) -> str:
     )
 
 
-PROMPTS = (
-    Prompt(
-        name="review_next_change",
-        title="Review the next change",
-        description="Claim the next waiting review, judge it, and give a verdict.",
-        role="reviewer",
-        arguments=(Argument("reviewer_id", "Who reviews; keep it the same.", required=True), _PROJECT),
-        render=_review_next_change,
-    ),
-    Prompt(
-        name="put_up_my_change",
-        title="Put up my change",
-        description="Have the change that you made reviewed, and act on the verdict.",
-        role="proposer",
-        arguments=(Argument("intent", "What the change is for."), _PROJECT),
-        render=_put_up_my_change,
-    ),
+_REVIEW_NEXT_CHANGE = Prompt(
+    name="review_next_change",
+    title="Review the next change",
+    description="Claim the next waiting review, judge it, and give a verdict.",
+    arguments=(Argument("reviewer_id", "Who reviews; keep it the same.", required=True), PROJECT),
+    render=_review_next_change,
 )
+_PUT_UP_MY_CHANGE = Prompt(
+    name="put_up_my_change",
+    title="Put up my change",
+    description="Have the change that you made reviewed, and act on the verdict.",
+    arguments=(Argument("intent", "What the change is for."), PROJECT),
+    render=_put_up_my_change,
+)
+_PROMPTS_BY_ROLE: Mapping[str | None, tuple[Prompt, ...]] = {
+    None: (_REVIEW_NEXT_CHANGE, _PUT_UP_MY_CHANGE),
+    "proposer": (_PUT_UP_MY_CHANGE,),
+    "reviewer": (_REVIEW_NEXT_CHANGE,),
+    "operator": (),
+}
 
 
-def prompts_for(role: str | None) -> tuple[Prompt, ...]:
+def prompts_for(role: str | None, workflows: Iterable[Workflow]) -> tuple[Prompt, ...]:
     """The prompts that an endpoint offers."""
-    return tuple(prompt for prompt in PROMPTS if role in {None, prompt.role})
+    return cycle_prompts(workflows) if role == Role.HANDOFF else _PROMPTS_BY_ROLE[role]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.errors import NotFound
-from tandem.faces.asgi.names import find_operation
+from tandem.errors import InvalidTool, NotFound, TandemError
+from tandem.faces.asgi.names import find_operation, is_dotted
 from tandem.faces.mcp.schema import slim
 from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher, Outcome, failure
-from tandem.operations.registry import MCP_ROLES, Operation
+from tandem.operations.registry import MCP_ROLES, Operation, Role
 
 # Shown to the model at once by clients that hide most tools behind a search.
-CORE_TOOLS = frozenset({"create_review", "get_review_status", "get_proposal", "claim_review", "submit_verdict"})
+CORE_TOOLS = frozenset(
+    {
+        *("create_review", "get_review_status", "get_proposal", "claim_review", "submit_verdict"),
+        *("session_open", "cycle_status", "lock_acquire", "handoff_read", "handoff_write"),
+    }
+)
+_NAME_LENGTH = 200
 
 
 class Tools:
@@ -45,10 +51,21 @@ class Tools:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
         operation = self._offered.get(name) or find_operation(self._dispatcher.registry, name)
         if operation is None or not operation.roles.intersection(MCP_ROLES):
-            return failure(
-                NotFound(f"There is no tool '{name[:200]}' here.", tool=name[:200], allowed=sorted(self._offered))
-            )
+            return failure(self._unknown(name[:_NAME_LENGTH]))
         return await self._dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
+
+    def _unknown(self, name: str) -> TandemError:
+        """The refusal of a name; those of hand-off cycles, which are published with dots, have a code of their own."""
+        if self.role != Role.HANDOFF and not is_dotted(name):
+            return NotFound(f"There is no tool '{name}' here.", tool=name, allowed=sorted(self._offered))
+        allowed = sorted(operation.name for operation in self._dispatcher.registry if self._answers(operation))
+        return InvalidTool(
+            f"There is no tool '{name}'; details.allowed lists those there are.", tool=name, allowed=allowed
+        )
+
+    def _answers(self, operation: Operation) -> bool:
+        """Whether a call here is let through; beside the listed ones, the endpoint of all roles takes hand-offs too."""
+        return bool(operation.roles.intersection(MCP_ROLES if self.role is None else {self.role}))
 
     def _listed(self, operation: Operation) -> dict[str, Any]:
         hints = operation.hints

@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from typing import Final
 
-REVISIONS: Final = ("0001_initial",)
+REVISIONS: Final = ("0001_initial", "0002_cycles")
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

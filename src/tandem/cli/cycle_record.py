@@ -1,0 +1,130 @@
+"""`tandem cycle show` and `export`: one whole cycle, to be read and to be kept."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from tandem.cli.calls import run, with_project
+from tandem.cli.completion import complete_cycle, complete_workflow
+from tandem.cli.exits import Exit
+from tandem.cli.render.cycles import history, payloads
+from tandem.cli.render.parts import copied
+from tandem.cli.terminal import progress, show, show_envelope
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.client import TandemClient
+from tandem.client.session import read_envelope
+from tandem.client.table import OPERATIONS
+from tandem.domain.archives import archive_files
+from tandem.domain.cycle_answers import CycleHistory
+from tandem.errors import InternalError
+
+SHOW_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle show
+
+  tandem cycle show 20261122T101500Z_login-page_k3f9q2 --payloads"""
+EXPORT_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle export --to ./cycles
+
+  tandem cycle export 20261122T101500Z_login-page_k3f9q2 --to ./cycles --json"""
+
+CycleArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CYCLE_ID",
+        help="Which one; default: the newest of the project and workflow.",
+        show_default=False,
+        autocompletion=complete_cycle,
+    ),
+]
+WorkflowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workflow",
+        metavar="NAME",
+        help="Default: the project's only one.",
+        autocompletion=complete_workflow,
+    ),
+]
+
+
+def show_cycle(
+    cycle_id: CycleArgument = None,
+    *,
+    workflow: WorkflowOption = None,
+    with_payloads: Annotated[bool, typer.Option("--payloads", help="Show what was handed over, too.")] = False,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
+    place = Place(broker, project, agent)
+    run(_show_cycle(_asked(cycle_id, workflow), place, with_payloads=with_payloads, as_json=as_json), as_json=as_json)
+
+
+def export(
+    cycle_id: CycleArgument = None,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
+    workflow: WorkflowOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
+    place = Place(broker, project, agent)
+    folder = to.expanduser().resolve()
+    run(_export(_asked(cycle_id, workflow), folder, place, as_json=as_json), as_json=as_json)
+
+
+def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:
+    return {name: value for name, value in (("cycle_id", cycle_id), ("workflow", workflow)) if value is not None}
+
+
+async def _show_cycle(asked: dict[str, Any], place: Place, *, with_payloads: bool, as_json: bool) -> Exit:
+    async with place.client() as client:
+        async with progress("cycle show"):
+            envelope = await _fetch(client, asked, place)
+        if as_json:
+            show_envelope(envelope)
+            return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
+        found = read_envelope(envelope, CycleHistory)
+        review_id = found.cycle.review_id
+        review = await client.get_review_status(review_id) if review_id else None
+    show(history(found, review))
+    if with_payloads:
+        show(payloads(found))
+    return Exit.DONE
+
+
+async def _export(asked: dict[str, Any], to: Path, place: Place, *, as_json: bool) -> Exit:
+    # Late: the other commands write no folders.
+    from tandem.folders import write_whole
+
+    async with place.client() as client, progress("cycle export"):
+        found = read_envelope(await _fetch(client, asked, place), CycleHistory)
+    files = archive_files(found)
+    name = found.cycle.cycle_id
+    try:
+        folder = await asyncio.to_thread(write_whole, to, name, files)
+    except ValueError as error:
+        raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
+    if as_json:
+        data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
+        show_envelope(orjson.dumps({"ok": True, "data": data}))
+    else:
+        show(copied([("exported", name), ("folder", str(folder))]))
+    return Exit.DONE
+
+
+async def _fetch(client: TandemClient, asked: dict[str, Any], place: Place) -> bytes:
+    operation = OPERATIONS["get_cycle"]
+    return await client.call(operation.name, await with_project(operation, asked, client, place))

@@ -1,0 +1,293 @@
+"""Renderings of hand-off cycles, their sessions, locks and keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.cli.render import parts
+from tandem.cli.render.answers import render
+from tandem.cli.render.parts import ago, copied, facts, listing, plain, state
+from tandem.cli.terminal import Unbroken
+from tandem.domain import cycle_answers as answers
+from tandem.domain.answers import ReviewStatus
+from tandem.domain.workflows import COMPLETE
+
+_CURRENT = "bold cyan"
+_MADE_KEY_PREFIX = "psk_"
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
+_HANDOFF_STYLES = {**parts.STATUS_STYLES, "advanced": "green", "superseded": "dim", "withdrawn": "dim"}
+
+GIVE_KEYS = (
+    f"Each key is shown this once. Give it to its role's client: in the environment as {KEY_VARIABLE},"
+    f" or in a file of its own that {FILE_VARIABLE} names."
+)
+GIVE_FILES = f"Each file has one key. Name it to its role's client in the environment: {FILE_VARIABLE}=FILE"
+
+
+@render.register
+def _(answer: answers.SessionOpened) -> RenderableType:
+    role = f"{answer.role} of {answer.workflow} in {answer.project}"
+    remark = f"Give it as --session-token, or in {SESSION_VARIABLE}."
+    return copied([("session", answer.session_token), ("role", role)], remark)
+
+
+@render.register
+def _(answer: answers.SessionClosed) -> RenderableType:
+    return Text.assemble("closed  ", plain(answer.session_id), "  ", plain(answer.role))
+
+
+@render.register
+def _(answer: answers.CycleStarted) -> RenderableType:
+    turn = f"{answer.phase}, {answer.active_role}'s turn"
+    rows = [("cycle", answer.cycle_id), ("feature", answer.feature), ("phase", turn), ("lock", answer.lock_token)]
+    return copied(rows, f"The lock is {answer.active_role}'s: give it as --lock-token, or in {LOCK_VARIABLE}.")
+
+
+@render.register
+def _(answer: answers.LockAcquired) -> RenderableType:
+    rows = [("lock", answer.lock_token), ("role", answer.role), ("cycle", answer.cycle_id)]
+    return copied(rows, f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.")
+
+
+@render.register
+def _(answer: answers.HandoffWritten) -> RenderableType:
+    return facts(
+        [
+            ("phase", f"{answer.phase}, {answer.active_role}'s turn"),
+            ("review", answer.review_id),
+            ("next", answer.next_step),
+        ]
+    )
+
+
+@render.register(dict)
+def _(answer: dict[str, Any]) -> RenderableType:
+    return payload(answer)
+
+
+@render.register
+def _(answer: answers.CycleCompleted) -> RenderableType:
+    return facts([("phase", Text(answer.phase, style="green")), ("next", f"{answer.active_role} archives it")])
+
+
+@render.register
+def _(answer: answers.CycleArchived) -> RenderableType:
+    return copied([("archived", answer.cycle_id), ("folder", answer.archive)])
+
+
+@render.register
+def _(answer: answers.KeysMade) -> RenderableType:
+    return keys(answer)
+
+
+def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> RenderableType:
+    """Keys that were made; `given` says by role where those of one's own came from, which are not shown."""
+    own = given or {}
+    rows = [("project", answer.project), ("workflow", answer.workflow)]
+    rows += [(role, own.get(role) or key) for role, key in answer.keys.items()]
+    shown = [role for role in answer.keys if role not in own]
+    return copied(rows, *([GIVE_KEYS] if shown else []), *key_remarks(answer))
+
+
+def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> RenderableType:
+    """The files that keys were written to, instead of the keys."""
+    rows = [("project", answer.project), ("workflow", answer.workflow), *files.items()]
+    return copied(rows, *([GIVE_FILES] if files else []), *key_remarks(answer))
+
+
+def unseen(answer: answers.KeysMade, given: Container[str]) -> list[str]:
+    """Roles whose keys an earlier try of the same call made, and showed to nobody if its answer was lost."""
+    return [role for role, key in answer.keys.items() if role not in given and not key.startswith(_MADE_KEY_PREFIX)]
+
+
+def key_remarks(answer: answers.KeysMade) -> list[str]:
+    """What else there is to say of the roles."""
+    remarks: list[str] = []
+    if answer.kept:
+        kept = ", ".join(answer.kept)
+        remarks.append(f"Kept: {kept}. To replace a key: tandem cycle rotate {answer.kept[0]}")
+    if answer.sessions_ended:
+        remarks.append(f"Sessions that ended: {answer.sessions_ended}.")
+    return remarks
+
+
+@render.register
+def _(answer: answers.KeyRevoked) -> RenderableType:
+    rows = [("revoked", f"the key of {answer.role} of {answer.workflow} in {answer.project}")]
+    rows += [("sessions", f"{answer.sessions_ended} ended")] if answer.sessions_ended else []
+    return copied(rows, f"The workflow rests until there is a new one: tandem cycle rotate {answer.role}")
+
+
+@render.register
+def _(answer: answers.CycleStatus) -> RenderableType:
+    workflow = ("workflow", f"{answer.workflow}, {answer.mode}")
+    end = [("next", answer.next_step), ("cursor", Text(answer.cursor, style="dim"))]
+    if answer.cycle_id is None:
+        return facts([("cycle", Text("none under way", style="dim")), ("project", answer.project), workflow, *end])
+    rows: list[tuple[str, object]] = [
+        ("cycle", plain(answer.cycle_id, "bold")),
+        ("feature", answer.feature),
+        ("project", answer.project),
+        workflow,
+        ("phase", Text.assemble(plain(answer.phase, _CURRENT), plain(f", {answer.active_role}'s turn"))),
+        ("lock", _lock(answer.lock)),
+    ]
+    rows += [(f"for {role}", _handoff_state(handoff)) for role, handoff in answer.handoffs.items()]
+    rows.append(("review", _gated(answer.review)))
+    return facts([*rows, *end])
+
+
+def _handoff_state(handoff: answers.HandoffState) -> Text:
+    if handoff.status == "empty":
+        return Text("nothing yet", style="dim")
+    return plain(f"{handoff.status}, {ago(handoff.updated_at)}")
+
+
+def _lock(lock: answers.LockState) -> str:
+    if not lock.locked:
+        return "free"
+    return f"{lock.role}, {'taken ' + ago(lock.acquired_at) if lock.acquired_at else 'not taken yet'}"
+
+
+def _gated(review: answers.HandoffReview | None) -> Text | None:
+    if review is None:
+        return None
+    text = Text.assemble(plain(f"{review.review_id} for {review.target}, round {review.round}: "))
+    text.append_text(state(review.status, review.outcome))
+    return text.append_text(plain(f": {review.reason}")) if review.reason else text
+
+
+@render.register
+def _(answer: answers.CyclePage) -> RenderableType:
+    known = facts([(one.name, f"{', '.join(one.roles)}; {one.mode}") for one in answer.workflows])
+    workflows = Group(Text("Workflows", style="bold"), Padding(known, (0, 2)))
+    if not answer.cycles:
+        return Group(Text("No cycles.", style="dim"), workflows)
+    fixed = ("id", "phase", "age")
+    table = listing("id", "feature", "phase", "turn", "hand-offs", "workflow", "project", "age", fixed=fixed)
+    for row in answer.cycles:
+        over = row.archived_at is not None
+        table.add_row(
+            row.cycle_id,
+            plain(row.feature),
+            Text("archived", style="dim") if over else plain(row.phase, _CURRENT),
+            "" if over else plain(row.active_role),
+            str(row.handoffs),
+            plain(row.workflow),
+            plain(row.project),
+            ago(row.created_at),
+        )
+    more = Text(f"More with --page {answer.next_page}", style="dim") if answer.next_page else Text("", end="")
+    return Group(table, more, workflows)
+
+
+@render.register
+def _(answer: answers.CycleHistory) -> RenderableType:
+    return history(answer)
+
+
+def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> RenderableType:
+    """A whole cycle, without what was handed over.
+
+    Args:
+        answer: The cycle.
+        review: The review of its hand-off that was written last, if that has one and has not advanced the cycle.
+    """
+    cycle = answer.cycle
+    head = facts(
+        [
+            ("cycle", plain(cycle.cycle_id, "bold")),
+            ("feature", cycle.feature),
+            ("project", cycle.project),
+            ("workflow", f"{cycle.workflow}, {cycle.mode}"),
+            ("phases", _track(answer)),
+            ("turn", None if cycle.archived_at else cycle.active_role),
+            ("lock", _lock(answer.lock)),
+            ("review", _review(review)),
+            ("begun", _moment(cycle.created_at)),
+            ("completed", _moment(cycle.completed_at)),
+            ("archived", _moment(cycle.archived_at)),
+        ]
+    )
+    if not answer.handoffs:
+        return Group(head, Text("Nothing has been handed over yet.", style="dim"))
+    return Group(head, _handoffs(answer.handoffs))
+
+
+def _track(answer: answers.CycleHistory) -> Text:
+    """The phases as they are declared: those that were left are ticked, the current one is marked."""
+    phases: dict[str, dict[str, Any]] = answer.definition["phases"]
+    current = answer.cycle.phase
+    left = {handoff.phase for handoff in answer.handoffs if handoff.advanced_at is not None}
+    if current == COMPLETE:
+        left |= set(phases)
+    track = Text()
+    for name in (*phases, COMPLETE):
+        role = f" ({phases[name]['role']})" if name in phases else ""
+        mark, style = ("▶ ", _CURRENT) if name == current else ("✓ ", "green") if name in left else ("", "dim")
+        track.append_text(Text(" → ", style="dim") if track else Text())
+        track.append_text(plain(f"{mark}{name}{role}", style))
+    return track
+
+
+def _review(review: ReviewStatus | None) -> Text | None:
+    if review is None:
+        return None
+    text = Text.assemble(plain(f"{review.review_id}, round {review.round}: "), state(review.status, review.outcome))
+    if review.verdict and review.verdict != review.status:
+        text.append_text(plain(f", {review.verdict}"))
+    if review.reviewer_id:
+        text.append_text(plain(f" by {review.reviewer_id}"))
+    return text.append_text(plain(f": {review.verdict_reason}")) if review.verdict_reason else text
+
+
+def _moment(at: str | None) -> str | None:
+    return at and f"{ago(at)} ({at})"
+
+
+def _handoffs(handoffs: tuple[answers.HandoffView, ...]) -> RenderableType:
+    reviewed = any(handoff.review_id for handoff in handoffs)
+    columns = ("no", "from", "to", "leads to", "status", "written", "advanced", *(("review",) if reviewed else ()))
+    table = listing(*columns, fixed=("no", "status", "written", "advanced", "review"))
+    for handoff in handoffs:
+        about = f"{handoff.review_id} round {handoff.round}" if handoff.review_id else ""
+        table.add_row(
+            str(handoff.number),
+            plain(f"{handoff.producer} ({handoff.phase})"),
+            plain(handoff.target),
+            plain(handoff.next_phase),
+            Text(handoff.status, style=_HANDOFF_STYLES.get(handoff.status, "")),
+            ago(handoff.written_at),
+            ago(handoff.advanced_at),
+            *((about,) if reviewed else ()),
+        )
+    return table
+
+
+def payloads(answer: answers.CycleHistory) -> Unbroken:
+    """What was handed over in a cycle, each with who to whom."""
+    lines: list[Text] = []
+    for handoff in answer.handoffs:
+        lines += [plain(f"{handoff.number}: {handoff.producer} to {handoff.target}", "bold"), _json(handoff.payload)]
+    return Unbroken(*lines)
+
+
+def payload(content: dict[str, Any]) -> Unbroken:
+    """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
+    return Unbroken(_json(content))
+
+
+def _json(content: dict[str, Any]) -> Text:
+    return Text(_UNUSUAL.sub(_spelled_out, json.dumps(content, indent=2, ensure_ascii=False)))
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]

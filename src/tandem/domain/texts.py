@@ -1,0 +1,50 @@
+"""Which texts and JSON values can be kept: UTF-8 and both databases can hold them, and they can be written again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+JSON_LEVELS = 100
+"""How deeply a value may be nested."""
+
+
+def storable_text(text: str) -> str:
+    """The text, if UTF-8 and both databases can hold it.
+
+    Raises:
+        ValueError: They cannot, and why.
+    """
+    if "\x00" in text:
+        raise ValueError("must not contain NUL characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode; it contains a lone surrogate") from None
+    return text
+
+
+def storable_json(value: Any) -> Any:
+    """The value, if every text in it is storable and it is not nested too deeply to be written again.
+
+    Raises:
+        ValueError: It is not, and why.
+    """
+    _check(value, JSON_LEVELS)
+    return value
+
+
+def _check(value: Any, levels: int) -> None:
+    match value:
+        case str():
+            storable_text(value)
+        case dict() | list() if not levels:
+            raise ValueError(f"must not be nested deeper than {JSON_LEVELS} levels")
+        case dict():
+            for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] any JSON value
+                storable_text(key)  # pyright: ignore[reportUnknownArgumentType] JSON keys are texts
+                _check(inner, levels - 1)
+        case list():
+            for inner in value:  # pyright: ignore[reportUnknownVariableType] any JSON value
+                _check(inner, levels - 1)
+        case _:
+            pass

@@ -1,0 +1,162 @@
+"""Keys of roles: made, given, rotated and revoked. A key is shown when it is made, and kept as a salted hash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tandem.domain.cycle_answers import KeyRevoked, KeysMade
+from tandem.domain.sessions import CycleKey
+from tandem.domain.workflow_form import quoted, repeatable
+from tandem.domain.workflows import Workflow
+from tandem.errors import InvalidInput, InvalidRole, NotFound
+from tandem.secret_key import hash_key, new_key
+from tandem.services.context import Call, Services, transact
+from tandem.services.cycle_scope import Asked, default_workflow, require_workflow
+from tandem.store import events, sessions
+from tandem.store.base import Unit
+
+SHOWN_ONCE = "(shown once, when it was made)"
+KEY_LENGTHS = (16, 200)
+"""Characters that a key of one's own may have; keys that the broker makes have 256 random bits."""
+
+
+async def init(services: Services, call: Call, asked: Asked, given: Mapping[str, str] | None) -> KeysMade:
+    """Give every role of a workflow that has none its key.
+
+    Args:
+        services: The services.
+        call: Who asks.
+        asked: The project and workflow.
+        given: Keys of one's own by role; the others are made.
+
+    Raises:
+        InvalidInput: There is no such workflow, or a key that was given cannot be used.
+        InvalidRole: A key is for no role of the workflow.
+    """
+    project, workflow = await _place(services, asked)
+    own = dict(given or {})
+    for role in own:
+        check_role(workflow, role)
+    existing = await services.store.read(lambda unit: sessions.list_keys(unit, project, workflow.name))
+    needed = [role for role in workflow.roles if _is_missing(existing.get(role))]
+    superfluous = sorted(own.keys() - set(needed))
+    if superfluous:
+        raise InvalidInput(
+            f"{', '.join(superfluous)} has a key already; to replace it: tandem cycle rotate {superfluous[0]}.",
+            field="keys",
+        )
+    made = {role: _checked(own[role]) if role in own else new_key() for role in needed}
+    hashes = await asyncio.to_thread(lambda: {role: hash_key(key) for role, key in made.items()})
+
+    def work(unit: Unit) -> KeysMade:
+        events.lock(unit)
+        now = services.clock.now_us()
+        current = sessions.list_keys(unit, project, workflow.name)
+        fresh = [role for role in needed if _is_missing(current.get(role))]
+        for role in fresh:
+            key = CycleKey(project, workflow.name, role, hashes[role], now, None, 0, "")
+            sessions.put_key(unit, current.get(role), key, actor=_actor(call))
+        kept = tuple(role for role in workflow.roles if role not in fresh)
+        return KeysMade(project, workflow.name, {role: made[role] for role in fresh}, kept)
+
+    return await transact(services, call, work, kept=_without_keys)
+
+
+async def rotate(services: Services, call: Call, asked: Asked, role: str, given: str | None) -> KeysMade:
+    """Replace a role's key; its sessions end.
+
+    Raises:
+        InvalidInput: There is no such workflow, or the key that was given cannot be used.
+        InvalidRole: The workflow has no such role.
+    """
+    project, workflow = await _place(services, asked)
+    check_role(workflow, role)
+    key = _checked(given) if given is not None else new_key()
+    key_hash = await asyncio.to_thread(hash_key, key)
+
+    def work(unit: Unit) -> KeysMade:
+        events.lock(unit)
+        now = services.clock.now_us()
+        before = sessions.find_key(unit, project, workflow.name, role)
+        after = CycleKey(project, workflow.name, role, key_hash, now, None, 0, "")
+        sessions.put_key(unit, before, after, actor=_actor(call))
+        ended = _end_sessions(unit, services, after, "rotated", call)
+        return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
+
+    return await transact(services, call, work, kept=_without_keys)
+
+
+async def revoke(services: Services, call: Call, asked: Asked, role: str) -> KeyRevoked:
+    """Make a role's key void; its sessions end.
+
+    Raises:
+        InvalidInput: There is no such workflow.
+        InvalidRole: The workflow has no such role.
+        NotFound: The role has no key.
+    """
+    project, workflow = await _place(services, asked)
+    check_role(workflow, role)
+
+    def work(unit: Unit) -> KeyRevoked:
+        events.lock(unit)
+        before = sessions.find_key(unit, project, workflow.name, role)
+        if before is None or before.revoked_at is not None:
+            raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
+        after = before._replace(key_hash="", revoked_at=services.clock.now_us())
+        sessions.put_key(unit, before, after, actor=_actor(call))
+        ended = _end_sessions(unit, services, after, "revoked", call)
+        return KeyRevoked(project, workflow.name, role, ended)
+
+    return await transact(services, call, work)
+
+
+def check_role(workflow: Workflow, role: str) -> None:
+    """Refuse a role that the workflow does not have.
+
+    Raises:
+        InvalidRole: It has none of that name.
+    """
+    if role not in workflow.roles:
+        raise InvalidRole(
+            f"{quoted(role)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
+            role=repeatable(role),
+            allowed=list(workflow.roles),
+        )
+
+
+async def _place(services: Services, asked: Asked) -> tuple[str, Workflow]:
+    project = services.projects.require(asked.project, asked.endpoint_project)
+    name = asked.workflow or await services.store.read(lambda unit: default_workflow(unit, project))
+    return project, require_workflow(services, name)
+
+
+def _is_missing(key: CycleKey | None) -> bool:
+    return key is None or key.revoked_at is not None
+
+
+def _checked(key: str) -> str:
+    least, most = KEY_LENGTHS
+    if not least <= len(key) <= most or key != key.strip() or not key.isprintable():
+        raise InvalidInput(
+            f"A key of your own has {least} to {most} printable characters and no space around it; leave it out and"
+            " one is made for you.",
+            field="key",
+        )
+    return key
+
+
+def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, call: Call) -> int:
+    found = sessions.list_open(unit, key.project, key.workflow, key.role)
+    for session in found:
+        sessions.end(unit, session, reason=reason, actor=_actor(call), now_us=services.clock.now_us())
+    return len(found)
+
+
+def _actor(call: Call) -> str:
+    return call.agent or "operator"
+
+
+def _without_keys(answer: KeysMade) -> KeysMade:
+    return replace(answer, keys=dict.fromkeys(answer.keys, SHOWN_ONCE))

@@ -1,0 +1,309 @@
+"""Hand-offs: written, reviewed where the workflow asks for it, and read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tandem.domain import cycles as rules
+from tandem.domain import handoffs as schema
+from tandem.domain.cycle_answers import HandoffWritten
+from tandem.domain.cycles import Cycle, Handoff, Transition
+from tandem.domain.events import Kind
+from tandem.domain.patches import Round, ValidatedContent
+from tandem.domain.reviews import Review, State
+from tandem.errors import InvalidPhase, SchemaInvalid
+from tandem.services import contents, cycle_scope, cycle_views, proposals
+from tandem.services.contents import Submitted, Understood
+from tandem.services.context import Call, Services, transact
+from tandem.services.cycle_scope import Asked
+from tandem.services.cycles import check_token, refuse_undecided
+from tandem.services.proposals import NewProposal
+from tandem.services.reviews import close_in
+from tandem.store import cycles, ledger, reviews
+from tandem.store.base import Unit
+
+CATEGORY = "handoff"
+
+
+@dataclass(frozen=True, slots=True)
+class NewHandoff:
+    """A hand-off as it was sent."""
+
+    target: str
+    payload: Any
+    lock_token: str
+    session_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The cycle that a review stands in the way of, locked, and the hand-off that it is about."""
+
+    cycle: Cycle
+    handoff: Handoff
+
+    @property
+    def step(self) -> Transition:
+        """Where the hand-off leads."""
+        about = self.handoff
+        return Transition(about.producer, about.target, about.phase, about.next_phase)
+
+
+async def write(services: Services, call: Call, asked: Asked, sent: NewHandoff) -> HandoffWritten:
+    """Hand over: the cycle advances, or in approval mode a review begins (or goes on) that will advance it.
+
+    Raises:
+        ConfigInvalid: A role of the workflow has no key.
+        InvalidSession: The session is none, or has ended.
+        NoActiveCycle: No cycle is under way.
+        InvalidTarget: The target is no role.
+        InvalidPhase: The phase hands nothing to the target, or its hand-off waits for its review.
+        LockDenied: It is another role's to write, or the token is not the current one.
+        SchemaInvalid: The payload has not its form, or speaks of something else.
+        TooLarge: The payload is over the limit of a text.
+    """
+    review_id = services.clock.new_id("rv")
+
+    def work(unit: Unit) -> HandoffWritten:
+        standing, session = cycle_scope.enter(unit, services, asked, sent.session_token)
+        cycle = standing.require_active()
+        step = rules.transition(cycle, standing.workflow, sent.target)
+        review = reviews.find(unit, cycle.review_id, lock=True) if cycle.review_id else None
+        refuse_undecided(cycle, review)
+        rules.check_producer(cycle, step, session.role)
+        check_token(services, cycle, session, sent.lock_token)
+        text = _checked_text(services, cycle, step, sent)
+        if cycle.mode == "approval":
+            answer = _put_up(unit, services, call, cycle, step, text, review, review_id)
+        else:
+            answer = _advance_at_once(unit, services, cycle, step, text)
+        cycle_scope.used(unit, services, session)
+        return answer
+
+    return await transact(services, call, work)
+
+
+async def read(services: Services, asked: Asked, target: str) -> dict[str, Any]:
+    """The newest hand-off to a role that advanced the cycle under way; empty if there is none.
+
+    Raises:
+        InvalidTarget: The target is no role.
+    """
+
+    def work(unit: Unit) -> dict[str, Any]:
+        standing = cycle_scope.look(unit, services, asked)
+        rules.check_target(standing.workflow, target)
+        if standing.active is None:
+            return {}
+        for handoff in reversed(cycles.list_handoffs(unit, standing.active.id)):
+            if handoff.target == target and handoff.advanced_at is not None:
+                return cycle_views.payload(unit, handoff)
+        return {}
+
+    return await services.store.read(work)
+
+
+def gate_of(unit: Unit, review: Review, *, lock: bool = True) -> Gate | None:
+    """What a review stands in the way of; null for a review that no cycle put up."""
+    if review.category != CATEGORY:
+        return None
+    handoff = cycles.find_by_review(unit, review.id)
+    cycle = cycles.find(unit, handoff.cycle_id, lock=lock) if handoff else None
+    return Gate(cycle, handoff) if cycle and handoff else None
+
+
+def check_replacement(unit: Unit, review: Review, body: str) -> None:
+    """Refuse a counter-patch to a hand-off that is not a payload for it.
+
+    Raises:
+        SchemaInvalid: It is not.
+    """
+    gate = gate_of(unit, review, lock=False)
+    if gate is not None:
+        schema.parsed(body, gate.cycle, gate.step)
+
+
+def advance(unit: Unit, services: Services, gate: Gate, approved: Round, reviewer: str) -> None:
+    """Advance the cycle by exactly the round that was approved, in the verdict's own transaction.
+
+    Raises:
+        InvalidPhase: The cycle has gone on without this hand-off.
+        SchemaInvalid: What was approved is no payload for it.
+    """
+    cycle, handoff = gate.cycle, gate.handoff
+    if cycle.review_id != approved.review_id or cycle.phase != handoff.phase:
+        raise InvalidPhase(
+            f"The cycle has gone on without this hand-off: it is in the phase {cycle.phase}. Nothing would come of an"
+            " approval; give another verdict, or have the review closed.",
+            phase=cycle.phase,
+            cycle_id=cycle.id,
+        )
+    text = reviews.find_content(unit, approved.description_id) or ""
+    schema.parsed(text, cycle, gate.step)
+    now = services.clock.now_us()
+    after = rules.advanced(cycle, gate.step, now)
+    taken = written = None
+    if handoff.round == approved.round:
+        taken = handoff._replace(advanced_at=now)
+    else:
+        # An accepted counter-patch is a hand-off of its own, so that the history shows both.
+        number = cycle.handoffs + 1
+        content_id = ledger.keep_content(unit, text) or ""
+        written = handoff._replace(
+            number=number, content_id=content_id, round=approved.round, written_at=now, advanced_at=now
+        )
+        after = after._replace(handoffs=number)
+    cycles.change(
+        unit,
+        cycle,
+        after,
+        actor=reviewer,
+        kind=Kind.CYCLE_ADVANCED,
+        data={**_facts(gate.step), "review_id": approved.review_id, "round": approved.round},
+        written=written,
+        advanced=taken,
+    )
+
+
+def _checked_text(services: Services, cycle: Cycle, step: Transition, sent: NewHandoff) -> str:
+    # First of all: a complaint about the payload's form might repeat a token that stands in it.
+    raw = orjson.dumps(sent.payload).decode()
+    for name, token in (("lock_token", sent.lock_token), ("session_token", sent.session_token)):
+        if token in raw:
+            raise SchemaInvalid(
+                f"The payload contains the {name}, which would be kept and shown with it; take it out.",
+                field="payload",
+                problems=[{"field": "payload", "problem": f"contains the {name}"}],
+            )
+    text = schema.text_of(schema.checked(sent.payload, cycle, step))
+    contents.check_text(services, "payload", text)
+    return text
+
+
+def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transition, text: str) -> HandoffWritten:
+    now = services.clock.now_us()
+    handoff = _handoff(unit, cycle, step, text, now)._replace(advanced_at=now)
+    noted = cycles.change(
+        unit,
+        cycle,
+        cycle._replace(handoffs=handoff.number, updated_at=now),
+        actor=step.producer,
+        kind=Kind.HANDOFF_WRITTEN,
+        data={**_facts(step), "number": handoff.number},
+        written=handoff,
+    )
+    written = cycles.change(
+        unit,
+        noted,
+        rules.advanced(noted, step, now),
+        actor=step.producer,
+        kind=Kind.CYCLE_ADVANCED,
+        data=_facts(step),
+    )
+    return HandoffWritten(
+        ok=True,
+        phase=written.phase,
+        active_role=written.active_role,
+        next_step=(
+            f"{step.consumer} is next: lock_acquire gives it the lock, and handoff_read (target={step.consumer}) what"
+            " you wrote."
+        ),
+        review_id=None,
+        cursor=services.waits.cursor(written.event_seq),
+    )
+
+
+def _put_up(
+    unit: Unit,
+    services: Services,
+    call: Call,
+    cycle: Cycle,
+    step: Transition,
+    text: str,
+    before: Review | None,
+    review_id: str,
+) -> HandoffWritten:
+    """Have a hand-off reviewed: a new round where changes were requested, else a new review."""
+    review = _review(unit, services, call, cycle, step, text, before, review_id)
+    now = services.clock.now_us()
+    handoff = _handoff(unit, cycle, step, text, now)._replace(review_id=review.id, round=review.round)
+    written = cycles.change(
+        unit,
+        cycle,
+        cycle._replace(handoffs=handoff.number, review_id=review.id, updated_at=now),
+        actor=step.producer,
+        kind=Kind.HANDOFF_WRITTEN,
+        data={**_facts(step), "number": handoff.number, "review_id": review.id, "round": review.round},
+        written=handoff,
+    )
+    return HandoffWritten(
+        ok=True,
+        phase=written.phase,
+        active_role=written.active_role,
+        next_step=(
+            f"The review {review.id} decides. Wait with cycle_status (wait=true, role={step.producer}): it answers when"
+            f" you have something to do again. {step.consumer} goes on as soon as it is approved."
+        ),
+        review_id=review.id,
+        cursor=services.waits.cursor(written.event_seq),
+    )
+
+
+def _review(
+    unit: Unit,
+    services: Services,
+    call: Call,
+    cycle: Cycle,
+    step: Transition,
+    text: str,
+    before: Review | None,
+    review_id: str,
+) -> Review:
+    revises = before is not None and before.state == State.CHANGES_REQUESTED
+    earlier = cycles.find_by_review(unit, before.id) if before is not None else None
+    if before is not None and revises and (earlier is None or earlier.target != step.consumer):
+        close_in(unit, services, before, step.producer, f"The hand-off goes to {step.consumer} instead.")
+        revises = False
+    proposal = NewProposal(
+        intent=f"Hand-off of '{cycle.feature}': {step.producer} ({step.phase}) to {step.consumer} ({step.next_phase})",
+        agent_type=step.producer,
+        agent_role="producer",
+        content=Submitted(description=text),
+        phase=cycle.phase,
+        category=CATEGORY,
+        proposer_id=step.producer,
+        parent_id=before.id if before is not None and _was_rejected(before) else None,
+    )
+    about = {"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.consumer}
+    metadata = orjson.dumps(about).decode()
+    content = Understood(text, None, None, None, ValidatedContent(""))
+    if before is not None and revises:
+        return proposals.revise_in(unit, services, call, before, proposal, content, metadata)
+    return proposals.open_in(unit, services, call, review_id, cycle.project, proposal, content, metadata)
+
+
+def _was_rejected(review: Review) -> bool:
+    return review.state == State.REJECTED or review.outcome == "rejected"
+
+
+def _handoff(unit: Unit, cycle: Cycle, step: Transition, text: str, now: int) -> Handoff:
+    return Handoff(
+        cycle_id=cycle.id,
+        number=cycle.handoffs + 1,
+        target=step.consumer,
+        producer=step.producer,
+        phase=step.phase,
+        next_phase=step.next_phase,
+        content_id=ledger.keep_content(unit, text) or "",
+        review_id=None,
+        round=None,
+        written_at=now,
+        advanced_at=None,
+    )
+
+
+def _facts(step: Transition) -> dict[str, Any]:
+    return {"target": step.consumer, "producer": step.producer, "phase": step.phase, "next_phase": step.next_phase}

@@ -1,0 +1,318 @@
+"""Hand-off cycles whose workflows ask for approval: the brokers, who plays in them, and what must always hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import psycopg
+
+from tests.acceptance.reviewing import Desk
+from tests.broker import STATUS_OF, BrokerProcess
+
+GATED = "frontend-backend"
+DIRECT = "direct"
+FORK = "fork"
+CONFIG = """\
+[workflows.frontend-backend]
+mode = "approval"
+
+[workflows.direct]
+like = "frontend-backend"
+mode = "direct"
+
+[workflows.fork]
+roles = ["writer", "editor", "printer"]
+start = "draft"
+mode = "approval"
+
+[workflows.fork.phases.draft]
+role = "writer"
+handoff = { editor = "edit", printer = "print" }
+complete = true
+
+[workflows.fork.phases.edit]
+role = "editor"
+handoff = { writer = "draft" }
+
+[workflows.fork.phases.print]
+role = "printer"
+handoff = { writer = "draft" }
+"""
+"""The built-in workflow with and without approval, and one with a phase that goes two ways and may complete too."""
+
+ROLES = {GATED: ("gemini", "codex"), DIRECT: ("gemini", "codex"), FORK: ("writer", "editor", "printer")}
+ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+STATUSES = {
+    **STATUS_OF,
+    "CONFIG_INVALID": 500,
+    "AUTH_FAILED": 401,
+    "INVALID_ROLE": 400,
+    "INVALID_SESSION": 401,
+    "INVALID_TARGET": 400,
+    "NO_ACTIVE_CYCLE": 409,
+    "CYCLE_ALREADY_ACTIVE": 409,
+    "INVALID_PHASE": 409,
+    "LOCK_DENIED": 409,
+    "ARCHIVE_NOT_ALLOWED": 409,
+    "SCHEMA_INVALID": 400,
+}
+"""Every code that these tests may meet; `INTERNAL_ERROR` is none of them."""
+
+_WITHOUT_SESSION = {
+    "session_open",
+    "cycle_start",
+    "cycle_status",
+    "handoff_read",
+    "cycle_init",
+    "cycle_rotate",
+    "cycle_revoke",
+    "get_cycle",
+    "list_cycles",
+}
+
+
+class Team(Desk):
+    """A project in which the roles of one workflow, each with a session, take turns.
+
+    Attributes:
+        workflow: Named in every call that brings no session.
+        keys: The roles' keys.
+        sessions: The roles' session tokens.
+        cycle_id: The cycle that was begun last.
+        feature: What it builds.
+    """
+
+    def __init__(self, url: str, project: str, workflow: str = GATED, agent: str | None = None) -> None:
+        super().__init__(url, project, agent)
+        self.workflow = workflow
+        self.keys: dict[str, str] = {}
+        self.sessions: dict[str, str] = {}
+        self.cycle_id = ""
+        self.feature = ""
+        self._since: str | None = None
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One call; its envelope, with the HTTP status checked against it."""
+        if operation in _WITHOUT_SESSION:
+            arguments = {"workflow": self.workflow, **arguments}
+        response = self.send(operation, orjson.dumps({"project": self.project, **arguments}))
+        envelope: dict[str, Any] = response.json()
+        expected = 200 if envelope["ok"] else STATUSES[envelope["error"]["code"]]
+        assert response.status_code == expected, envelope
+        return envelope
+
+    def enrol(self) -> None:
+        """Make every role's key and open a session for it."""
+        self._since = self.do("get_audit_log", project=None)["cursor"]
+        self.keys = self.do("cycle_init")["keys"]
+        self.sessions = {role: self.open_session(role) for role in self.keys}
+
+    def open_session(self, role: str) -> str:
+        """Another session of a role; its token."""
+        return self.do("session_open", role=role, psk=self.keys[role])["session_token"]
+
+    def elsewhere(self, url: str) -> Team:
+        """The same team at another broker."""
+        other = Team(url, self.project, self.workflow)
+        other.keys, other.sessions = self.keys, self.sessions
+        other.cycle_id, other.feature, other._since = self.cycle_id, self.feature, self._since
+        return other
+
+    def begin(self, feature: str = "Login page") -> str:
+        """Start a cycle; the lock token that came with it."""
+        started = self.do("cycle_start", feature=feature)
+        self.cycle_id, self.feature = started["cycle_id"], started["feature"]
+        return started["lock_token"]
+
+    def where(self, **more: Any) -> dict[str, Any]:
+        """The cycle's status."""
+        return self.do("cycle_status", **more)
+
+    def place(self) -> tuple[str | None, str | None]:
+        """Phase and active role."""
+        status = self.where()
+        return status["phase"], status["active_role"]
+
+    def lock(self, role: str) -> str:
+        """Take the lock; its token."""
+        return self.do("lock_acquire", session_token=self.sessions[role])["lock_token"]
+
+    def tokens(self, role: str, lock_token: str | None = None) -> dict[str, str]:
+        """What a role sends with a step: its session and the lock, taken now unless it is given."""
+        return {"session_token": self.sessions[role], "lock_token": lock_token or self.lock(role)}
+
+    def payload(self, producer: str, target: str, **changes: Any) -> dict[str, Any]:
+        """A hand-off's payload."""
+        about = {"cycle_id": self.cycle_id, "feature": self.feature, "producer": producer, "consumer": target}
+        return {**about, **{name: [] for name in ARRAYS}, "notes": ["Mind the gap."], **changes}
+
+    def handing(self, producer: str, target: str, lock_token: str | None = None, **changes: Any) -> dict[str, Any]:
+        """The arguments of a hand-off."""
+        sent = {"target": target, "payload": self.payload(producer, target, **changes)}
+        return {**sent, **self.tokens(producer, lock_token)}
+
+    def hand_over(self, producer: str, target: str, **changes: Any) -> dict[str, Any]:
+        """Write a hand-off, the lock taken just before."""
+        return self.do("handoff_write", **self.handing(producer, target, **changes))
+
+    def put_forward(self, producer: str, target: str, **changes: Any) -> str:
+        """Write a hand-off that waits for approval; its review."""
+        return self.hand_over(producer, target, **changes)["review_id"]
+
+    def request_changes(self, review: str) -> None:
+        """Claim, and ask for changes."""
+        self.verdict(review, "changes_requested", self.claim(review))
+
+    def pass_on(self, producer: str, target: str, **changes: Any) -> None:
+        """Write a hand-off and have it approved if that is needed."""
+        written = self.hand_over(producer, target, **changes)
+        if written["review_id"] is not None:
+            self.approve(written["review_id"])
+
+    def to_refine(self) -> None:
+        """Begin a cycle of `frontend-backend` and bring it to the phase that may complete."""
+        self.begin()
+        self.pass_on("gemini", "codex")
+        self.pass_on("codex", "gemini")
+
+    def finish(self, role: str) -> dict[str, Any]:
+        """Complete and archive, from a phase of a role that does both."""
+        self.do("cycle_complete", **self.tokens(role))
+        return self.do("cycle_archive", **self.tokens(role))
+
+    def history(self) -> dict[str, Any]:
+        """The whole cycle."""
+        return self.do("get_cycle", cycle_id=self.cycle_id)
+
+    def log(self) -> list[dict[str, Any]]:
+        """Every event of the project since the team enrolled, oldest first."""
+        found: list[dict[str, Any]] = []
+        cursor, more = self._since, True
+        while more:
+            page = self.do("get_audit_log", cursor=cursor, limit=200)
+            found += page["events"]
+            cursor, more = page["cursor"], page["more"]
+        return found
+
+    @contextmanager
+    def unmoved(self) -> Generator[None]:
+        """What happens inside must leave the cycle where it is, whatever becomes of its review."""
+        before = self._standing()
+        yield
+        assert self._standing() == before
+
+    def _standing(self) -> dict[str, Any]:
+        status = self.where()
+        shown = {name: status[name] for name in ("cycle_id", "phase", "active_role", "handoffs")}
+        # Who takes the lock again may; but nobody else gets it.
+        shown["lock"] = status["lock"]["role"]
+        return {**shown, "read": {role: self.do("handoff_read", target=role) for role in ROLES[self.workflow]}}
+
+
+def check_story(team: Team) -> list[dict[str, Any]]:
+    """Each approval of a hand-off advanced its cycle by the very next event, and nothing else did; the events.
+
+    Besides, every event of a cycle goes on from the phase that the one before it left, and the last phase is
+    what is stored.
+    """
+    events = team.log()
+    phases: dict[str, str | None] = {}
+    gated = {event["data"].get("review_id") for event in events if event["kind"] == "handoff_written"}
+    for before, event, after in zip([None, *events], events, [*events[1:], None], strict=False):
+        if event["kind"] == "verdict_submitted" and event["new"] == "approved" and event["subject"] in gated:
+            assert after is not None, event
+            assert (after["kind"], after["seq"]) == ("cycle_advanced", event["seq"] + 1), (event, after)
+            assert after["data"]["review_id"] == event["subject"]
+            assert after["data"]["round"] == event["data"]["round"]
+        if not event["subject"].startswith("cycle:"):
+            continue
+        assert event["old"] == phases.get(event["subject"]), event
+        phases[event["subject"]] = event["new"]
+        moves = event["kind"] in {"cycle_started", "cycle_advanced", "cycle_completed", "cycle_archived"}
+        assert moves == (event["old"] != event["new"]), event
+        if event["kind"] == "cycle_advanced":
+            assert before is not None, event
+            assert before["seq"] == event["seq"] - 1
+            assert before["kind"] in {"verdict_submitted", "handoff_written"}
+            assert before["subject"] == event["data"].get("review_id", event["subject"])
+    for subject, phase in phases.items():
+        cycle = team.do("get_cycle", cycle_id=subject.removeprefix("cycle:"))["cycle"]
+        assert phase == ("archived" if cycle["archived_at"] else cycle["phase"]), subject
+    return events
+
+
+def check_archive(team: Team, folder: Path) -> None:
+    """An archive is whole: every file that its manifest names, no other, and what the broker says of the cycle."""
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == {"manifest.json", *manifest["sha256"]}
+    for name, digest in manifest["sha256"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
+    history = team.do("get_cycle", cycle_id=manifest["cycle_id"])
+    for name in ("created_at", "completed_at", "archived_at"):
+        assert manifest[name] == history["cycle"][name], name
+    told = [{name: value for name, value in one.items() if name != "payload"} for one in history["handoffs"]]
+    assert [{name: value for name, value in one.items() if name != "file"} for one in manifest["handoffs"]] == told
+    payloads = [json.loads((folder / one["file"]).read_bytes()) for one in manifest["handoffs"]]
+    assert payloads == [one["payload"] for one in history["handoffs"]]
+
+
+def kinds_of(events: list[dict[str, Any]], subject: str) -> list[str]:
+    """The kinds of a subject's events, oldest first."""
+    return [event["kind"] for event in events if event["subject"] == subject]
+
+
+def are_adjacent(events: list[dict[str, Any]], *kinds: str) -> bool:
+    """Whether somewhere in the log an event of the first kind is directly followed by one of the second."""
+    return any((one["kind"], two["kind"]) == kinds and two["seq"] == one["seq"] + 1 for one, two in pairwise(events))
+
+
+def over_mcp(team: Team, endpoint: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """A tool call at an MCP endpoint; its envelope."""
+    params = {"name": tool, "arguments": {"project": team.project, **arguments}}
+    response = httpx.post(
+        f"{team.url}/mcp/{endpoint}",
+        content=orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),
+        headers={
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2025-11-25",
+        },
+        timeout=60,
+    )
+    # One event of a stream.
+    data = next(line for line in response.text.splitlines() if line.startswith("data: "))
+    result = orjson.loads(data.removeprefix("data: "))["result"]
+    assert result.get("isError", False) is not result["structuredContent"]["ok"]
+    return result["structuredContent"]
+
+
+def config_dir(folder: Path) -> Path:
+    """A user's configuration folder with the workflows of these tests."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(CONFIG, "utf-8")
+    return folder
+
+
+def assert_intact(broker: BrokerProcess) -> None:
+    """P8: the log tells one story, and the state is what the log says."""
+    verified = broker.run("audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def assert_no_deadlocks(database: str) -> None:
+    """No units waited for each other in a circle until PostgreSQL ended one; asked once all brokers have stopped.
+
+    Such a unit is run again, so that nothing but a second of delay tells of it.
+    """
+    with psycopg.connect(database) as server:
+        row = server.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
+    assert row == (0,)

@@ -1,0 +1,51 @@
+"""Brokers whose hand-offs wait for approval, and teams that play on them.
+
+A plugin, named by the modules that need it (`pytest_plugins`), so that they share one broker for each database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.acceptance.gated import FORK, Team, assert_intact, assert_no_deadlocks, check_story, config_dir
+from tests.broker import BrokerProcess, fresh_project
+from tests.postgres import PostgresServer
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker with the workflows of these tests, on each database."""
+    with ExitStack() as stack:
+        settings: dict[str, object] = {}
+        if request.param == "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            url = server.create_database()
+            stack.callback(server.drop_database, url)
+            stack.callback(assert_no_deadlocks, url)
+            settings["database_url"] = url
+        folder = tmp_path_factory.mktemp("gated")
+        broker = stack.enter_context(BrokerProcess(folder, config_dir=config_dir(folder / "config"), **settings))
+        yield broker
+        # P8, after approvals and races of every kind.
+        assert_intact(broker)
+
+
+@pytest.fixture
+def team(gated: BrokerProcess) -> Iterator[Team]:
+    """The built-in workflow's roles in a project of the test's own; its log must tell one story."""
+    with Team(gated.url, fresh_project()) as opened:
+        opened.enrol()
+        yield opened
+        check_story(opened)
+
+
+@pytest.fixture
+def writers(gated: BrokerProcess) -> Iterator[Team]:
+    """The roles of a workflow whose first phase goes two ways, and may complete too."""
+    with Team(gated.url, fresh_project(), FORK) as opened:
+        opened.enrol()
+        yield opened
+        check_story(opened)

@@ -1,0 +1,248 @@
+"""Approval mode: a hand-off is a review, and nothing but the approval of what it says moves the cycle on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.gated import (
+    DIRECT,
+    GATED,
+    Team,
+    are_adjacent,
+    check_archive,
+    check_story,
+    config_dir,
+    kinds_of,
+    over_mcp,
+)
+from tests.acceptance.reviewing import OTHER, REVIEWER, WHY
+from tests.acceptance.waiting import Waiter, until_waiting
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+
+pytest_plugins = ["tests.acceptance.gated_brokers"]
+LONG = 45
+
+
+def test_a_handoff_becomes_a_review_and_the_phase_stays(writers: Team):
+    writers.begin()
+    payload = writers.payload("writer", "editor", extras={"why": ["ünïcode"]})
+    sent: dict[str, Any] = {**writers.handing("writer", "editor"), "payload": payload}
+    with writers.unmoved():
+        written = writers.do("handoff_write", **sent)
+        review = written["review_id"]
+        assert (written["phase"], written["active_role"], written["ok"]) == ("draft", "writer", True)
+        assert review in written["next_step"]
+        proposal = writers.do("get_proposal", review_id=review)
+        assert json.loads(proposal["description"]) == payload
+        assert (proposal["category"], proposal["proposer_id"]) == ("handoff", "writer")
+        assert proposal["digest"] is None
+        assert sent["lock_token"] not in json.dumps(proposal)
+        waiting = writers.where()["review"]
+        shown = {name: waiting[name] for name in ("review_id", "target", "status", "round", "outcome", "reason")}
+        facts = {"review_id": review, "target": "editor", "status": "pending"}
+        assert shown == {**facts, "round": 1, "outcome": None, "reason": None}
+        # Nobody goes on before it is decided: not with more of the same, not elsewhere, not by completing.
+        elsewhere = {**sent, "target": "printer", "payload": writers.payload("writer", "printer")}
+        tokens = writers.tokens("writer")
+        for claimed in (False, True):
+            if claimed:
+                writers.claim(review)
+            assert writers.refused("INVALID_PHASE", "handoff_write", **sent)["review_id"] == review
+            assert writers.refused("INVALID_PHASE", "handoff_write", **elsewhere)["review_id"] == review
+            assert writers.refused("INVALID_PHASE", "cycle_complete", **tokens)["review_id"] == review
+        writers.refused("ARCHIVE_NOT_ALLOWED", "cycle_archive", **tokens)
+        writers.refused("LOCK_DENIED", "lock_acquire", session_token=writers.sessions["editor"])
+    assert [one["status"] for one in writers.history()["handoffs"]] == ["claimed"]
+
+
+def test_approval_advances_in_the_verdicts_own_transaction(team: Team):
+    first = team.begin()
+    sent = {**team.handing("gemini", "codex", first), "idempotency_key": "once"}
+    review = team.do("handoff_write", **sent)["review_id"]
+    assert team.do("handoff_write", **sent)["review_id"] == review
+    generation = team.claim(review)
+    verdict = {"review_id": review, "verdict": "approved", "claim_generation": generation, "idempotency_key": "once"}
+    given = team.do("submit_verdict", **verdict)
+    status = team.where()
+    assert (status["phase"], status["active_role"], status["review"]) == ("backend", "codex", None)
+    assert status["handoffs"]["codex"]["status"] == "present"
+    assert team.do("handoff_read", target="codex") == sent["payload"]
+    # Said again, nothing happens again.
+    assert team.do("submit_verdict", **verdict) == given
+    events = check_story(team)
+    assert kinds_of(events, f"cycle:{team.cycle_id}").count("cycle_advanced") == 1
+    assert are_adjacent(events, "verdict_submitted", "cycle_advanced")
+    advanced = next(event for event in events if event["kind"] == "cycle_advanced")
+    assert advanced["actor"] == REVIEWER
+    # The lock has gone to the next role, with another token.
+    again = {**team.handing("codex", "gemini"), "lock_token": first}
+    team.refused("LOCK_DENIED", "handoff_write", **again)
+    team.refused("LOCK_DENIED", "lock_acquire", session_token=team.sessions["gemini"])
+    assert team.lock("codex") != first
+
+
+def test_a_whole_cycle_with_every_handoff_approved(team: Team):
+    team.to_refine()
+    team.pass_on("gemini", "codex", notes=["Once more."])
+    assert team.do("handoff_read", target="codex")["notes"] == ["Once more."]
+    team.pass_on("codex", "gemini")
+    archived = team.finish("gemini")
+    assert team.place() == (None, None)
+    history = team.history()
+    assert [one["status"] for one in history["handoffs"]] == ["advanced"] * 4
+    assert len({one["review_id"] for one in history["handoffs"]}) == 4
+    check_archive(team, Path(archived["archive"]))
+
+
+@pytest.mark.anyio
+async def test_requested_changes_wake_the_producer_who_revises_the_same_review(gated: BrokerProcess, team: Team):
+    team.begin()
+    written = team.hand_over("gemini", "codex")
+    review = written["review_id"]
+    asked = {"project": team.project, "workflow": GATED, "wait": True, "timeout_s": LONG}
+    async with (
+        Waiter(gated, "cycle_status", **asked, role="gemini", cursor=written["cursor"]) as producer,
+        # Who has seen nothing yet waits too, for it is not its turn while the review is open.
+        Waiter(gated, "cycle_status", **asked, role="gemini") as newcomer,
+        Waiter(gated, "cycle_status", **asked, role="codex", cursor=written["cursor"]) as consumer,
+    ):
+        await until_waiting(gated, 3)
+        team.request_changes(review)
+        told = await producer.answer()
+        assert (await newcomer.answer())["review"] == told["review"]
+        assert told["changed"]
+        assert (told["phase"], told["active_role"]) == ("frontend", "gemini")
+        about = told["review"]
+        assert (about["review_id"], about["status"], about["reason"]) == (review, "changes_requested", WHY)
+        assert review in told["next_step"]
+        # The consumer still waits: there is nothing for it to do.
+        await until_waiting(gated, 1)
+        better = team.payload("gemini", "codex", notes=["Better."])
+        again = team.do("handoff_write", **{**team.handing("gemini", "codex"), "payload": better})
+        assert again["review_id"] == review
+        status = team.status(review)
+        assert (status["status"], status["round"]) == ("pending", 2)
+        assert team.where()["review"]["round"] == 2
+        team.approve(review, OTHER)
+        assert (await consumer.answer())["phase"] == "backend"
+    assert team.do("handoff_read", target="codex") == better
+    first, second = team.history()["handoffs"]
+    assert (first["status"], second["status"]) == ("superseded", "advanced")
+    assert (first["round"], second["round"], second["payload"]) == (1, 2, better)
+    assert json.loads(team.do("get_proposal", review_id=review, round=1)["description"]) == first["payload"]
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["rejected", "rejected and closed"])
+def test_a_rejection_leaves_the_phase_with_the_producer(team: Team, *, closes: bool):
+    team.begin()
+    with team.unmoved():
+        refused = team.put_forward("gemini", "codex", notes=["Bad."])
+        team.verdict(refused, "rejected", team.claim(refused))
+        assert team.where()["review"]["reason"] == WHY
+        if closes:
+            team.do("close_review", review_id=refused)
+        assert team.where(wait=True, role="gemini", timeout_s=LONG)["review"]["outcome"] == (
+            "rejected" if closes else None
+        )
+        review = team.put_forward("gemini", "codex", notes=["Good."])
+        assert review != refused
+        assert team.do("get_proposal", review_id=review)["parent_id"] == refused
+    # What was rejected stays readable.
+    assert json.loads(team.do("get_proposal", review_id=refused)["description"])["notes"] == ["Bad."]
+    assert [one["status"] for one in team.history()["handoffs"]] == ["rejected", "pending"]
+    assert team.history()["handoffs"][0]["payload"]["notes"] == ["Bad."]
+    team.approve(review)
+    assert team.place() == ("backend", "codex")
+    assert team.do("handoff_read", target="codex")["notes"] == ["Good."]
+    assert [one["status"] for one in team.history()["handoffs"]] == ["rejected", "advanced"]
+
+
+def test_a_withdrawal_leaves_the_phase_with_the_producer(team: Team):
+    team.begin()
+    with team.unmoved():
+        withdrawn = team.put_forward("gemini", "codex")
+        generation = team.claim(withdrawn)
+        team.do("close_review", review_id=withdrawn, reason="I forgot something.")
+        assert team.where(wait=True, role="gemini", timeout_s=LONG)["review"]["outcome"] == "withdrawn"
+        # Who was about to approve it comes too late.
+        late = {"review_id": withdrawn, "verdict": "approved", "claim_generation": generation}
+        team.refused("STALE_CLAIM", "submit_verdict", **late)
+        review = team.put_forward("gemini", "codex", notes=["All of it."])
+        assert review != withdrawn
+    assert [one["status"] for one in team.history()["handoffs"]] == ["withdrawn", "pending"]
+    team.approve(review)
+    assert team.do("handoff_read", target="codex")["notes"] == ["All of it."]
+
+
+def test_the_producing_role_cannot_approve_its_own_handoff(team: Team):
+    team.begin()
+    review = team.put_forward("gemini", "codex")
+    with team.unmoved():
+        own = team.claim(review, "gemini")
+        sent = {"review_id": review, "claim_generation": own, "verdict": "approved"}
+        team.refused("SELF_APPROVAL", "submit_verdict", **sent)
+        team.do("release_claim", review_id=review, claim_generation=own)
+    team.approve(review, "codex")
+    assert team.place() == ("backend", "codex")
+
+
+def test_an_approval_needs_nothing_of_the_producer_any_more(team: Team):
+    team.begin()
+    review = team.put_forward("gemini", "codex")
+    team.do("session_close", session_token=team.sessions["gemini"])
+    team.do("cycle_revoke", role="gemini")
+    team.approve(review)
+    assert team.place() == ("backend", "codex")
+
+
+def test_a_gated_handoff_over_mcp(gated: BrokerProcess):
+    with Team(gated.url, fresh_project()) as team:
+        team.keys = team.do("cycle_init")["keys"]
+
+        def step(tool: str, **arguments: Any) -> Any:
+            envelope = over_mcp(team, "handoff", tool, **arguments)
+            assert envelope["ok"], envelope
+            return envelope["data"]
+
+        for role, key in team.keys.items():
+            team.sessions[role] = step("session.open", role=role, psk=key)["session_token"]
+        started = step("cycle.start", feature="By tools")
+        team.cycle_id, team.feature = started["cycle_id"], started["feature"]
+        sent = team.handing(
+            "gemini", "codex", step("lock.acquire", session_token=team.sessions["gemini"])["lock_token"]
+        )
+        review = step("handoff.write", **sent)["review_id"]
+        refused = over_mcp(team, "handoff", "handoff_write", **sent)["error"]
+        assert (refused["code"], refused["details"]["review_id"]) == ("INVALID_PHASE", review)
+        claim = over_mcp(team, "reviewer", "claim_review", reviewer_id=REVIEWER, category="handoff")["data"]
+        assert claim["review_id"] == review
+        verdict = {"review_id": review, "verdict": "approve", "claim_generation": claim["claim_generation"]}
+        assert over_mcp(team, "reviewer", "submit_verdict", **verdict)["ok"]
+        status = step("cycle_status", wait=True, role="codex", timeout_s=LONG)
+        assert (status["phase"], status["active_role"]) == ("backend", "codex")
+        assert step("handoff.read", target="codex") == sent["payload"]
+
+
+def test_a_cycle_keeps_the_mode_that_it_began_with(start_broker: StartBroker, tmp_path: Path):
+    folder = config_dir(tmp_path)
+    broker = start_broker(config_dir=folder)
+    with Team(broker.url, fresh_project()) as team, Team(broker.url, team.project, DIRECT) as other:
+        for each in (team, other):
+            each.enrol()
+            each.begin()
+        review = team.put_forward("gemini", "codex")
+        broker.kill()
+        # Neither approval nor the other workflow is in the configuration any more.
+        (folder / "config.toml").write_text("", "utf-8")
+        broker.start()
+        team.refused("INVALID_PHASE", "handoff_write", **team.handing("gemini", "codex"))
+        team.approve(review)
+        assert team.place() == ("backend", "codex")
+        assert team.put_forward("codex", "gemini")
+        other.pass_on("gemini", "codex")
+        assert other.place() == ("backend", "codex")
+        check_story(team)

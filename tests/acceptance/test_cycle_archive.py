@@ -1,0 +1,153 @@
+"""The archive of a cycle: a folder that has everything about it, that can be checked, and that no secret is in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.cycling import Crew, audit
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+
+TWICE_REWORKED = ("codex", "gemini") * 3
+
+
+@pytest.fixture
+def crew(broker: BrokerProcess) -> Iterator[Crew]:
+    with Crew(broker.url, fresh_project()) as opened:
+        yield opened.prepare()
+
+
+def content(archive: Path) -> dict[str, Any]:
+    """Every file of an archive, by its name within."""
+    return {
+        file.relative_to(archive).as_posix(): json.loads(file.read_text("utf-8"))
+        for file in archive.rglob("*")
+        if file.is_file()
+    }
+
+
+def played(crew: Crew, *targets: str, feature: str = "Größe der Anmeldung \U0001f510") -> list[dict[str, Any]]:
+    """A cycle up to its completion; the payloads that were handed over."""
+    crew.start(feature)
+    sent: list[dict[str, Any]] = []
+    for number, target in enumerate(targets, 1):
+        handing = crew.handing(target, notes=[f"Nummer {number} \u2028 \u6f22"], extras={"number": number})
+        sent.append(handing["payload"])
+        crew.do("handoff_write", **handing)
+    crew.complete()
+    return sent
+
+
+def test_an_archive_has_the_whole_cycle_and_nothing_else(crew: Crew, broker: BrokerProcess):
+    sent = played(crew, *TWICE_REWORKED)
+    complete = crew.status()
+    archive = crew.archive()
+    assert archive == broker.data_dir / "archives" / crew.cycle["cycle_id"]
+    files = content(archive)
+    handoffs = [f"handoffs/{number:03}-{target}.json" for number, target in enumerate(TWICE_REWORKED, 1)]
+    assert sorted(files) == sorted(["manifest.json", "state.json", "lock.json", "workflow.json", *handoffs])
+    assert [files[name] for name in handoffs] == sent
+
+    history = crew.do("get_cycle", cycle_id=crew.cycle["cycle_id"])
+    assert files["state.json"] == history["cycle"]
+    assert files["lock.json"] == history["lock"]
+    assert (files["lock.json"]["locked"], files["lock.json"]["role"]) == (False, "gemini")
+    assert files["lock.json"].keys() == {"locked", "role", "acquired_at"}
+    assert files["workflow.json"] == {"name": "frontend-backend", **history["definition"]}
+    state = files["state.json"]
+    assert (state["phase"], state["active_role"], state["handoffs"]) == ("complete", "gemini", 6)
+    assert state["created_at"] == complete["created_at"]
+    assert state["created_at"] < state["completed_at"] < state["archived_at"]
+
+
+def test_the_manifest_vouches_for_every_file(crew: Crew):
+    played(crew, *TWICE_REWORKED)
+    archive = crew.archive()
+    manifest = content(archive)["manifest.json"]
+    others = {
+        file.relative_to(archive).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in archive.rglob("*.json")
+        if file.name != "manifest.json"
+    }
+    assert manifest["sha256"] == others
+    history = crew.do("get_cycle", cycle_id=crew.cycle["cycle_id"])
+    about = ("cycle_id", "project", "workflow", "feature", "created_at", "completed_at", "archived_at")
+    assert {name: manifest[name] for name in about} == {name: history["cycle"][name] for name in about}
+    assert manifest["format"] == 1
+    for listed, handoff in zip(manifest["handoffs"], history["handoffs"], strict=True):
+        file = listed.pop("file")
+        del handoff["payload"]
+        assert listed == handoff
+        assert (listed["status"], file) == ("advanced", f"handoffs/{listed['number']:03}-{listed['target']}.json")
+
+
+def test_an_archive_is_the_users_alone_and_has_no_secret(crew: Crew):
+    played(crew, "codex", "gemini")
+    archive = crew.archive()
+    for place in (archive.parent, archive, *archive.rglob("*")):
+        assert place.stat().st_mode & 0o077 == 0, place
+    whole = b"".join(file.read_bytes() for file in archive.rglob("*") if file.is_file())
+    assert len(crew.secrets) >= 6
+    for secret in crew.secrets:
+        # A token's secret part is its last 64 digits, a key's all but its beginning.
+        assert secret.removeprefix("psk_")[-64:].encode() not in whole
+    # Nothing is left of how it was made.
+    assert not [
+        place for place in archive.parent.iterdir() if crew.cycle["cycle_id"] in place.name and place != archive
+    ]
+
+
+def test_a_cycle_of_no_hand_offs_but_the_needed_is_archived_beside_the_others(crew: Crew):
+    played(crew, "codex", "gemini", feature="Same")
+    first = crew.archive()
+    before = content(first)
+    played(crew, "codex", "gemini", feature="Same")
+    second = crew.archive()
+    assert first != second
+    assert first.parent == second.parent
+    assert content(first) == before
+    assert content(second)["manifest.json"]["cycle_id"] == second.name
+
+
+def test_archiving_again_is_refused_and_changes_no_archive(crew: Crew):
+    played(crew, "codex", "gemini")
+    tokens = crew.tokens()
+    archive = Path(crew.do("cycle_archive", **tokens)["archive"])
+    before = {file: (file.stat().st_mtime_ns, file.stat().st_ino) for file in archive.rglob("*")}
+    with crew.unchanged():
+        crew.refused("ARCHIVE_NOT_ALLOWED", "cycle_archive", **tokens)
+    assert {file: (file.stat().st_mtime_ns, file.stat().st_ino) for file in archive.rglob("*")} == before
+
+
+def test_while_the_folder_cannot_be_written_the_cycle_stays_complete(
+    start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
+):
+    archives = tmp_path / "archives"
+    broker = start_broker(archive_dir=archives, **database_settings)
+    archives.write_text("in the way", "utf-8")
+    with Crew(broker.url, fresh_project()) as crew:
+        crew.prepare()
+        sent = played(crew, "codex", "gemini")
+        keyed = {**crew.tokens(), "idempotency_key": "archive"}
+        with crew.unchanged():
+            for _ in range(2):
+                details = crew.refused("UNAVAILABLE", "cycle_archive", **keyed)
+                assert details["folder"] == str(archives / crew.cycle["cycle_id"])
+                assert json.loads(crew.refusals[-1])["error"]["retryable"] is True
+            assert str(archives) in crew.refusals[-1]
+        crew.refused("CYCLE_ALREADY_ACTIVE", "cycle_start", feature="Next")
+        assert archives.read_text("utf-8") == "in the way"
+        archives.unlink()
+        # The same call again, as the refusal says; its answer stands from now on.
+        answer = crew.do("cycle_archive", **keyed)
+        assert answer == crew.do("cycle_archive", **keyed)
+        files = content(Path(answer["archive"]))
+        assert [files["handoffs/001-codex.json"], files["handoffs/002-gemini.json"]] == sent
+        assert crew.status()["phase"] is None
+        crew.start("Next")
+    audit(broker)

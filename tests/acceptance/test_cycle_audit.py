@@ -1,0 +1,279 @@
+"""P8 for hand-off cycles: whatever is done to their rows or events behind the broker's back, the audit names it.
+
+An audit is a process of its own, so that each of these does several things at once, to subjects of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tandem.domain.events import Event
+from tests.acceptance.gated import DIRECT, FORK, GATED, Team, config_dir
+from tests.broker import BrokerProcess, fresh_project
+from tests.postgres import PostgresServer
+
+ANY = 424242
+
+
+@dataclass
+class Stored:
+    """What a broker that has stopped left behind, to be spoilt.
+
+    Attributes:
+        names: Subjects by what they are in these tests: `{complete}` is the id of a complete cycle, and so on.
+    """
+
+    broker: BrokerProcess
+    database: str
+    names: dict[str, str]
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a statement with the names filled in; its rows, or those that it says it touched."""
+        filled = statement.format_map(self.names)
+        if self.database.startswith("postgresql"):
+            with psycopg.connect(self.database, autocommit=True) as server:
+                # What somebody who tampers would do too.
+                server.execute("SET session_replication_role = replica")
+                return server.execute(filled.encode()).fetchall()
+        with closing(sqlite3.connect(self.database, isolation_level=None)) as file:
+            return file.execute(filled).fetchall()
+
+    def forge(self, statement: str) -> None:
+        """Change something; there must be something to change."""
+        assert self.rows(f"{statement} RETURNING 1"), statement
+
+    def problems(self) -> list[str]:
+        """Everything that the audit complains of."""
+        ended = self.broker.run("audit", "verify", "--json")
+        report: dict[str, Any] = json.loads(ended.stdout)["data"]
+        assert ended.returncode == (0 if report["intact"] else 1), ended.stderr
+        return report["problems"]
+
+    def missing(self, expected: list[str]) -> list[str]:
+        """What the audit should complain of and does not."""
+        found = "\n".join(self.problems())
+        return [each for each in (one.format_map(self.names) for one in expected) if each not in found]
+
+
+def whole_history(url: str) -> dict[str, str]:
+    """Cycles, sessions and keys that between them leave every kind of row behind; what they are called."""
+    names: dict[str, str] = {}
+    project = fresh_project()
+    with Team(url, project, DIRECT) as team:
+        team.enrol()
+        for name in ("archived", "complete"):
+            team.to_refine()
+            names[name] = team.cycle_id
+            team.do("cycle_complete", **team.tokens("gemini"))
+            if name == "archived":
+                team.do("cycle_archive", **team.tokens("gemini"))
+        team.do("session_close", session_token=team.sessions["gemini"])
+        names["project"] = project
+    with Team(url, project, GATED) as team:
+        team.enrol()
+        team.begin()
+        refused = team.put_forward("gemini", "codex")
+        team.verdict(refused, "rejected", team.claim(refused))
+        team.pass_on("gemini", "codex")
+        team.put_forward("codex", "gemini")
+        names["gated"] = team.cycle_id
+        team.do("cycle_rotate", role="gemini")
+        team.do("cycle_revoke", role="codex")
+    with Team(url, project, FORK) as team:
+        team.enrol()
+        team.begin()
+        names["fresh"] = team.cycle_id
+        # A few more, so that each forgery has a session of its own.
+        for number, role in enumerate(("writer", "editor", "printer")):
+            names[f"session{number}"] = team.do("session_open", role=role, psk=team.keys[role])["session_id"]
+        ended = team.do("session_open", role="writer", psk=team.keys["writer"])
+        team.do("session_close", session_token=ended["session_token"])
+        names["ended"] = ended["session_id"]
+    return names
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    """A history that is all well, made once for each database, and no broker running on it."""
+    folder = tmp_path_factory.mktemp("original")
+    with ExitStack() as stack:
+        settings: dict[str, object] = {"config_dir": config_dir(folder / "config")}
+        if request.param == "postgresql":
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            settings["database_url"] = server.create_database()
+            stack.callback(server.drop_database, str(settings["database_url"]))
+        with BrokerProcess(folder, **settings) as broker:
+            names = whole_history(broker.url)
+        yield Stored(broker, str(settings.get("database_url") or broker.data_dir / "tandem.db"), names)
+
+
+@pytest.fixture
+def stored(request: pytest.FixtureRequest, original: Stored, tmp_path: Path) -> Iterator[Stored]:
+    """A copy of that history."""
+    if original.database.startswith("postgresql"):
+        server: PostgresServer = request.getfixturevalue("postgres_server")
+        url = server.copy_database(original.database)
+        yield Stored(BrokerProcess(tmp_path, database_url=url), url, original.names)
+        server.drop_database(url)
+    else:
+        broker = BrokerProcess(tmp_path)
+        shutil.copytree(original.broker.data_dir, broker.data_dir)
+        yield Stored(broker, str(broker.data_dir / "tandem.db"), original.names)
+
+
+COLUMNS = {
+    "cycles": "active_role* archived_at completed_at created_at definition* event_hash* event_seq feature* handoffs"
+    " lock_acquired_at mode* phase* project* review_id* rotation status_seq updated_at workflow*",
+    "handoffs": "advanced_at content_id* next_phase* phase* producer* review_id* round target* written_at",
+    "cycle_keys": "created_at event_hash* event_seq revoked_at",
+    "sessions": "end_reason* ended_at event_hash* event_seq opened_at project* role* workflow*",
+}
+"""What a row says beside its key, `*` for texts; no hash of `cycle_keys`, no time of the last use of `sessions`."""
+
+ROW_OF = {
+    "cycles": ("id = '{complete}'", "cycle:{complete}: cycles {complete}"),
+    "handoffs": ("cycle_id = '{archived}' AND number = 2", "cycle:{archived}: handoffs {archived} 2"),
+    "cycle_keys": (
+        "project = '{project}' AND workflow = 'fork' AND role = 'editor'",
+        "key:{project}/fork/editor: cycle_keys {project} fork editor",
+    ),
+    "sessions": ("id = '{ended}'", "session:{ended}: sessions {ended}"),
+}
+
+
+def test_p8_every_column_of_a_cycle_is_vouched_for(stored: Stored):
+    expected: list[str] = []
+    for table, (where, said) in ROW_OF.items():
+        names = COLUMNS[table].split()
+        spoilt = ", ".join(f"{name[:-1]} = 'x'" if name[-1] == "*" else f"{name} = {ANY}" for name in names)
+        # What no event restores may change without anybody's complaint.
+        free = {"sessions": f", last_seen_at = {ANY}", "cycle_keys": ", key_hash = 'x'"}.get(table, "")
+        stored.forge(f"UPDATE {table} SET {spoilt}{free} WHERE {where}")
+        expected.append(f"{said} differs from the log in {', '.join(names).replace('*', '')}")
+    assert stored.missing(expected) == []
+
+
+def test_p8_a_change_of_a_single_state_is_detected(stored: Stored):
+    stored.forge("UPDATE cycles SET phase = 'edit', active_role = 'editor' WHERE id = '{fresh}'")
+    stored.forge("UPDATE cycles SET archived_at = completed_at WHERE id = '{complete}'")
+    stored.forge("UPDATE handoffs SET advanced_at = written_at WHERE cycle_id = '{gated}' AND number = 1")
+    stored.forge(
+        "UPDATE handoffs SET content_id = (SELECT min(id) FROM contents WHERE id <> content_id)"
+        " WHERE cycle_id = '{archived}' AND number = 1"
+    )
+    stored.forge("UPDATE cycle_keys SET revoked_at = NULL WHERE workflow = 'frontend-backend' AND role = 'codex'")
+    stored.forge("UPDATE sessions SET ended_at = NULL WHERE id = '{ended}'")
+    stored.forge("UPDATE sessions SET role = 'printer' WHERE id = '{session0}'")
+    expected = [
+        "cycle:{fresh}: cycles {fresh} differs from the log in active_role, phase",
+        "cycle:{complete}: cycles {complete} differs from the log in archived_at",
+        "cycle:{gated}: handoffs {gated} 1 differs from the log in advanced_at",
+        "cycle:{archived}: handoffs {archived} 1 differs from the log in content_id",
+        "cycle_keys {project} frontend-backend codex differs from the log in revoked_at",
+        "sessions {ended} differs from the log in ended_at",
+        "sessions {session0} differs from the log in role",
+    ]
+    assert stored.missing(expected) == []
+
+
+def copied(stored: Stored, table: str, where: str, **changed: str) -> None:
+    """Put in a copy of a row with other values in some columns."""
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = '{}' ORDER BY ordinal_position"
+    if not stored.database.startswith("postgresql"):
+        columns = "SELECT name FROM pragma_table_info('{}')"
+    names: list[str] = [row[0] for row in stored.rows(columns.format(table))]
+    values = ", ".join(changed.get(name, name) for name in names)
+    stored.forge(f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} FROM {table} WHERE {where}")
+
+
+def test_p8_rows_that_were_removed_or_put_in_are_detected(stored: Stored):
+    one = "cycle_id = '{archived}' AND number = 1"
+    copied(stored, "handoffs", one, number="9")
+    copied(stored, "handoffs", one, cycle_id="'of-no-cycle'")
+    copied(stored, "cycles", "id = '{archived}'", id="'invented'")
+    copied(stored, "cycle_keys", "workflow = 'fork' AND role = 'editor'", role="'intruder'")
+    copied(stored, "sessions", "id = '{session0}'", id="'ss_invented'")
+    stored.forge("DELETE FROM handoffs WHERE cycle_id = '{archived}' AND number = 1")
+    stored.forge("DELETE FROM cycles WHERE id = '{fresh}'")
+    stored.forge("DELETE FROM cycle_keys WHERE project = '{project}' AND workflow = 'direct' AND role = 'codex'")
+    stored.forge("DELETE FROM sessions WHERE id IN ('{ended}', '{session0}')")
+    expected = [
+        "cycle:{archived}: handoffs {archived} 9 is stored, but no event made it",
+        "of-no-cycle",
+        "cycle:invented is stored, but no event speaks of it",
+        "key:{project}/fork/intruder is stored, but no event speaks of it",
+        "session:ss_invented is stored, but no event speaks of it",
+        "cycle:{archived}: handoffs {archived} 1 is in the log, but not stored",
+        "cycle:{fresh}: cycles {fresh} is in the log, but not stored",
+        "cycle_keys {project} direct codex is in the log, but not stored",
+        "sessions {ended} is in the log, but not stored",
+        "sessions {session0} is in the log, but not stored",
+    ]
+    assert stored.missing(expected) == []
+
+
+EVENTS = {
+    "cycle_started": "cycle:{fresh}",
+    "lock_acquired": "cycle:{archived}",
+    "handoff_written": "cycle:{gated}",
+    "cycle_advanced": "cycle:{complete}",
+    "cycle_completed": "cycle:{complete}",
+    "cycle_archived": "cycle:{archived}",
+    "session_opened": "session:{session1}",
+    "session_closed": "session:{ended}",
+    "token_created": "key:{project}/fork/printer",
+    "token_revoked": "key:{project}/frontend-backend/codex",
+}
+"""An event of every kind that cycles write, by its subject."""
+
+
+def number_of(stored: Stored, kind: str) -> int:
+    """The number of one of these events, the newest of its kind and subject."""
+    return stored.rows(f"SELECT max(seq) FROM events WHERE kind = '{kind}' AND subject = '{EVENTS[kind]}'")[0][0]
+
+
+def test_p8_events_that_were_changed_or_put_in_are_detected(stored: Stored):
+    expected: list[str] = []
+    forgeries = ["actor = 'somebody'", "data = replace(data, 'workflow', 'job')", "delta = replace(delta, '1', '2')"]
+    newest = stored.rows("SELECT max(seq) FROM events")[0][0]
+    for position, (kind, subject) in enumerate(EVENTS.items()):
+        number, invented = number_of(stored, kind), newest + position + 1
+        copied(stored, "events", f"seq = {number}", seq=str(invented))
+        stored.forge(f"UPDATE events SET {forgeries[position % 3]} WHERE seq = {number}")
+        said = f"({kind} of {subject}) was changed: its hash does not fit"
+        expected += [f"event {each} {said}" for each in (number, invented)]
+    assert stored.missing(expected) == []
+
+
+def test_p8_events_that_were_removed_are_missed(stored: Stored):
+    numbers = {number_of(stored, kind) for kind in EVENTS}
+    for number in numbers:
+        stored.forge(f"DELETE FROM events WHERE seq = {number}")
+    missed: set[int] = set()
+    for gap in re.findall(r"events (\d+) to (\d+) are missing", "\n".join(stored.problems())):
+        # Neighbours are told as one.
+        missed |= set(range(int(gap[0]), int(gap[1]) + 1))
+    assert missed == numbers
+
+
+def test_p8_who_can_make_hashes_is_betrayed_by_the_checkpoint(stored: Stored):
+    """A forger who knows how events are sealed, and changes the row to go with it."""
+    number = number_of(stored, "cycle_completed")
+    event = Event(*stored.rows(f"SELECT * FROM events WHERE seq = {number}")[0])
+    forged = event._replace(actor="somebody").sealed()
+    stored.forge(f"UPDATE events SET actor = 'somebody', hash = '{forged.hash}' WHERE seq = {number}")
+    stored.forge(f"UPDATE cycles SET event_hash = '{forged.hash}' WHERE event_hash = '{event.hash}'")
+    problems = stored.problems()
+    assert len(problems) == 1
+    assert "checkpoint" in problems[0]

@@ -1,0 +1,326 @@
+"""Hand-off cycles at several brokers on one PostgreSQL: it does not matter which of them is asked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+import pytest
+
+from tests.acceptance.gated import (
+    FORK,
+    GATED,
+    Team,
+    assert_intact,
+    assert_no_deadlocks,
+    check_archive,
+    check_story,
+    config_dir,
+)
+from tests.acceptance.reviewing import OTHER, at_once
+from tests.acceptance.waiting import Waiter, until_waiting
+from tests.broker import BrokerProcess, fresh_project
+from tests.postgres import PostgresServer
+
+T = TypeVar("T")
+LONG = 45
+ROUNDS = 3
+Answer = dict[str, Any]
+
+
+class Nodes:
+    """Two brokers with one database, one secret key, one folder of archives; and a third with another key."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.database = database
+        shared = {
+            "database_url": database,
+            "config_dir": config_dir(folder / "config"),
+            "archive_dir": folder / "archives",
+        }
+        key = {"secret_key_file": folder / "secret.key"}
+        homes = [folder / name for name in ("one", "two", "stranger")]
+        for home in homes:
+            home.mkdir()
+        self.one = BrokerProcess(homes[0], **shared, **key)
+        self.two = BrokerProcess(homes[1], **shared, **key)
+        self.stranger = BrokerProcess(homes[2], **shared)
+
+
+@pytest.fixture(scope="module")
+def nodes(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """All brokers run, and what they leave behind is intact."""
+    database = postgres_server.create_database()
+    made = Nodes(tmp_path_factory.mktemp("nodes"), database)
+    with made.one, made.two, made.stranger:
+        yield made
+        assert_intact(made.one)
+    assert_no_deadlocks(database)
+    postgres_server.drop_database(database)
+
+
+def pair_of(nodes: Nodes, workflow: str) -> Iterator[tuple[Team, Team]]:
+    project = fresh_project()
+    with Team(nodes.one.url, project, workflow) as one:
+        one.enrol()
+        with one.elsewhere(nodes.two.url) as two:
+            yield one, two
+        check_story(one)
+
+
+@pytest.fixture
+def teams(nodes: Nodes) -> Iterator[tuple[Team, Team]]:
+    """The same roles, with the same sessions, at either broker."""
+    yield from pair_of(nodes, GATED)
+
+
+@pytest.fixture
+def writers(nodes: Nodes) -> Iterator[tuple[Team, Team]]:
+    """As `teams`, in a workflow whose first phase may complete."""
+    yield from pair_of(nodes, FORK)
+
+
+def begin(*teams: Team) -> str:
+    """Start a cycle that all of them know; its lock token."""
+    token = teams[0].begin()
+    for team in teams[1:]:
+        team.cycle_id, team.feature = teams[0].cycle_id, teams[0].feature
+    return token
+
+
+def code_of(answer: Answer) -> str | None:
+    """The code of a refusal; null for a success."""
+    code: str | None = None if answer["ok"] else answer["error"]["code"]
+    return code
+
+
+LOG = "SELECT seq FROM log_head FOR UPDATE"
+CYCLES = "SELECT id FROM cycles FOR UPDATE"
+
+
+def in_line(database: str, calls: Sequence[Callable[[], T]], lock: LiteralString = LOG) -> list[T]:
+    """Run calls whose transactions overlap in just this order; their results.
+
+    Something is locked; each call is made once the one before it has ended or waits for a lock; then all go on.
+    """
+    with ThreadPoolExecutor(len(calls)) as pool, psycopg.connect(database) as holder:
+        holder.execute(lock)
+        with psycopg.connect(database, autocommit=True) as watcher:
+            running: list[Future[T]] = []
+            for call in calls:
+                before = blocked(watcher)
+                running.append(pool.submit(call))
+                while blocked(watcher) == before and not wait(running[-1:], timeout=0.005).done:
+                    pass
+        holder.rollback()
+        return [each.result() for each in running]
+
+
+def blocked(watcher: psycopg.Connection[Any]) -> int:
+    """How many transactions wait for a lock."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    row = watcher.execute(asked).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_tokens_of_one_broker_work_at_the_other(teams: tuple[Team, Team]):
+    one, two = teams
+    token = begin(one, two)
+    review = two.do("handoff_write", **two.handing("gemini", "codex", token))["review_id"]
+    generation = one.claim(review)
+    two.verdict(review, "approved", generation)
+    assert one.place() == two.place() == ("backend", "codex")
+    assert one.lock("codex") == two.lock("codex")
+    two.pass_on("codex", "gemini")
+    archived = one.finish("gemini")
+    check_archive(two, Path(archived["archive"]))
+    # A session that ends at one has ended at the other.
+    one.do("session_close", session_token=one.sessions["codex"])
+    two.refused("INVALID_SESSION", "lock_acquire", session_token=two.sessions["codex"])
+
+
+def test_a_broker_with_another_key_says_so(nodes: Nodes, teams: tuple[Team, Team]):
+    one, _ = teams
+    token = begin(one)
+    with one.elsewhere(nodes.stranger.url) as stranger:
+        foreign = stranger.call("lock_acquire", session_token=one.sessions["gemini"])["error"]
+        assert foreign["code"] == "INVALID_SESSION"
+        assert "secret_key_file" in foreign["message"]
+        # A session of its own is no help with a lock token of the others.
+        stranger.sessions = {"gemini": stranger.open_session("gemini")}
+        refused = stranger.call("handoff_write", **stranger.handing("gemini", "codex", token))["error"]
+        assert refused["code"] == "LOCK_DENIED"
+        assert "secret_key_file" in refused["message"]
+        assert token not in refused["message"]
+
+
+def test_of_starts_at_several_brokers_one_begins_a_cycle(writers: tuple[Team, Team]):
+    one, two = writers
+    for _ in range(ROUNDS):
+        starts = [partial(team.call, "cycle_start", feature="Anything") for team in writers * 4]
+        answers = at_once(starts)
+        begun = [answer["data"]["cycle_id"] for answer in answers if answer["ok"]]
+        assert len(begun) == 1
+        assert {code_of(answer) for answer in answers} == {None, "CYCLE_ALREADY_ACTIVE"}
+        assert one.where()["cycle_id"] == two.where()["cycle_id"] == begun[0]
+        two.finish("writer")
+
+
+def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: tuple[Team, Team]):
+    one, two = writers
+    answers = at_once([partial(team.do, "cycle_start", feature="Once", idempotency_key="k") for team in writers * 3])
+    assert all(answer == answers[0] for answer in answers)
+    assert two.lock("writer") == answers[0]["lock_token"]
+    one.finish("writer")
+
+
+def test_of_handoffs_at_several_brokers_one_is_written(teams: tuple[Team, Team]):
+    one, two = teams
+    token = begin(one, two)
+    for number in range(1, ROUNDS + 1):
+        writes = [
+            partial(team.call, "handoff_write", **team.handing("gemini", "codex", token, notes=[note]))
+            for note, team in enumerate(teams * 6)
+        ]
+        answers = at_once(writes)
+        assert sorted(answer["ok"] for answer in answers)[-2:] == [False, True]
+        assert {code_of(answer) for answer in answers} == {None, "INVALID_PHASE"}
+        handoffs = two.history()["handoffs"]
+        assert len(handoffs) == number
+        assert handoffs[-1]["payload"]["notes"] == [[answer["ok"] for answer in answers].index(True)]
+        review = handoffs[-1]["review_id"]
+        one.verdict(review, "rejected", two.claim(review))
+
+
+def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: tuple[Team, Team]):
+    one, two = teams
+    for order in itertools.permutations(range(3)):
+        if one.where()["phase"] is None:
+            begin(one, two)
+        review = one.put_forward("gemini", "codex")
+        generation = two.claim(review)
+        sent = one.handing("gemini", "codex", notes=["Again."])
+        verdict = {"review_id": review, "verdict": "approved", "claim_generation": generation}
+        steps = [
+            partial(one.call, "submit_verdict", **verdict),
+            partial(two.call, "close_review", review_id=review),
+            partial(two.call, "handoff_write", **sent),
+        ]
+        answers = in_line(nodes.database, [steps[step] for step in order])
+        approved, closed, written = (answers[order.index(step)] for step in range(3))
+        assert closed["ok"]
+        assert code_of(approved) in {None, "STALE_CLAIM"}
+        assert code_of(written) in {None, "INVALID_PHASE", "LOCK_DENIED"}
+        status = two.where()
+        assert (status["phase"] == "backend") == approved["ok"]
+        assert two.status(review)["outcome"] == ("approved" if approved["ok"] else "withdrawn")
+        if approved["ok"]:
+            assert not written["ok"]
+            one.pass_on("codex", "gemini")
+            one.finish("gemini")
+        elif written["ok"]:
+            assert status["review"]["review_id"] == written["data"]["review_id"] != review
+            one.do("close_review", review_id=written["data"]["review_id"])
+
+
+def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: tuple[Team, Team]):
+    one, two = writers
+    for order in itertools.permutations(range(3)):
+        token = begin(one, two)
+        review = one.put_forward("writer", "editor")
+        one.request_changes(review)
+        steps = [
+            partial(one.call, "cycle_complete", **one.tokens("writer", token)),
+            partial(two.call, "handoff_write", **two.handing("writer", "editor", token)),
+            partial(two.call, "claim_review", review_id=review, reviewer_id=OTHER),
+        ]
+        answers = in_line(nodes.database, [steps[step] for step in order])
+        completed, written, claimed = (answers[order.index(step)] for step in range(3))
+        assert {code_of(completed), code_of(written)} in ({None, "INVALID_PHASE"}, {"INVALID_PHASE"})
+        assert two.where()["phase"] == ("complete" if completed["ok"] else "draft")
+        assert (two.status(review)["status"] == "closed") == completed["ok"]
+        if not completed["ok"] and not written["ok"]:
+            # Then the claim was there first, and holds both up.
+            assert claimed["ok"]
+        if not completed["ok"]:
+            one.do("close_review", review_id=review)
+            one.do("cycle_complete", **one.tokens("writer", token))
+        one.do("cycle_archive", **one.tokens("writer"))
+
+
+def test_of_archives_at_several_brokers_one_is_made(writers: tuple[Team, Team]):
+    one, two = writers
+    for _ in range(ROUNDS):
+        begin(one, two)
+        two.do("cycle_complete", **two.tokens("writer"))
+        sent = two.tokens("writer")
+        answers = at_once([partial(team.call, "cycle_archive", **sent) for team in writers * 2])
+        archived = [answer["data"]["archive"] for answer in answers if answer["ok"]]
+        assert len(archived) == 1
+        assert {code_of(answer) for answer in answers} <= {None, "ARCHIVE_NOT_ALLOWED"}
+        check_archive(one, Path(archived[0]))
+
+
+@pytest.mark.anyio
+async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes: Nodes, teams: tuple[Team, Team]):
+    one, two = teams
+    begin(one, two)
+    written = one.hand_over("gemini", "codex")
+    asked = {"project": one.project, "workflow": GATED, "wait": True, "cursor": written["cursor"], "timeout_s": LONG}
+    async with (
+        Waiter(nodes.two, "cycle_status", **asked, role="codex") as consumer,
+        Waiter(nodes.two, "cycle_status", **asked) as anybody,
+    ):
+        await until_waiting(nodes.two, 2)
+        one.approve(written["review_id"])
+        for waiter in (consumer, anybody):
+            told = await waiter.answer()
+            assert (told["changed"], told["phase"], told["active_role"]) == (True, "backend", "codex")
+    assert two.lock("codex")
+
+
+def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: Nodes, teams: tuple[Team, Team]):
+    one, two = teams
+    rotate = partial(one.call, "cycle_rotate", role="gemini")
+    opening = partial(two.call, "session_open", role="gemini", psk=two.keys["gemini"])
+    rotated, opened = in_line(nodes.database, [rotate, opening])
+    assert rotated["ok"]
+    if opened["ok"]:
+        one.refused("INVALID_SESSION", "lock_acquire", session_token=opened["data"]["session_token"])
+    else:
+        assert code_of(opened) == "AUTH_FAILED"
+
+
+def test_steps_of_sessions_that_a_rotation_ends(nodes: Nodes, writers: tuple[Team, Team]):
+    one, two = writers
+    token = begin(one, two)
+    rotate = partial(one.call, "cycle_rotate", role="writer")
+    steps = [
+        partial(two.call, "handoff_write", **two.handing("writer", "editor", token)),
+        partial(two.call, "session_close", session_token=two.sessions["writer"]),
+    ]
+    for step in steps:
+        rotated, answer = in_line(nodes.database, [rotate, step])
+        one.keys["writer"] = rotated["data"]["keys"]["writer"]
+        assert code_of(answer) in {None, "INVALID_SESSION"}
+        one.refused("INVALID_SESSION", "lock_acquire", session_token=one.sessions["writer"])
+        one.sessions["writer"] = one.open_session("writer")
+
+
+@pytest.mark.parametrize("ending", ["session_close", "cycle_rotate"])
+def test_a_step_that_was_held_up_does_not_outlive_its_session(nodes: Nodes, teams: tuple[Team, Team], ending: str):
+    one, two = teams
+    token = begin(one, two)
+    write = partial(one.call, "handoff_write", **one.handing("gemini", "codex", token))
+    how = {"role": "gemini"} if ending == "cycle_rotate" else {"session_token": two.sessions["gemini"]}
+    # The session is open when the write begins, and has ended when the write gets the cycle.
+    written, ended = in_line(nodes.database, [write, partial(two.call, ending, **how)], CYCLES)
+    assert ended["ok"]
+    assert code_of(written) == "INVALID_SESSION"
+    assert two.where()["review"] is None

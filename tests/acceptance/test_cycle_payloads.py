@@ -1,0 +1,350 @@
+"""The form of a hand-off: each field that is missing, of another kind or about something else is named, and the
+rest comes back as it was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tandem.errors import by_code
+from tests.acceptance.cycling import ARRAYS, Crew, audit, without
+from tests.broker import BrokerProcess, fresh_project
+
+TEXTS = ("cycle_id", "feature", "producer", "consumer")
+LIMIT_BYTES = 256_000
+LEVELS = 100
+"""How deep a payload may be nested, itself included."""
+NOT_TEXT: tuple[Any, ...] = (None, 0, 1.5, True, [], ["gemini"], {}, "", "  \n")
+NOT_ARRAY: tuple[Any, ...] = (None, 0, 1.5, False, "", "src/login.ts", {}, {"0": "src/login.ts"})
+NOT_OBJECT: tuple[Any, ...] = (None, [], [{}], "{}", 7, -0.5, True, False, "")
+CODES = by_code().keys() - {"INTERNAL_ERROR"}
+
+STRANGE = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(["\0", "\ud800", "../..", "' OR 1=1 --", "x" * 600, "\u202e\U0001f9ea\u2028", "{}", " ", "gemini"]),
+)
+SOME_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**53), 2**53), st.floats(-1e9, 1e9), STRANGE),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(STRANGE, inner, max_size=3)),
+    max_leaves=6,
+)
+NOT_NULL = SOME_JSON.filter(lambda value: value is not None)
+
+
+@pytest.fixture
+def crew(broker: BrokerProcess) -> Iterator[Crew]:
+    """A cycle in which gemini is to hand over to codex."""
+    with Crew(broker.url, fresh_project()) as opened:
+        opened.prepare().start()
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker for what is asked hundreds of times, on SQLite only, which is audited at the end."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+        audit(started)
+
+
+@pytest.fixture
+def fuzzed(own_broker: BrokerProcess) -> Iterator[Crew]:
+    """The same as `crew`, there."""
+    with Crew(own_broker.url, fresh_project()) as opened:
+        opened.prepare().start()
+        yield opened
+
+
+class Offers:
+    """Payloads offered by the role whose turn it is."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.right = crew.payload("gemini", "codex")
+        self._tokens = crew.tokens("gemini")
+
+    def refused(self, payload: Any, code: str = "SCHEMA_INVALID") -> dict[str, Any]:
+        """What is said of a payload that must not be taken."""
+        return self.crew.refused(code, "handoff_write", target="codex", payload=payload, **self._tokens)
+
+    def fields(self, payload: Any) -> list[str]:
+        """The fields that are complained of; the first is also named by itself."""
+        details = self.refused(payload)
+        named = [problem["field"] for problem in details["problems"]]
+        assert named[0] == details["field"]
+        assert all(len(problem["problem"]) > 10 for problem in details["problems"])
+        return named
+
+    def taken(self, payload: Any) -> None:
+        """Write a payload, see that it comes back as it was, and have it handed back."""
+        self.crew.do("handoff_write", target="codex", payload=payload, **self._tokens)
+        read = self.crew.read("codex")
+        assert read == payload
+        assert json.dumps(read) == json.dumps(payload)
+        self.crew.hand_over("gemini")
+        self._tokens = self.crew.tokens("gemini")
+
+
+def test_every_field_that_is_missing_or_of_another_kind_is_named(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        for name in (*TEXTS, *ARRAYS):
+            assert offers.fields(without(offers.right, name)) == [name]
+            for wrong in NOT_TEXT if name in TEXTS else NOT_ARRAY:
+                assert offers.fields({**offers.right, name: wrong}) == [name], wrong
+        for wrong in NOT_OBJECT:
+            assert offers.fields({**offers.right, "extras": wrong}) == ["extras"], wrong
+
+
+def test_a_payload_is_an_object(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        for wrong in (*NOT_OBJECT, [offers.right], json.dumps(offers.right)):
+            assert offers.fields(wrong) == ["payload"], wrong
+
+
+def test_a_payload_speaks_of_this_cycle_and_this_hand_off(crew: Crew):
+    offers = Offers(crew)
+    others = {
+        "cycle_id": [
+            "20260220T215622Z_login-page_abcdef",
+            crew.cycle["cycle_id"].upper(),
+            crew.cycle["cycle_id"] + " ",
+        ],
+        "feature": ["Logout page", "login page", " Login page"],
+        "producer": ["codex", "Gemini", "planner"],
+        "consumer": ["gemini", "codex ", "*"],
+    }
+    with crew.unchanged():
+        for name, values in others.items():
+            for value in values:
+                details = offers.refused({**offers.right, name: value})
+                (problem,) = details["problems"]
+                assert (problem["field"], problem["expected"]) == (name, offers.right[name])
+        swapped = {**offers.right, "producer": "codex", "consumer": "gemini"}
+        assert offers.fields(swapped) == ["producer", "consumer"]
+
+
+def test_all_complaints_are_made_at_once(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        assert offers.fields({}) == [*TEXTS, *ARRAYS]
+        wrong: dict[str, Any] = {"cycle_id": 1, "feature": "", "todos": {}, "extras": [], "mood": "good"}
+        assert set(offers.fields({**offers.right, **wrong})) == wrong.keys()
+        many = offers.refused({f"field {number}": 1 for number in range(500)})
+        assert 10 <= len(many["problems"]) <= 100
+
+
+def test_further_facts_go_into_extras(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        for name in ("mood", "Notes", "notes ", "", "extras.ticket", "lock_token", "x" * 10_000):
+            assert offers.fields({**offers.right, name: []}) == [name[:100]]
+            assert "extras" in crew.refusals[-1]
+    offers.taken({**offers.right, "extras": {"mood": "good", "": [], "lock_token": None, "deep": {"er": [{}]}}})
+    offers.taken({**offers.right, "extras": {}})
+    offers.taken(without(offers.right, "extras"))
+
+
+def test_what_was_written_comes_back_as_it_was(crew: Crew):
+    offers = Offers(crew)
+    offers.taken(
+        {
+            **dict(reversed(offers.right.items())),
+            "files_modified": [
+                "src/größe.ts",
+                "\u2028\u2029\u0085",
+                "\u202ertl",
+                "\U0001f680",
+                "e\u0301",
+                "\x01\x7f\t",
+            ],
+            "endpoints": [0, -1, 2**53, -(2**63), 2**64 - 1, 0.1, 1e-7, 1.5e300, -0.0, True, False, None],
+            "data_shapes": [{}, [], [[]], {"b": {"a": 1, "A": 2}}, "", "\r\n", '"\\"', "</script>", "%s {0} $1"],
+            "notes": ["x" * 100_000],
+            "todos": [],
+        }
+    )
+    offers.taken({**offers.right, **{name: [] for name in ARRAYS}})
+
+
+def test_there_is_a_limit_to_the_size(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        for note in ("x" * LIMIT_BYTES, "\u6f22" * (LIMIT_BYTES // 3)):
+            details = offers.refused({**offers.right, "notes": [note]}, "TOO_LARGE")
+            assert details["limit"] == LIMIT_BYTES < details["actual"]
+        assert offers.fields({**offers.right, "todos": [0] * 2001}) == ["todos"]
+    offers.taken({**offers.right, "todos": [0] * 2000})
+    offers.taken({**offers.right, "notes": ["\u6f22" * (LIMIT_BYTES // 4)]})
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """An object that is nested so deep, itself included."""
+    innermost: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        innermost = {"in": innermost}
+    return innermost
+
+
+def test_there_is_a_limit_to_the_depth(crew: Crew):
+    offers = Offers(crew)
+    with crew.unchanged():
+        for extras in (nested(LEVELS), nested(LEVELS + 50), {"list": [[[nested(LEVELS)]]]}):
+            assert offers.refused({**offers.right, "extras": extras}, "INVALID_INPUT")["field"] == "payload"
+        # So deep that no parser of JSON goes there.
+        deep = '{"in":' * 100_000 + "{}" + "}" * 100_000
+        assert crew.send_text("handoff_write", f'{{"payload":{deep}}}') is None
+    offers.taken({**offers.right, "extras": nested(LEVELS - 1)})
+    crew.complete()
+    archive = crew.archive()
+    assert json.loads((archive / "handoffs" / "001-codex.json").read_text("utf-8"))["extras"] == nested(LEVELS - 1)
+
+
+def test_texts_that_no_database_holds_are_refused_wherever_they_are(crew: Crew):
+    offers = Offers(crew)
+    arguments = {"target": "codex", **crew.tokens()}
+    with crew.unchanged():
+        for bad in ("\0", "a\0b"):
+            for place in (
+                {"notes": [bad]},
+                {"feature": bad},
+                {"extras": {bad: 1}},
+                {bad: 1},
+                {"todos": [{"a": [bad]}]},
+            ):
+                assert offers.refused({**offers.right, **place}, "INVALID_INPUT")["field"] == "payload"
+            assert offers.refused(bad, "INVALID_INPUT")["field"] == "payload"
+            for name in ("target", "lock_token", "session_token", "project", "workflow"):
+                sent = {**arguments, "payload": offers.right, name: bad}
+                assert crew.refused("INVALID_INPUT", "handoff_write", **sent)["field"] == name
+        # Half of a surrogate pair is no JSON text at all.
+        for bad in ("\ud800", "a\udfffb"):
+            assert crew.send("handoff_write", {**arguments, "payload": {**offers.right, "notes": [bad]}}) is None
+
+
+def test_a_token_in_a_payload_is_refused_and_not_repeated(crew: Crew):
+    offers = Offers(crew)
+    tokens = crew.tokens("gemini")
+    with crew.unchanged():
+        for token in tokens.values():
+            places: list[dict[str, Any]] = [
+                {"notes": [token]},
+                {"notes": [f"The token is '{token}'."]},
+                {"extras": {"deep": [{"er": token}]}},
+                {"extras": {token: 1}},
+                {"files_modified": [f"{token}\n"]},
+            ]
+            for place in places:
+                offers.refused({**offers.right, **place})
+                assert token not in crew.refusals[-1], place
+    offers.taken({**offers.right, "notes": ["lock_", "sess_", "The lock_token rotates."]})
+
+
+def test_a_token_as_the_name_of_a_field_is_not_repeated(crew: Crew):
+    offers = Offers(crew)
+    tokens = crew.tokens("gemini")
+    with crew.unchanged():
+        for token in tokens.values():
+            offers.refused({**offers.right, token: 1})
+            assert token not in crew.refusals[-1]
+
+
+# ------------------------------------------------------------------------------------------------ anything at all
+
+
+def is_whole(value: Any, right: dict[str, Any]) -> bool:
+    """Whether a payload has the handbook's form; `right` is one that has."""
+    if not isinstance(value, dict):
+        return False
+    fields = cast("dict[str, Any]", value)
+    if fields.keys() - {"extras"} != right.keys() - {"extras"}:
+        return False
+    kinds = [isinstance(fields[name], list) for name in ARRAYS] + [isinstance(fields.get("extras", {}), dict)]
+    return all(kinds) and all(fields[name] == right[name] for name in TEXTS)
+
+
+def is_storable(value: Any) -> bool:
+    """Whether a value has no text that JSON or a database cannot hold."""
+    text = json.dumps(value)
+    return "\\u0000" not in text and "\\ud800" not in text
+
+
+def test_a_payload_is_taken_exactly_if_it_has_the_form(fuzzed: Crew):
+    right = fuzzed.payload("gemini", "codex")
+    changes = st.dictionaries(st.one_of(st.sampled_from([*right]), STRANGE), SOME_JSON, max_size=3)
+    lists = st.dictionaries(st.sampled_from([*ARRAYS]), st.lists(SOME_JSON, max_size=3), max_size=3)
+    extras = st.fixed_dictionaries({"extras": st.dictionaries(STRANGE, SOME_JSON, max_size=3)})
+    payloads = st.one_of(
+        SOME_JSON,
+        changes.map(lambda changed: {**right, **changed}),
+        lists.map(lambda changed: {**right, **changed}),
+        extras.map(lambda changed: {**right, **changed}),
+        st.sampled_from([*right]).map(lambda name: without(right, name)),
+    )
+    tokens = fuzzed.tokens()
+
+    @settings(max_examples=100)
+    @given(payload=payloads)
+    def offer(payload: Any) -> None:
+        nonlocal tokens
+        place = {"project": fuzzed.project, "target": "codex"}
+        envelope = fuzzed.send("handoff_write", {**place, "payload": payload, **tokens})
+        if envelope is None or not envelope["ok"]:
+            assert not is_whole(payload, right) or not is_storable(payload)
+            assert envelope is None or envelope["error"]["code"] in {"SCHEMA_INVALID", "INVALID_INPUT"}
+            assert (envelope is None) == ("\\ud800" in json.dumps(payload))
+            return
+        assert is_whole(payload, right)
+        assert fuzzed.read("codex") == payload
+        fuzzed.hand_over("gemini")
+        tokens = fuzzed.tokens()
+
+    offer()
+
+
+def test_no_argument_is_too_strange_for_an_answer(fuzzed: Crew):
+    fuzzed.hand_over("codex")
+    place = {"project": fuzzed.project, "workflow": "frontend-backend", "idempotency_key": "key-1"}
+    tokens = fuzzed.tokens("codex")
+    session = {"session_token": tokens["session_token"]}
+    right: dict[str, dict[str, Any]] = {
+        "session_open": {"role": "codex", "psk": fuzzed.keys["codex"]},
+        "cycle_start": {"feature": "Another"},
+        "cycle_status": {"role": "codex", "cursor": fuzzed.status()["cursor"]},
+        "lock_acquire": session,
+        "handoff_write": {"target": "gemini", "payload": fuzzed.payload("codex", "gemini"), **tokens},
+        "handoff_read": {"target": "codex"},
+        "cycle_complete": tokens,
+        "cycle_archive": tokens,
+    }
+    reads = {"cycle_status", "handoff_read"}
+
+    @st.composite
+    def calls(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+        tool = draw(st.sampled_from([*right]))
+        names = [name for name in place if name != "idempotency_key" or tool not in reads]
+        others = draw(st.dictionaries(st.sampled_from(names), NOT_NULL, max_size=2))
+        wrong = draw(st.sampled_from([*right[tool]]))
+        value = draw(STRANGE if draw(st.booleans()) else NOT_NULL)
+        return tool, {"project": fuzzed.project, **right[tool], **others, wrong: value}
+
+    @settings(max_examples=100)
+    @given(call=calls())
+    def ask(call: tuple[str, dict[str, Any]]) -> None:
+        tool, arguments = call
+        envelope = fuzzed.send(tool, arguments)
+        if envelope is None:
+            assert "\\ud800" in json.dumps(arguments)
+        elif envelope["ok"]:
+            assert tool in reads, envelope
+        else:
+            assert envelope["error"]["code"] in CODES, envelope
+
+    with fuzzed.unchanged():
+        ask()

@@ -1,0 +1,306 @@
+"""Hand-off cycles under concurrent calls: whoever comes first, each step is taken once, and the others hear why not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, check_story, kinds_of
+from tests.acceptance.reviewing import OTHER, WHY, at_once
+from tests.broker import BrokerProcess, fresh_project
+
+pytest_plugins = ["tests.acceptance.gated_brokers"]
+TURNS = [("gemini", "codex"), ("codex", "gemini")]
+ROUNDS = 4
+
+Answer = dict[str, Any]
+
+
+@pytest.fixture(params=[GATED, DIRECT])
+def either(request: pytest.FixtureRequest, gated: BrokerProcess) -> Iterator[Team]:
+    """The two roles, with and without approval."""
+    with Team(gated.url, fresh_project(), request.param) as opened:
+        opened.enrol()
+        yield opened
+        check_story(opened)
+
+
+def code_of(answer: Answer) -> str | None:
+    """The code of a refusal; null for a success."""
+    code: str | None = None if answer["ok"] else answer["error"]["code"]
+    return code
+
+
+def the_one(answers: list[Answer], *codes: str) -> int:
+    """Which of the calls was let through, the only one; the others were refused with one of these codes."""
+    told = [code_of(answer) for answer in answers]
+    assert told.count(None) == 1, told
+    assert {*told} <= {None, *codes}
+    return told.index(None)
+
+
+def settle(team: Team) -> None:
+    """Bring a `fork` cycle to its first phase with nothing waiting, whatever it was in; begin one if there is none."""
+    while True:
+        status = team.where()
+        waiting = status["review"]
+        if status["phase"] is None:
+            team.begin()
+        elif status["phase"] == "complete":
+            team.do("cycle_archive", **team.tokens("writer"))
+        elif waiting and waiting["status"] in {"pending", "claimed", "in_review"}:
+            holder = team.status(waiting["review_id"])["reviewer_id"] or OTHER
+            team.approve(waiting["review_id"], holder)
+        elif status["phase"] != "draft":
+            team.put_forward(status["active_role"], "writer")
+        else:
+            return
+
+
+def test_of_many_starts_one_begins_a_cycle(writers: Team):
+    for number in range(ROUNDS):
+        starts = [partial(writers.call, "cycle_start", feature=f"Feature {number}.{one}") for one in range(8)]
+        answers = at_once(starts)
+        begun = answers[the_one(answers, "CYCLE_ALREADY_ACTIVE")]["data"]
+        for answer in answers:
+            if not answer["ok"]:
+                assert answer["error"]["details"]["cycle_id"] == begun["cycle_id"]
+        writers.cycle_id = begun["cycle_id"]
+        assert writers.where()["feature"] == begun["feature"]
+        assert writers.lock("writer") == begun["lock_token"]
+        writers.finish("writer")
+    assert len(writers.do("list_cycles")["cycles"]) == ROUNDS
+
+
+def test_of_many_handoffs_with_the_same_tokens_one_is_written(either: Team):
+    either.begin()
+    for number, (producer, target) in enumerate(islice(cycle(TURNS), ROUNDS), 1):
+        sent = either.handing(producer, target)
+        writes = [
+            partial(either.call, "handoff_write", **{**sent, "payload": either.payload(producer, target, notes=[one])})
+            for one in range(6)
+        ]
+        answers = at_once(writes)
+        won = the_one(answers, "INVALID_PHASE", "LOCK_DENIED")
+        handoffs = either.history()["handoffs"]
+        assert [one["number"] for one in handoffs] == list(range(1, number + 1))
+        assert handoffs[-1]["payload"]["notes"] == [won]
+        review = answers[won]["data"]["review_id"]
+        if review:
+            refusals = [answer["error"] for answer in answers if not answer["ok"]]
+            assert {error["details"]["review_id"] for error in refusals} == {review}
+            either.approve(review)
+        assert either.do("handoff_read", target=target)["notes"] == [won]
+        assert either.where()["active_role"] == target
+
+
+def test_the_lock_has_one_token_for_one_role_at_a_time(either: Team):
+    either.begin()
+    for producer, target in islice(cycle(TURNS), ROUNDS):
+        sent = either.handing(producer, target)
+        # What rotates the lock while they ask for it: the hand-off, or its approval.
+        rotates = partial(either.call, "handoff_write", **sent)
+        if either.workflow == GATED:
+            review = rotates()["data"]["review_id"]
+            verdict = {"review_id": review, "verdict": "approved", "claim_generation": either.claim(review)}
+            rotates = partial(either.call, "submit_verdict", **verdict)
+        acquiring = [
+            partial(either.call, "lock_acquire", session_token=either.sessions[role]) for role in (producer, target) * 3
+        ]
+        *answers, rotated = at_once([*acquiring, rotates])
+        assert rotated["ok"]
+        after = either.lock(target)
+        assert after != sent["lock_token"]
+        for role, answer in zip((producer, target) * 3, answers, strict=True):
+            if answer["ok"]:
+                assert answer["data"]["lock_token"] == (after if role == target else sent["lock_token"])
+            else:
+                assert code_of(answer) == "LOCK_DENIED"
+                assert answer["error"]["details"]["requestedRole"] == role
+
+
+def test_a_cycle_is_completed_or_handed_on_never_both(writers: Team):
+    for _ in range(ROUNDS * 2):
+        settle(writers)
+        lock_token = writers.lock("writer")
+        steps: list[Callable[[], Answer]] = [
+            partial(writers.call, "cycle_complete", **writers.tokens("writer", lock_token)),
+            partial(writers.call, "handoff_write", **writers.handing("writer", "editor", lock_token)),
+            partial(writers.call, "handoff_write", **writers.handing("writer", "printer", lock_token)),
+        ]
+        answers = at_once(steps)
+        won = the_one(answers, "INVALID_PHASE")
+        status = writers.where()
+        assert status["phase"] == ("complete" if won == 0 else "draft")
+        target = status["review"]["target"] if status["review"] else None
+        assert target == (None, "editor", "printer")[won]
+
+
+def test_of_completion_and_a_direct_handoff_one_wins(gated: BrokerProcess):
+    with Team(gated.url, fresh_project(), DIRECT) as team:
+        team.enrol()
+        for _ in range(ROUNDS):
+            if team.where()["phase"] is None:
+                team.to_refine()
+            lock_token = team.lock("gemini")
+            complete = partial(team.call, "cycle_complete", **team.tokens("gemini", lock_token))
+            write = partial(team.call, "handoff_write", **team.handing("gemini", "codex", lock_token))
+            won = the_one(at_once([complete, write]), "INVALID_PHASE", "LOCK_DENIED")
+            assert team.place() == (("complete", "gemini"), ("backend", "codex"))[won]
+            if won == 0:
+                team.do("cycle_archive", **team.tokens("gemini"))
+            else:
+                team.hand_over("codex", "gemini")
+        check_story(team)
+
+
+def test_of_many_archives_one_is_made_and_it_is_whole(writers: Team):
+    for _ in range(ROUNDS):
+        writers.begin()
+        writers.pass_on("writer", "editor")
+        writers.pass_on("editor", "writer")
+        writers.do("cycle_complete", **writers.tokens("writer"))
+        archive = partial(writers.call, "cycle_archive", **writers.tokens("writer"))
+        begin = partial(writers.call, "cycle_start", feature="The next")
+        begun, *answers = at_once([begin, *[archive] * 4])
+        archived = answers[the_one(answers, "ARCHIVE_NOT_ALLOWED", "LOCK_DENIED")]["data"]
+        assert archived["cycle_id"] == writers.cycle_id
+        assert code_of(begun) in {None, "CYCLE_ALREADY_ACTIVE"}
+        # The times in it are those of the archive that was acknowledged.
+        check_archive(writers, Path(archived["archive"]))
+        settle(writers)
+        writers.cycle_id = writers.where()["cycle_id"]
+        writers.finish("writer")
+
+
+def test_an_approval_and_a_withdrawal_at_once(team: Team):
+    team.begin()
+    for _ in range(ROUNDS * 2):
+        phase, role = team.place()
+        assert role is not None
+        review = team.put_forward(role, "codex" if role == "gemini" else "gemini")
+        verdict = {"review_id": review, "verdict": "approved", "claim_generation": team.claim(review)}
+        approved, closed = at_once(
+            [partial(team.call, "submit_verdict", **verdict), partial(team.call, "close_review", review_id=review)]
+        )
+        assert closed["ok"]
+        status = team.status(review)
+        assert (status["status"], status["outcome"]) == ("closed", "approved" if approved["ok"] else "withdrawn")
+        assert code_of(approved) in {None, "STALE_CLAIM"}
+        assert (team.place()[0] != phase) == approved["ok"]
+
+
+def test_approval_revision_withdrawal_and_completion_at_once(writers: Team):
+    for _ in range(ROUNDS * 2):
+        settle(writers)
+        review = writers.put_forward("writer", "editor", notes=["First."])
+        writers.request_changes(review)
+        tokens = writers.tokens("writer")
+        number = len(writers.history()["handoffs"])
+
+        def claim_and_approve(review: str = review) -> Answer:
+            claim = writers.call("claim_review", review_id=review, reviewer_id=OTHER)
+            if not claim["ok"]:
+                return claim
+            generation = claim["data"]["claim_generation"]
+            return writers.call("submit_verdict", review_id=review, verdict="approved", claim_generation=generation)
+
+        second = {**writers.handing("writer", "editor", tokens["lock_token"], notes=["Second."])}
+        steps = [
+            claim_and_approve,
+            partial(writers.call, "handoff_write", **second),
+            partial(writers.call, "close_review", review_id=review),
+            partial(writers.call, "cycle_complete", **tokens),
+        ]
+        approved, revised, closed, completed = at_once(steps)
+        assert closed["ok"]
+        refusals = {None, "INVALID_PHASE", "LOCK_DENIED"}
+        assert {code_of(revised), code_of(completed)} <= refusals
+        assert code_of(approved) in {None, "STALE_CLAIM", "STALE_ROUND", "INVALID_TRANSITION"}
+        phase = writers.where()["phase"]
+        # An approval moved it, unless something else had; and exactly what was approved was handed over.
+        assert not (approved["ok"] and completed["ok"])
+        assert phase == ("edit" if approved["ok"] else "complete" if completed["ok"] else "draft")
+        if approved["ok"]:
+            read = writers.do("handoff_read", target="editor")["notes"]
+            handoffs = writers.history()["handoffs"]
+            assert read == (["Second."] if revised["ok"] and handoffs[number]["review_id"] == review else ["First."])
+
+
+def test_who_sees_the_approval_sees_the_cycle_advanced(team: Team):
+    team.begin()
+    for producer, target in islice(cycle(TURNS), ROUNDS):
+        review = team.put_forward(producer, target)
+        generation = team.claim(review)
+
+        def watch(review: str = review) -> str | None:
+            seen = ""
+            while seen != "approved":
+                before = team.where()
+                seen = team.status(review)["status"]
+                # The other way round too: a cycle that went on has an approved review.
+                assert before["review"] is not None or seen == "approved"
+            return team.place()[1]
+
+        *seen, _ = at_once([watch, watch, partial(team.verdict, review, "approved", generation)])
+        assert seen == [target] * 2
+
+
+def test_a_key_that_was_rotated_opens_nothing_any_more(team: Team):
+    for _ in range(2):
+        old = team.keys["gemini"]
+        opening = [partial(team.call, "session_open", role="gemini", psk=old)] * 4
+        rotated, *opened = at_once([partial(team.do, "cycle_rotate", role="gemini"), *opening])
+        team.keys["gemini"] = rotated["keys"]["gemini"]
+        team.refused("AUTH_FAILED", "session_open", role="gemini", psk=old)
+        for answer in opened:
+            if answer["ok"]:
+                team.refused("INVALID_SESSION", "lock_acquire", session_token=answer["data"]["session_token"])
+            else:
+                assert code_of(answer) == "AUTH_FAILED"
+    team.sessions["gemini"] = team.open_session("gemini")
+    team.begin()
+    team.hand_over("gemini", "codex")
+
+
+def test_of_keys_that_are_made_at_once_each_is_shown_once_and_works(gated: BrokerProcess):
+    with Team(gated.url, fresh_project()) as team:
+        made = at_once([partial(team.do, "cycle_init")] * 3)
+        shown = [key for answer in made for key in answer["keys"].items()]
+        assert sorted(role for role, _ in shown) == ["codex", "gemini"]
+        team.keys = dict(shown)
+        for role in team.keys:
+            team.open_session(role)
+        # Of two rotations the later one's key is the key.
+        rotated = at_once([partial(team.do, "cycle_rotate", role="codex")] * 2)
+        tried = [team.call("session_open", role="codex", psk=answer["keys"]["codex"]) for answer in rotated]
+        assert sorted(answer["ok"] for answer in tried) == [False, True]
+
+
+def test_a_session_that_ends_during_a_step_takes_it_or_does_not(team: Team):
+    team.begin()
+    written = 0
+    for _ in range(ROUNDS):
+        sent = team.handing("gemini", "codex")
+        answers = at_once(
+            [
+                partial(team.call, "handoff_write", **sent),
+                partial(team.call, "session_close", session_token=sent["session_token"]),
+                partial(team.call, "session_close", session_token=sent["session_token"]),
+            ]
+        )
+        assert answers[1]["ok"]
+        assert answers[2]["ok"]
+        assert code_of(answers[0]) in {None, "INVALID_SESSION"}
+        written += answers[0]["ok"]
+        team.sessions["gemini"] = team.open_session("gemini")
+        if answers[0]["ok"]:
+            review = answers[0]["data"]["review_id"]
+            team.verdict(review, "rejected", team.claim(review), reason=WHY)
+    events = check_story(team)
+    assert kinds_of(events, f"cycle:{team.cycle_id}").count("handoff_written") == written

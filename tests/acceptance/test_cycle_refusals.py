@@ -1,0 +1,401 @@
+"""What a cycle refuses, with which code and facts, in which order; and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.cycling import FEATURE, Crew, without
+from tests.broker import BrokerProcess, fresh_project
+
+ROLES = ("gemini", "codex")
+LEGAL = {("frontend", "codex"), ("backend", "gemini"), ("frontend_refine", "codex")}
+"""Phase and target of every hand-off that there is."""
+WAYS: dict[str, tuple[str, ...]] = {"frontend": (), "backend": ("codex",), "frontend_refine": ("codex", "gemini")}
+"""By which hand-offs a cycle comes into a phase."""
+NO_LOCK = "lock_000000_" + "0" * 64
+NO_SESSION = "sess_000000000000000000_000000_" + "0" * 64
+TOO_MUCH = "x" * 256_001
+"""More than a text may have by default."""
+
+
+@pytest.fixture
+def crew(broker: BrokerProcess) -> Iterator[Crew]:
+    with Crew(broker.url, fresh_project()) as opened:
+        yield opened.prepare()
+
+
+def completed(crew: Crew) -> dict[str, Any]:
+    """A cycle that waits to be archived."""
+    started = crew.start()
+    crew.play(*WAYS["frontend_refine"])
+    crew.complete()
+    return started
+
+
+def sensitive(crew: Crew) -> dict[str, dict[str, Any]]:
+    """Every operation that needs keys, with arguments that are as good as they can be."""
+    session = {"session_token": crew.sessions.get("gemini", NO_SESSION)}
+    lock = {"lock_token": crew.cycle.get("lock_token", NO_LOCK)}
+    cycle = crew.cycle or {"cycle_id": "none", "feature": FEATURE}
+    return {
+        "session_open": {"role": "gemini", "psk": crew.keys.get("gemini", "none")},
+        "cycle_start": {"feature": FEATURE},
+        "lock_acquire": session,
+        "handoff_write": {"target": "codex", "payload": {"cycle_id": cycle["cycle_id"]}, **lock, **session},
+        "cycle_complete": {**lock, **session},
+        "cycle_archive": {**lock, **session},
+    }
+
+
+# ------------------------------------------------------------------------------------------------ keys and roles
+
+
+def test_without_keys_nothing_sensitive_can_be_done(broker: BrokerProcess):
+    with Crew(broker.url, fresh_project()) as crew, crew.unchanged():
+        for operation, arguments in sensitive(crew).items():
+            details = crew.refused("CONFIG_INVALID", operation, **arguments)
+            assert details["missing"] == [*ROLES]
+            assert "tandem cycle init" in crew.refusals[-1]
+        assert crew.status()["phase"] is None
+        assert crew.read("codex") == {}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_with_a_role_whose_key_was_revoked_nothing_sensitive_can_be_done(crew: Crew, role: str):
+    crew.start()
+    crew.hand_over("codex")
+    crew.do("cycle_revoke", role=role)
+    with crew.unchanged():
+        for operation, arguments in sensitive(crew).items():
+            assert crew.refused("CONFIG_INVALID", operation, **arguments)["missing"] == [role]
+        # To look is no more sensitive than before.
+        assert crew.status()["phase"] == "backend"
+        assert crew.read("codex") == crew.payload("gemini", "codex")
+    crew.make_keys()
+    crew.join(role)
+    crew.hand_over("gemini")
+
+
+def test_only_a_role_of_the_workflow_with_its_own_key_gets_a_session(crew: Crew):
+    with crew.unchanged():
+        for role in ("planner", "Gemini", " gemini", "", "gemini\u200b", "complete"):
+            details = crew.refused("INVALID_ROLE", "session_open", role=role, psk=crew.keys["gemini"])
+            assert details == {"role": role, "allowed": [*ROLES]}
+        key = crew.keys["gemini"]
+        for psk in (crew.keys["codex"], "", "x", key[:-1], f"{key} ", key.upper(), "\u2603" * 200):
+            assert crew.refused("AUTH_FAILED", "session_open", role="gemini", psk=psk) == {"role": "gemini"}
+
+
+# ------------------------------------------------------------------------------------------------ sessions
+
+
+def bad_sessions(crew: Crew, broker: BrokerProcess) -> dict[str, str]:
+    """Every kind of session token that is none."""
+    good = crew.sessions["gemini"]
+    ended = crew.join("gemini")
+    crew.do("session_close", session_token=ended)
+    crew.sessions["gemini"] = good
+    with Crew(broker.url, fresh_project()) as elsewhere:
+        elsewhere.prepare()
+    flipped = good[:-1] + ("0" if good[-1] != "0" else "1")
+    return {
+        "unknown": NO_SESSION,
+        "garbage": "garbage",
+        "empty": "",
+        "another project's": elsewhere.sessions["gemini"],
+        "ended": ended,
+        "a digit wrong": flipped,
+        "cut off": good[:-1],
+        "in capitals": good.upper(),
+        "the key": crew.keys["gemini"],
+        "not ASCII": "s\u00e9ss\u2603",
+        "its id": good[:24],
+    }
+
+
+def test_a_session_that_is_none_can_do_nothing(crew: Crew, broker: BrokerProcess):
+    crew.start()
+    bad = bad_sessions(crew, broker)
+    for phase in ("frontend", "complete"):
+        with crew.unchanged():
+            for token in bad.values():
+                for operation, arguments in sensitive(crew).items():
+                    if "session_token" in arguments:
+                        crew.refused("INVALID_SESSION", operation, **{**arguments, "session_token": token})
+        if phase == "frontend":
+            crew.play(*WAYS["frontend_refine"])
+            crew.complete()
+    crew.refused("INVALID_SESSION", "session_close", session_token=bad["unknown"])
+    assert crew.do("session_close", session_token=bad["ended"])["closed"]
+
+
+def test_a_session_ends_with_its_key(crew: Crew):
+    crew.start()
+    before = crew.sessions["gemini"]
+    assert crew.do("cycle_rotate", role="gemini")["sessions_ended"] == 1
+    details = crew.refused("INVALID_SESSION", "lock_acquire", session_token=before)
+    assert (details["role"], details["reason"]) == ("gemini", "rotated")
+    crew.refused("AUTH_FAILED", "session_open", role="gemini", psk=crew.keys["gemini"])
+
+
+# ------------------------------------------------------------------------------------------------ the lock
+
+
+def test_only_the_active_role_gets_the_lock(crew: Crew):
+    started = crew.start()
+    with crew.unchanged():
+        assert crew.refused("LOCK_DENIED", "lock_acquire", session_token=crew.sessions["codex"]) == {
+            "activeRole": "gemini",
+            "requestedRole": "codex",
+            "phase": "frontend",
+        }
+    crew.hand_over("codex")
+    with crew.unchanged():
+        details = crew.refused("LOCK_DENIED", "lock_acquire", session_token=crew.sessions["gemini"])
+        assert (details["activeRole"], details["requestedRole"]) == ("codex", "gemini")
+    assert started["cycle_id"] == crew.status()["cycle_id"]
+
+
+def test_the_right_lock_token_is_of_no_use_to_another_role(crew: Crew):
+    crew.start()
+    for operation in ("handoff_write", "cycle_complete", "cycle_archive"):
+        arguments = crew.handing("codex") if operation == "handoff_write" else crew.tokens()
+        arguments["session_token"] = crew.sessions["codex"]
+        with crew.unchanged():
+            details = crew.refused("LOCK_DENIED", operation, **arguments)
+            assert (operation, details.get("activeRole"), details.get("requestedRole")) == (
+                operation,
+                "gemini",
+                "codex",
+            )
+        if operation == "handoff_write":
+            crew.play(*WAYS["frontend_refine"])
+        elif operation == "cycle_complete":
+            crew.complete()
+
+
+def test_a_lock_token_is_good_for_its_cycle_and_its_turn_only(crew: Crew):
+    first = completed(crew)
+    last_of_first = crew.lock()
+    crew.archive()
+    stale = crew.start()["lock_token"]
+    crew.hand_over("codex")
+    codex = crew.lock("codex")
+    crew.hand_over("gemini")
+    right = crew.tokens("gemini")
+    last = right["lock_token"]
+    wrong = {
+        "of the turn before": codex,
+        "of the role's own turn before": stale,
+        "of the first cycle": first["lock_token"],
+        "of the first cycle's end": last_of_first,
+        "of nothing": NO_LOCK,
+        "a digit wrong": last[:-1] + ("0" if last[-1] != "0" else "1"),
+        "empty": "",
+        "the session": crew.sessions["gemini"],
+        "not ASCII": "l\u00f6ck\u2603",
+        "in capitals": last.upper(),
+    }
+    hand_over = {**crew.handing("codex"), **right}
+    with crew.unchanged():
+        for token in wrong.values():
+            for operation, arguments in {"handoff_write": hand_over, "cycle_complete": right}.items():
+                details = crew.refused("LOCK_DENIED", operation, **{**arguments, "lock_token": token})
+                assert details["active_role"] == "gemini"
+                assert "lock_acquire" in crew.refusals[-1]
+    crew.do("cycle_complete", **right)
+    with crew.unchanged():
+        for token in wrong.values():
+            crew.refused("LOCK_DENIED", "cycle_archive", **{**right, "lock_token": token})
+    crew.do("cycle_archive", **right)
+
+
+# ------------------------------------------------------------------------------------------------ phases
+
+
+@pytest.mark.parametrize("phase", [*WAYS, "complete"])
+def test_a_phase_hands_only_to_its_own_targets(crew: Crew, phase: str):
+    if phase == "complete":
+        completed(crew)
+    else:
+        crew.start()
+        crew.play(*WAYS[phase])
+    role = crew.active_role
+    with crew.unchanged():
+        tokens = {"lock_token": NO_LOCK, "session_token": crew.sessions[role]}
+        for target in ROLES:
+            if (phase, target) in LEGAL:
+                continue
+            details = crew.refused(
+                "INVALID_PHASE", "handoff_write", target=target, payload=crew.payload(role, target), **tokens
+            )
+            allowed = [legal for at, legal in LEGAL if at == phase]
+            assert (details["phase"], details["target"], details["allowed"]) == (phase, target, allowed)
+        for target in ("planner", "", "Codex", "codex ", "complete", "../codex"):
+            details = crew.refused("INVALID_TARGET", "handoff_write", target=target, payload={}, **tokens)
+            assert details == {"target": target, "allowed": [*ROLES]}
+            assert crew.refused("INVALID_TARGET", "handoff_read", target=target)["allowed"] == [*ROLES]
+
+
+def test_a_hand_off_written_twice_is_refused_the_second_time(crew: Crew):
+    crew.start()
+    written = crew.handing("codex")
+    crew.do("handoff_write", **written)
+    with crew.unchanged():
+        crew.refused("INVALID_PHASE", "handoff_write", **written)
+    crew.hand_over("gemini")
+    # Now the phase would fit again: the lock token is what tells an old call from a new one.
+    with crew.unchanged():
+        crew.refused("LOCK_DENIED", "handoff_write", **written)
+
+
+@pytest.mark.parametrize("phase", [*WAYS, "complete"])
+def test_completion_and_archive_have_one_phase_and_one_role_each(crew: Crew, phase: str):
+    if phase == "complete":
+        completed(crew)
+    else:
+        crew.start()
+        crew.play(*WAYS[phase])
+    lock = {"lock_token": crew.lock()}
+    for role in ROLES:
+        session = {"session_token": crew.sessions[role]}
+        with crew.unchanged():
+            if phase != "frontend_refine":
+                details = crew.refused("INVALID_PHASE", "cycle_complete", **lock, **session)
+                assert (details["phase"], details["allowed"]) == (phase, ["frontend_refine"])
+            elif role == "codex":
+                crew.refused("LOCK_DENIED", "cycle_complete", **lock, **session)
+            if phase != "complete":
+                assert crew.refused("ARCHIVE_NOT_ALLOWED", "cycle_archive", **lock, **session) == {"phase": phase}
+            elif role == "codex":
+                crew.refused("LOCK_DENIED", "cycle_archive", **lock, **session)
+
+
+def test_a_cycle_is_in_the_way_of_another_until_it_is_archived(crew: Crew):
+    started = crew.start()
+    facts = {"cycle_id": started["cycle_id"], "feature": FEATURE}
+    for phase, target in (("frontend", "codex"), ("backend", "gemini"), ("frontend_refine", ""), ("complete", "")):
+        with crew.unchanged():
+            for feature in (FEATURE, "Another"):
+                details = crew.refused("CYCLE_ALREADY_ACTIVE", "cycle_start", feature=feature)
+                assert {**facts, "phase": phase}.items() <= details.items()
+        if target:
+            crew.hand_over(target)
+        elif phase == "frontend_refine":
+            crew.complete()
+    crew.archive()
+    crew.start("Another")
+
+
+def test_while_idle_only_a_start_makes_sense(crew: Crew):
+    first = completed(crew)
+    last = crew.tokens()
+    crew.archive()
+    for _ in ("after the archive", "and again"):
+        with crew.unchanged():
+            crew.refused("NO_ACTIVE_CYCLE", "lock_acquire", session_token=crew.sessions["gemini"])
+            sent = {"target": "codex", "payload": crew.payload("gemini", "codex"), **last}
+            crew.refused("NO_ACTIVE_CYCLE", "handoff_write", **sent)
+            crew.refused("NO_ACTIVE_CYCLE", "cycle_complete", **last)
+            assert crew.refused("ARCHIVE_NOT_ALLOWED", "cycle_archive", **last) == {"phase": None}
+    assert crew.start()["cycle_id"] != first["cycle_id"]
+
+
+def test_a_cycle_needs_a_name_for_what_it_builds(crew: Crew):
+    with crew.unchanged():
+        for feature in ("", "   ", "\n\t", "x" * 201):
+            assert crew.refused("SCHEMA_INVALID", "cycle_start", feature=feature)["field"] == "feature"
+
+
+# ------------------------------------------------------------------------------------------------ the order
+
+
+def test_of_several_complaints_about_a_hand_off_the_first_in_order_is_made(broker: BrokerProcess):
+    with Crew(broker.url, fresh_project()) as crew:
+        sent: dict[str, Any] = {"target": "nobody", "lock_token": "none", "session_token": "none"}
+        sent["payload"] = {"notes": [TOO_MUCH]}
+
+        def complaint(code: str) -> dict[str, Any]:
+            with crew.unchanged():
+                return crew.refused(code, "handoff_write", **sent)
+
+        complaint("CONFIG_INVALID")
+        crew.prepare()
+        complaint("INVALID_SESSION")
+        sent["session_token"] = crew.sessions["codex"]
+        complaint("NO_ACTIVE_CYCLE")
+        crew.start()
+        complaint("INVALID_TARGET")
+        sent["target"] = "gemini"
+        complaint("INVALID_PHASE")
+        sent["target"] = "codex"
+        assert "codex" in complaint("LOCK_DENIED").values()
+        sent["session_token"] = crew.sessions["gemini"]
+        assert "codex" not in complaint("LOCK_DENIED").values()
+        sent["lock_token"] = crew.lock()
+        assert complaint("SCHEMA_INVALID")["problems"]
+        sent["payload"] = crew.payload("gemini", "codex", notes=[TOO_MUCH])
+        assert complaint("TOO_LARGE")["limit"] == 256_000
+        sent["payload"] = crew.payload("gemini", "codex")
+        crew.do("handoff_write", **sent)
+
+
+def test_of_several_complaints_about_an_end_the_first_in_order_is_made(broker: BrokerProcess):
+    with Crew(broker.url, fresh_project()) as crew:
+        sent = {"lock_token": "none", "session_token": "none"}
+
+        def complaint(code: str, *operations: str) -> None:
+            with crew.unchanged():
+                for operation in operations:
+                    crew.refused(code, operation, **sent)
+
+        complaint("CONFIG_INVALID", "cycle_complete", "cycle_archive")
+        crew.prepare()
+        complaint("INVALID_SESSION", "cycle_complete", "cycle_archive")
+        sent["session_token"] = crew.sessions["codex"]
+        complaint("NO_ACTIVE_CYCLE", "cycle_complete")
+        complaint("ARCHIVE_NOT_ALLOWED", "cycle_archive")
+        crew.start()
+        complaint("INVALID_PHASE", "cycle_complete")
+        complaint("ARCHIVE_NOT_ALLOWED", "cycle_archive")
+        crew.play(*WAYS["frontend_refine"])
+        complaint("LOCK_DENIED", "cycle_complete")
+        assert '"requestedRole": "codex"' in crew.refusals[-1]
+        sent["session_token"] = crew.sessions["gemini"]
+        complaint("LOCK_DENIED", "cycle_complete")
+        assert "lock_acquire" in crew.refusals[-1]
+        complaint("ARCHIVE_NOT_ALLOWED", "cycle_archive")
+        crew.complete()
+        complaint("INVALID_PHASE", "cycle_complete")
+        complaint("LOCK_DENIED", "cycle_archive")
+        crew.archive()
+
+
+def test_of_several_complaints_about_a_beginning_the_first_in_order_is_made(broker: BrokerProcess):
+    with Crew(broker.url, fresh_project()) as crew:
+        crew.refused("CONFIG_INVALID", "session_open", role="nobody", psk="wrong")
+        crew.refused("CONFIG_INVALID", "cycle_start", feature="")
+        crew.refused("CONFIG_INVALID", "lock_acquire", session_token="none")
+        crew.prepare()
+        crew.refused("INVALID_ROLE", "session_open", role="nobody", psk="wrong")
+        crew.refused("AUTH_FAILED", "session_open", role="codex", psk="wrong")
+        crew.refused("INVALID_SESSION", "lock_acquire", session_token="none")
+        crew.refused("NO_ACTIVE_CYCLE", "lock_acquire", session_token=crew.sessions["codex"])
+        crew.refused("SCHEMA_INVALID", "cycle_start", feature="")
+        crew.start()
+        crew.refused("SCHEMA_INVALID", "cycle_start", feature=" ")
+        crew.refused("CYCLE_ALREADY_ACTIVE", "cycle_start", feature=FEATURE)
+        crew.refused("LOCK_DENIED", "lock_acquire", session_token=crew.sessions["codex"])
+
+
+def test_an_argument_that_is_missing_or_unknown_is_named(crew: Crew):
+    crew.start()
+    whole = crew.handing("codex")
+    with crew.unchanged():
+        for missing in whole:
+            details = crew.refused("INVALID_INPUT", "handoff_write", **without(whole, missing))
+            assert details["field"] == missing
+        assert crew.refused("INVALID_INPUT", "handoff_write", **whole, surprise=1)["field"] == "surprise"

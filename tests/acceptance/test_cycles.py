@@ -1,0 +1,289 @@
+"""A feature's way through the built-in workflow, as the handbook tells it: every answer, and every next one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.acceptance.cycling import FEATURE, Crew, audit, payload
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+
+EMPTY = {"status": "empty", "updated_at": None}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+CYCLE_ID = re.compile(r"\d{8}T\d{6}Z_[a-z0-9]+(-[a-z0-9]+)*_[0-9a-z]{6}")
+ROUND_TRIP = ("codex", "gemini")
+"""From `frontend` to `frontend_refine`; once more is the rework loop."""
+NAMES = {
+    "  Login page \n": "login-page",
+    "../../etc/passwd": "etc-passwd",
+    "Größe & Übersicht": "groe-ubersicht",
+    "\u6f22\u5b57 \U0001f680": "feature",
+    "CON": "con",
+    "x" * 200: "x" * 40,
+    "a'; DROP TABLE cycles; --": "a-drop-table-cycles",
+}
+"""Features, and what becomes of them in the cycle's id."""
+
+
+@pytest.fixture
+def crew(broker: BrokerProcess) -> Iterator[Crew]:
+    with Crew(broker.url, fresh_project()) as opened:
+        yield opened.prepare()
+
+
+def is_idle(status: dict[str, Any]) -> bool:
+    """Whether a status says, in every field, that no cycle is under way."""
+    nothing = ("cycle_id", "feature", "phase", "active_role", "review", "created_at", "updated_at")
+    return (
+        all(status[name] is None for name in nothing)
+        and status["mode"] == "direct"
+        and status["handoffs"] == {"codex": EMPTY, "gemini": EMPTY}
+        and status["lock"] == {"locked": False, "role": None, "acquired_at": None}
+        and "cycle_start" in status["next_step"]
+    )
+
+
+def called(crew: Crew, tool: str, spelling: str = "_", **arguments: Any) -> dict[str, Any]:
+    """The data of a call with exactly these arguments, by the tool's listed name or its dotted one."""
+    envelope = crew.send(tool.replace("_", spelling), arguments)
+    assert envelope is not None
+    assert envelope["ok"], envelope
+    return envelope["data"]
+
+
+@pytest.mark.parametrize("spelling", ["_", "."])
+def test_the_daily_procedure_from_the_keys_to_the_first_hand_off(broker: BrokerProcess, spelling: str):
+    with Crew(broker.url, fresh_project()) as crew:
+        do = partial(called, crew, spelling=spelling, project=crew.project)
+        crew.make_keys()
+        assert is_idle(do("cycle_status"))
+        gemini = do("session_open", role="gemini", psk=crew.keys["gemini"])
+        codex = do("session_open", role="codex", psk=crew.keys["codex"])
+        assert (gemini["role"], codex["role"]) == ("gemini", "codex")
+        assert gemini["session_token"].startswith("sess_")
+        assert gemini["session_token"] != codex["session_token"]
+
+        started = do("cycle_start", feature=FEATURE)
+        assert (started["phase"], started["active_role"]) == ("frontend", "gemini")
+        assert CYCLE_ID.fullmatch(started["cycle_id"])
+        assert "login-page" in started["cycle_id"]
+        assert do("handoff_read", target="codex") == do("handoff_read", target="gemini") == {}
+
+        session = {"session_token": gemini["session_token"]}
+        lock = do("lock_acquire", **session)
+        assert lock == {"cycle_id": started["cycle_id"], "role": "gemini", "lock_token": started["lock_token"]}
+        sent = payload(started, "gemini", "codex")
+        written = do("handoff_write", target="codex", payload=sent, lock_token=lock["lock_token"], **session)
+        assert (written["ok"], written["phase"], written["active_role"]) == (True, "backend", "codex")
+        assert "codex" in written["next_step"]
+        assert (written["review_id"], "lock_token" in written) == (None, False)
+
+        status = do("cycle_status")
+        assert (status["cycle_id"], status["feature"]) == (started["cycle_id"], FEATURE)
+        assert (status["phase"], status["active_role"], status["mode"]) == ("backend", "codex", "direct")
+        assert status["handoffs"]["codex"]["status"] == "present"
+        assert TIME.fullmatch(status["handoffs"]["codex"]["updated_at"])
+        assert status["handoffs"]["gemini"] == EMPTY
+        assert (status["lock"]["locked"], status["lock"]["role"]) == (True, "codex")
+        assert "lock_token" not in status["lock"]
+        assert (do("handoff_read", target="codex"), do("handoff_read", target="gemini")) == (sent, {})
+
+
+@pytest.mark.parametrize("spelling", ["_", "."])
+def test_the_daily_procedure_from_the_answer_to_the_archive(crew: Crew, spelling: str):
+    do = partial(called, crew, spelling=spelling, project=crew.project)
+    started = crew.start()
+    crew.hand_over("codex")
+    theirs = {role: {"session_token": token} for role, token in crew.sessions.items()}
+
+    lock = do("lock_acquire", **theirs["codex"])
+    assert (lock["cycle_id"], lock["role"]) == (started["cycle_id"], "codex")
+    sent = payload(started, "codex", "gemini", todos=["Say what a wrong password gets."])
+    written = do("handoff_write", target="gemini", payload=sent, lock_token=lock["lock_token"], **theirs["codex"])
+    assert (written["phase"], written["active_role"]) == ("frontend_refine", "gemini")
+    assert do("handoff_read", target="gemini") == sent
+    assert do("handoff_read", target="codex") == payload(started, "gemini", "codex")
+    assert {state["status"] for state in do("cycle_status")["handoffs"].values()} == {"present"}
+
+    lock = do("lock_acquire", **theirs["gemini"])
+    completed = do("cycle_complete", lock_token=lock["lock_token"], **theirs["gemini"])
+    assert (completed["phase"], completed["active_role"]) == ("complete", "gemini")
+    status = do("cycle_status")
+    assert (status["phase"], status["lock"]["locked"], status["lock"]["role"]) == ("complete", True, "gemini")
+    assert do("handoff_read", target="gemini") == sent
+    lock = do("lock_acquire", **theirs["gemini"])
+    archived = do("cycle_archive", lock_token=lock["lock_token"], **theirs["gemini"])
+    assert archived["cycle_id"] == started["cycle_id"]
+    assert archived["archive"].endswith(started["cycle_id"])
+    assert is_idle(do("cycle_status"))
+    assert do("handoff_read", target="codex") == do("handoff_read", target="gemini") == {}
+
+
+def test_rework_goes_round_as_often_as_needed(crew: Crew):
+    crew.start()
+    locks = [crew.lock()]
+    for number, target in enumerate([*ROUND_TRIP] * 3, 1):
+        handed = crew.hand_over(target, notes=[f"number {number}"])
+        assert handed["phase"] == ("backend" if target == "codex" else "frontend_refine")
+        assert crew.read(target)["notes"] == [f"number {number}"]
+        assert crew.status()["cycle_id"] == crew.cycle["cycle_id"]
+        locks.append(crew.lock())
+    # A new token each time that the lock goes to the other.
+    assert len(set(locks)) == len(locks) == 7
+    history = crew.do("get_cycle")["handoffs"]
+    assert [(one["number"], one["target"], one["payload"]["notes"]) for one in history] == [
+        (number, target, [f"number {number}"]) for number, target in enumerate([*ROUND_TRIP] * 3, 1)
+    ]
+    assert {one["status"] for one in history} == {"advanced"}
+    crew.complete()
+    crew.archive()
+    one_hand_off = ["lock_acquired", "handoff_written", "cycle_advanced"]
+    kinds = [kind for kind in crew.kinds() if kind != "lock_acquired"]
+    assert kinds == ["cycle_started", *one_hand_off[1:] * 6, "cycle_completed", "cycle_archived"]
+
+
+def test_every_event_names_the_role_that_acted(crew: Crew):
+    crew.start()
+    crew.play(*ROUND_TRIP)
+    crew.complete()
+    crew.archive()
+    actors = [
+        (event["kind"], event["actor"])
+        for event in crew.events()
+        if event["kind"] in {"handoff_written", "cycle_advanced", "cycle_completed", "cycle_archived"}
+    ]
+    assert actors == [
+        ("handoff_written", "gemini"),
+        ("cycle_advanced", "gemini"),
+        ("handoff_written", "codex"),
+        ("cycle_advanced", "codex"),
+        ("cycle_completed", "gemini"),
+        ("cycle_archived", "gemini"),
+    ]
+    opened = [event["actor"] for event in crew.events() if event["kind"] == "session_opened"]
+    assert sorted(opened) == ["codex", "gemini"]
+
+
+def test_the_lock_stays_with_its_role_until_it_hands_over(crew: Crew):
+    started = crew.start()
+    assert crew.lock() == crew.lock() == started["lock_token"]
+    crew.play(*ROUND_TRIP)
+    held = crew.lock()
+    assert held != started["lock_token"]
+    crew.do("cycle_complete", lock_token=held, session_token=crew.sessions["gemini"])
+    # Who completes archives too: taking the lock again is not needed, but allowed.
+    assert crew.lock() == held
+    crew.do("cycle_archive", lock_token=held, session_token=crew.sessions["gemini"])
+
+
+def test_the_status_says_since_when_the_lock_is_held(crew: Crew):
+    crew.start()
+    assert TIME.fullmatch(crew.status()["lock"]["acquired_at"])
+    crew.hand_over("codex")
+    assert crew.status()["lock"] == {"locked": True, "role": "codex", "acquired_at": None}
+    crew.lock()
+    assert TIME.fullmatch(crew.status()["lock"]["acquired_at"])
+
+
+def test_times_of_a_status_move_with_the_cycle(crew: Crew):
+    crew.start()
+    first = crew.status()
+    assert first["created_at"] == first["updated_at"]
+    crew.play(*ROUND_TRIP)
+    second = crew.status()
+    assert second["created_at"] == first["created_at"]
+    assert second["updated_at"] > first["updated_at"]
+    times = {role: state["updated_at"] for role, state in second["handoffs"].items()}
+    assert first["updated_at"] < times["codex"] < times["gemini"]
+    crew.play(*ROUND_TRIP)
+    third = {role: state["updated_at"] for role, state in crew.status()["handoffs"].items()}
+    assert times["gemini"] < third["codex"] < third["gemini"]
+
+
+def test_a_second_cycle_begins_afresh_and_the_first_stays_readable(crew: Crew):
+    first = crew.start("First")
+    crew.play(*ROUND_TRIP)
+    crew.complete()
+    crew.archive()
+    second = crew.start("Second")
+    assert second["cycle_id"] != first["cycle_id"]
+    assert second["lock_token"] != first["lock_token"]
+    assert (crew.read("codex"), crew.read("gemini")) == ({}, {})
+    assert crew.status()["handoffs"] == {"codex": EMPTY, "gemini": EMPTY}
+    rows = crew.do("list_cycles")["cycles"]
+    assert [(row["feature"], row["phase"], row["handoffs"]) for row in rows] == [
+        ("Second", "frontend", 0),
+        ("First", "complete", 2),
+    ]
+    assert [row["archived_at"] is None for row in rows] == [True, False]
+    assert len(crew.do("get_cycle", cycle_id=first["cycle_id"])["handoffs"]) == 2
+    assert crew.do("get_cycle")["cycle"]["cycle_id"] == second["cycle_id"]
+    # The sessions of the first cycle go on being good.
+    crew.play(*ROUND_TRIP)
+    crew.complete()
+    crew.archive()
+
+
+def test_any_name_makes_an_id_that_is_safe_in_paths(crew: Crew):
+    for feature, slug in NAMES.items():
+        started = crew.start(feature)
+        assert CYCLE_ID.fullmatch(started["cycle_id"])
+        assert started["cycle_id"].split("_")[1] == slug
+        assert started["feature"] == crew.status()["feature"] == feature.strip()
+        crew.play(*ROUND_TRIP)
+        crew.complete()
+        assert crew.archive().name == started["cycle_id"]
+
+
+def test_the_session_says_which_project_and_workflow_it_is_for(crew: Crew):
+    crew.start()
+    do = partial(called, crew, session_token=crew.sessions["gemini"])
+    lock = do("lock_acquire")
+    assert lock["cycle_id"] == crew.cycle["cycle_id"]
+    sent = crew.payload("gemini", "codex")
+    assert do("handoff_write", target="codex", payload=sent, lock_token=lock["lock_token"])["phase"] == "backend"
+
+
+def test_two_projects_have_nothing_to_do_with_each_other(broker: BrokerProcess, crew: Crew):
+    crew.start("Here")
+    with Crew(broker.url, fresh_project()) as other:
+        other.prepare().start("There")
+        with crew.unchanged():
+            other.play(*ROUND_TRIP)
+            other.complete()
+            other.archive()
+        assert is_idle(other.status())
+    crew.play(*ROUND_TRIP)
+
+
+def test_two_sessions_of_a_role_are_equally_good(crew: Crew):
+    crew.start()
+    first = crew.sessions["gemini"]
+    second = crew.join("gemini")
+    assert first != second
+    token = crew.do("lock_acquire", session_token=first)["lock_token"]
+    sent = crew.payload("gemini", "codex")
+    crew.do("handoff_write", target="codex", payload=sent, lock_token=token, session_token=second)
+
+
+def test_everything_goes_on_after_the_broker_was_killed(
+    start_broker: StartBroker, database_settings: dict[str, object]
+):
+    broker = start_broker(**database_settings)
+    with Crew(broker.url, fresh_project()) as crew:
+        crew.prepare().start()
+        crew.hand_over("codex")
+        taken = crew.tokens("codex")
+        before = crew.everything()
+        broker.kill()
+        broker.start()
+        assert crew.everything() == before
+        # The tokens of before the crash are as good as ever.
+        crew.do("handoff_write", target="gemini", payload=crew.payload("codex", "gemini"), **taken)
+        crew.complete()
+        crew.archive()
+    audit(broker)

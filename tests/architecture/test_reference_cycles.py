@@ -1,0 +1,103 @@
+"""The page of hand-off cycles says what the rules do, in the words that it has for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tandem.domain import handoffs, workflows
+from tandem.domain.archives import archive_files
+from tandem.domain.cycle_answers import CycleHistory, CycleRow, HandoffView, LockState
+from tandem.domain.cycles import started, transition
+from tandem.domain.reviews import State
+from tandem.domain.workflows import BUILT_IN
+from tandem.errors import ConfigInvalid
+from tandem.operations import reference_cycles, reference_pages
+from tandem.operations import reference_words_cycles as words
+from tandem.operations.reference_schema import Undocumented
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return reference_cycles.cycles()
+
+
+def refusal_of(table: dict[str, Any]) -> list[str]:
+    with pytest.raises(ConfigInvalid) as refused:
+        workflows.load({"mine": table})
+    return refused.value.details["allowed"]
+
+
+def test_every_step_of_the_built_in_workflow_is_on_the_page(page: str) -> None:
+    for phase in BUILT_IN.phases.values():
+        for target, following in phase.handoffs.items():
+            assert f"| `{phase.name}` | `handoff_write` to `{target}` | {phase.role} | `{following}` |" in page
+    assert "| `frontend_refine` | `cycle_complete` | gemini | `complete` | stays with gemini |" in page
+
+
+def test_the_lock_is_said_to_move_where_the_role_changes() -> None:
+    alone = workflows.load({"frontend-backend": {"archiver": "codex"}})["frontend-backend"]
+    shown = reference_cycles.transitions(alone)
+    assert "| `frontend_refine` | `cycle_complete` | gemini | `complete` | new token, for codex |" in shown
+    assert "| `complete` | `cycle_archive` | codex | idle |" in shown
+
+
+def test_every_field_of_the_payload_is_on_both_pages(page: str) -> None:
+    operations = reference_pages.operations()
+    for name in (*handoffs.TEXTS, *handoffs.ARRAYS, handoffs.EXTRAS):
+        assert f"\n| `{name}` | " in page
+        assert f"| {words.PAYLOAD[name]} |" in operations
+
+
+def test_the_payload_that_is_shown_is_one_that_is_taken() -> None:
+    shown = reference_cycles.example()
+    cycle = started(shown["cycle_id"], BUILT_IN, project="shop", feature=shown["feature"], now_us=0)
+    assert handoffs.checked(shown, cycle, transition(cycle, BUILT_IN, shown["consumer"])) == shown
+
+
+def test_the_keys_of_workflows_and_phases_are_those_that_are_read() -> None:
+    assert sorted(refusal_of({"nonsense": 1})) == sorted(words.WORKFLOW)
+    table = {**BUILT_IN.as_dict(), "phases": {"frontend": {"nonsense": 1}}}
+    assert sorted(refusal_of(table)) == sorted(words.PHASE)
+
+
+def test_the_files_of_an_archive_are_those_that_are_written() -> None:
+    row = CycleRow("c", "shop", "w", "f", "direct", "complete", "gemini", 1, None, "", "", "", "")
+    view = HandoffView(1, "codex", "gemini", "frontend", "backend", "advanced", None, None, "", "", {})
+    history = CycleHistory(row, LockState(locked=False, role=None, acquired_at=None), {}, (view,))
+    assert [name.replace("001-codex", "NNN-ROLE") for name in archive_files(history)] == [*words.ARCHIVE]
+
+
+def test_every_state_of_a_gated_hand_off_is_told(page: str) -> None:
+    assert [*words.GATED] == [*State]
+    assert "| `claimed` | `INVALID_PHASE` with the `review_id` |" in page
+
+
+@pytest.mark.parametrize("place", ["CHECKS", "PROOFS"])
+def test_an_operation_without_words_fails(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(getattr(words, place), "lock_acquire")
+    with pytest.raises(Undocumented, match="lock_acquire"):
+        reference_cycles.cycles()
+
+
+def test_a_field_of_the_payload_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(words.PAYLOAD, "todos")
+    with pytest.raises(Undocumented, match="todos"):
+        reference_cycles.cycles()
+
+
+def test_the_tools_of_cycles_are_said_to_be_at_their_own_endpoint_only() -> None:
+    page = reference_pages.operations()
+    assert "| MCP | tool `handoff_write` at `/mcp/handoff` |" in page
+    assert "| MCP | tool `get_cycle` at `/mcp`, `/mcp/operator` |" in page
+    section = page.partition("\n## cycle_rotate\n")[2].partition("\n## ")[0]
+    assert "| MCP | not offered |" in section
+
+
+def test_codes_of_other_places_are_said_to_come_from_there() -> None:
+    rows = {line.split("`")[1]: line for line in reference_pages.errors().splitlines() if line.startswith("| `")}
+    assert "| the endpoint `/mcp/handoff`; " in rows["INVALID_TOOL"]
+    assert "[`session_open`](operations.md#session_open)" in rows["CONFIG_INVALID"]
+    assert rows["CONFIG_INVALID"].endswith("the command line, at start |")
+    assert rows["TOO_LARGE"].endswith("| any operation |")
