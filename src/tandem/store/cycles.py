@@ -20,14 +20,12 @@ _h = tables.handoffs.c
 _STAMPS: Final = ("status_seq", "event_seq", "event_hash")
 """Columns that follow from the event itself, and that its delta leaves out."""
 
-_newest = (
-    select(tables.cycles)
-    .where(_c.project == bindparam("project"), _c.workflow == bindparam("workflow"))
-    .order_by(_c.created_at.desc(), _c.id.desc())
-    .limit(1)
-)
-_newest_plain = Statement(_newest)
-_newest_locked = Statement(_newest.with_for_update())
+_of_workflow = select(tables.cycles).where(_c.project == bindparam("project"), _c.workflow == bindparam("workflow"))
+_active = _of_workflow.where(_c.archived_at.is_(None))
+_active_plain = Statement(_active)
+_active_locked = Statement(_active.with_for_update())
+# By the log's numbers, not by the clock, which may be set back.
+_newest_archived = Statement(_of_workflow.order_by(_c.event_seq.desc()).limit(1))
 _get = select(tables.cycles).where(_c.id == bindparam("cycle_id"))
 _get_plain = Statement(_get)
 _get_locked = Statement(_get.with_for_update())
@@ -68,8 +66,9 @@ def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
 
 
 def find_newest(unit: Unit, project: str, workflow: str, *, lock: bool = False) -> Cycle | None:
-    """The cycle of a project and workflow that was started last, under way or archived."""
-    row = unit.one_or_none(_newest_locked if lock else _newest_plain, project=project, workflow=workflow)
+    """The cycle of a project and workflow that is under way, or else the one that was archived last."""
+    row = unit.one_or_none(_active_locked if lock else _active_plain, project=project, workflow=workflow)
+    row = row or unit.one_or_none(_newest_archived, project=project, workflow=workflow)
     return Cycle(*row) if row else None
 
 

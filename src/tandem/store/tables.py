@@ -342,7 +342,7 @@ cycles = Table(
     Column("status_seq", BigInteger, nullable=False, comment="the newest event that changed the status"),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
-    Index("ix_cycles_newest", "project", "workflow", "created_at", "id"),
+    Index("ix_cycles_newest", "project", "workflow", "event_seq"),
     Index("ix_cycles_created", "created_at", "id"),
     Index(
         "uq_cycles_active",

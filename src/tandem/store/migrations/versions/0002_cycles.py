@@ -88,7 +88,7 @@ def _create_cycles() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index("ix_cycles_created", "cycles", ["created_at", "id"], unique=False)
-    op.create_index("ix_cycles_newest", "cycles", ["project", "workflow", "created_at", "id"], unique=False)
+    op.create_index("ix_cycles_newest", "cycles", ["project", "workflow", "event_seq"], unique=False)
     op.create_index(
         "uq_cycles_active",
         "cycles",
