@@ -396,6 +396,5 @@ def test_an_argument_that_is_missing_or_unknown_is_named(crew: Crew):
     whole = crew.handing("codex")
     with crew.unchanged():
         for missing in whole:
-            details = crew.refused("INVALID_INPUT", "handoff_write", **without(whole, missing))
-            assert details["field"] == missing
+            assert crew.refused("INVALID_INPUT", "handoff_write", **without(whole, missing))["field"] == missing
         assert crew.refused("INVALID_INPUT", "handoff_write", **whole, surprise=1)["field"] == "surprise"
