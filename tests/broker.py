@@ -41,8 +41,19 @@ STATUS_OF = {
     "TOO_LARGE": 413,
     "UNAVAILABLE": 503,
     "TIMEOUT": 504,
+    "SCHEMA_INVALID": 400,
+    "INVALID_ROLE": 400,
+    "INVALID_TARGET": 400,
+    "AUTH_FAILED": 401,
+    "INVALID_SESSION": 401,
+    "NO_ACTIVE_CYCLE": 409,
+    "CYCLE_ALREADY_ACTIVE": 409,
+    "INVALID_PHASE": 409,
+    "LOCK_DENIED": 409,
+    "ARCHIVE_NOT_ALLOWED": 409,
+    "CONFIG_INVALID": 500,
 }
-"""Section 6 of the contract, as far as reviews go."""
+"""Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
 
 
 class BrokerProcess:

@@ -48,8 +48,27 @@ handoff = { writer = "draft" }
 """
 """The built-in workflow with and without approval, and one with a phase that goes two ways and may complete too."""
 
+PAIR = {
+    "frontend": ("gemini", {"codex": "backend"}, False),
+    "backend": ("codex", {"gemini": "frontend_refine"}, False),
+    "frontend_refine": ("gemini", {"codex": "backend"}, True),
+}
+PHASES: dict[str, dict[str, tuple[str, dict[str, str], bool]]] = {
+    GATED: PAIR,
+    DIRECT: PAIR,
+    FORK: {
+        "draft": ("writer", {"editor": "edit", "printer": "print"}, True),
+        "edit": ("editor", {"writer": "draft"}, False),
+        "print": ("printer", {"writer": "draft"}, False),
+    },
+}
+"""By workflow and phase: who is active, where its hand-offs lead, and whether it may complete."""
+
 ROLES = {GATED: ("gemini", "codex"), DIRECT: ("gemini", "codex"), FORK: ("writer", "editor", "printer")}
 ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+UNDECIDED = ("pending", "claimed", "in_review")
+"""States in which a review holds its cycle up."""
+
 STATUSES = {
     **STATUS_OF,
     "CONFIG_INVALID": 500,
@@ -111,9 +130,13 @@ class Team(Desk):
 
     def enrol(self) -> None:
         """Make every role's key and open a session for it."""
-        self._since = self.do("get_audit_log", project=None)["cursor"]
+        self.from_now_on()
         self.keys = self.do("cycle_init")["keys"]
         self.sessions = {role: self.open_session(role) for role in self.keys}
+
+    def from_now_on(self) -> None:
+        """Let `log` begin here."""
+        self._since = self.do("get_audit_log", project=None)["cursor"]
 
     def open_session(self, role: str) -> str:
         """Another session of a role; its token."""
@@ -193,7 +216,7 @@ class Team(Desk):
         return self.do("get_cycle", cycle_id=self.cycle_id)
 
     def log(self) -> list[dict[str, Any]]:
-        """Every event of the project since the team enrolled, oldest first."""
+        """Every event of the project since the team enrolled, or since it said `from_now_on`; oldest first."""
         found: list[dict[str, Any]] = []
         cursor, more = self._since, True
         while more:
@@ -215,6 +238,30 @@ class Team(Desk):
         # Who takes the lock again may; but nobody else gets it.
         shown["lock"] = status["lock"]["role"]
         return {**shown, "read": {role: self.do("handoff_read", target=role) for role in ROLES[self.workflow]}}
+
+
+def to_idle(team: Team) -> None:
+    """End whatever cycle is under way, by legal steps."""
+    while (status := team.where())["phase"] is not None:
+        role, phase, waiting = status["active_role"], status["phase"], status["review"]
+        team.cycle_id, team.feature = status["cycle_id"], status["feature"]
+        if phase == "complete":
+            team.do("cycle_archive", **team.tokens(role))
+        elif waiting and waiting["status"] in UNDECIDED:
+            team.do("close_review", review_id=waiting["review_id"])
+        elif PHASES[team.workflow][phase][2]:
+            team.do("cycle_complete", **team.tokens(role))
+        else:
+            team.pass_on(role, next(iter(PHASES[team.workflow][phase][1])))
+
+
+@contextmanager
+def played(team: Team) -> Generator[Team]:
+    """A team with no cycle under way, for one test, after which its log must tell one story."""
+    to_idle(team)
+    team.from_now_on()
+    yield team
+    check_story(team)
 
 
 def check_story(team: Team) -> list[dict[str, Any]]:

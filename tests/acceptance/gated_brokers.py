@@ -5,12 +5,21 @@ A plugin, named by the modules that need it (`pytest_plugins`), so that they sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from tests.acceptance.gated import FORK, Team, assert_intact, assert_no_deadlocks, check_story, config_dir
+from tests.acceptance.gated import (
+    FORK,
+    GATED,
+    Team,
+    assert_intact,
+    assert_no_deadlocks,
+    check_story,
+    config_dir,
+    played,
+)
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer
 
@@ -33,19 +42,39 @@ def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         assert_intact(broker)
 
 
-@pytest.fixture
-def team(gated: BrokerProcess) -> Iterator[Team]:
-    """The built-in workflow's roles in a project of the test's own; its log must tell one story."""
-    with Team(gated.url, fresh_project()) as opened:
-        opened.enrol()
-        yield opened
-        check_story(opened)
+@pytest.fixture(scope="session")
+def crews(gated: BrokerProcess) -> Iterator[Callable[[str], Team]]:
+    """The team of a workflow; keys and sessions are slow to make, so that tests share them."""
+    with ExitStack() as stack:
+        made: dict[str, Team] = {}
+
+        def crew(workflow: str) -> Team:
+            if workflow not in made:
+                made[workflow] = stack.enter_context(Team(gated.url, fresh_project(), workflow))
+                made[workflow].enrol()
+            return made[workflow]
+
+        yield crew
 
 
 @pytest.fixture
-def writers(gated: BrokerProcess) -> Iterator[Team]:
+def team(crews: Callable[[str], Team]) -> Iterator[Team]:
+    """The built-in workflow's roles."""
+    with played(crews(GATED)) as ready:
+        yield ready
+
+
+@pytest.fixture
+def writers(crews: Callable[[str], Team]) -> Iterator[Team]:
     """The roles of a workflow whose first phase goes two ways, and may complete too."""
-    with Team(gated.url, fresh_project(), FORK) as opened:
+    with played(crews(FORK)) as ready:
+        yield ready
+
+
+@pytest.fixture
+def newcomers(gated: BrokerProcess) -> Iterator[Team]:
+    """As `team`, with keys and sessions that the test may spoil."""
+    with Team(gated.url, fresh_project()) as opened:
         opened.enrol()
         yield opened
         check_story(opened)

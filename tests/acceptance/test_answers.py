@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import httpx
 import pytest
 from mcp import Client
 
+from tandem.domain.handoffs import ARRAYS
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.registry import MCP_ROLES, Role
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
@@ -32,6 +34,49 @@ class Shop:
     offered: str
     patch: str
     approved: str
+
+    @cached_property
+    def team(self) -> Team:
+        """A hand-off cycle under way; made for whoever asks."""
+        return Team.begin(self.desk)
+
+
+@dataclass
+class Team:
+    """A hand-off cycle of the built-in workflow in its first phase, with a session of each role."""
+
+    desk: Desk
+    keys: dict[str, str]
+    sessions: dict[str, str]
+    cycle_id: str
+
+    @classmethod
+    def begin(cls, desk: Desk) -> Team:
+        keys = desk.do("cycle_init")["keys"]
+        sessions = {role: desk.do("session_open", role=role, psk=key)["session_token"] for role, key in keys.items()}
+        return cls(desk, keys, sessions, desk.do("cycle_start", feature="Answers")["cycle_id"])
+
+    def tokens(self, role: str) -> dict[str, Any]:
+        session = {"session_token": self.sessions[role]}
+        return {**session, "lock_token": self.desk.do("lock_acquire", **session)["lock_token"]}
+
+    def handing(self, role: str, target: str) -> dict[str, Any]:
+        payload: dict[str, Any] = {name: ["something"] for name in ARRAYS}
+        payload.update(cycle_id=self.cycle_id, feature="Answers", producer=role, consumer=target)
+        return {"target": target, "payload": payload, **self.tokens(role)}
+
+    def completing(self) -> dict[str, Any]:
+        self.desk.do("handoff_write", **self.handing("gemini", "codex"))
+        self.desk.do("handoff_write", **self.handing("codex", "gemini"))
+        return self.tokens("gemini")
+
+    def archiving(self) -> dict[str, Any]:
+        self.desk.do("cycle_complete", **self.completing())
+        return self.tokens("gemini")
+
+    def archived(self) -> dict[str, Any]:
+        self.desk.do("cycle_archive", **self.archiving())
+        return {}
 
 
 @pytest.fixture
@@ -104,6 +149,29 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "register_project": [lambda shop: {"root": shop.root, "name": shop.desk.project}],
     "list_projects": [lambda _: {}],
     "remove_project": [lambda shop: {"name": shop.desk.project}],
+    "session_open": [lambda shop: {"role": "codex", "psk": shop.team.keys["codex"]}],
+    "session_close": [lambda shop: {"session_token": shop.team.sessions["codex"]}],
+    "cycle_start": [lambda shop: {"feature": "More", **shop.team.archived()}],
+    "cycle_status": [
+        lambda _: {},
+        lambda shop: {"role": "gemini", "wait": True, **shop.team.archived(), "timeout_s": 0},
+    ],
+    "lock_acquire": [lambda shop: {"session_token": shop.team.sessions["gemini"]}],
+    "handoff_write": [lambda shop: shop.team.handing("gemini", "codex")],
+    "handoff_read": [
+        lambda _: {"target": "codex"},
+        lambda shop: {"target": "gemini" if shop.team.completing() else ""},
+    ],
+    "cycle_complete": [lambda shop: shop.team.completing()],
+    "cycle_archive": [lambda shop: shop.team.archiving()],
+    "cycle_init": [lambda _: {"workflow": "frontend-backend"}, lambda shop: {"workflow": None} if shop.team else {}],
+    "cycle_rotate": [lambda shop: {"role": "codex" if shop.team else ""}],
+    "cycle_revoke": [lambda shop: {"role": "codex" if shop.team else ""}],
+    "list_cycles": [lambda _: {}, lambda shop: {"limit": 1, **shop.team.archived()}],
+    "get_cycle": [
+        lambda shop: {"cycle_id": shop.team.cycle_id},
+        lambda shop: {"workflow": "frontend-backend"} if shop.team.completing() else {},
+    ],
 }
 CASES = [(name, number) for name, requests in REQUESTS.items() for number in range(len(requests))]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
@@ -21,6 +22,7 @@ from tests.acceptance.gated import (
     check_archive,
     check_story,
     config_dir,
+    played,
 )
 from tests.acceptance.reviewing import OTHER, at_once
 from tests.acceptance.waiting import Waiter, until_waiting
@@ -57,32 +59,56 @@ def nodes(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFact
     """All brokers run, and what they leave behind is intact."""
     database = postgres_server.create_database()
     made = Nodes(tmp_path_factory.mktemp("nodes"), database)
-    with made.one, made.two, made.stranger:
+    brokers = (made.one, made.two, made.stranger)
+    with ExitStack() as stack:
+        for broker in brokers:
+            stack.callback(broker.stop)
+        at_once([broker.start for broker in brokers])
         yield made
         assert_intact(made.one)
     assert_no_deadlocks(database)
     postgres_server.drop_database(database)
 
 
-def pair_of(nodes: Nodes, workflow: str) -> Iterator[tuple[Team, Team]]:
-    project = fresh_project()
-    with Team(nodes.one.url, project, workflow) as one:
+Pair = tuple[Team, Team]
+
+
+@contextmanager
+def pair_of(nodes: Nodes, workflow: str) -> Generator[Pair]:
+    """The same roles, with the same sessions, at either broker."""
+    with Team(nodes.one.url, fresh_project(), workflow) as one:
         one.enrol()
         with one.elsewhere(nodes.two.url) as two:
             yield one, two
-        check_story(one)
+
+
+@pytest.fixture(scope="module")
+def pairs(nodes: Nodes) -> Iterator[dict[str, Pair]]:
+    """A pair of each workflow; keys and sessions are slow to make, so that tests share them."""
+    with pair_of(nodes, GATED) as gated, pair_of(nodes, FORK) as fork:
+        yield {GATED: gated, FORK: fork}
 
 
 @pytest.fixture
-def teams(nodes: Nodes) -> Iterator[tuple[Team, Team]]:
-    """The same roles, with the same sessions, at either broker."""
-    yield from pair_of(nodes, GATED)
+def teams(pairs: dict[str, Pair]) -> Iterator[Pair]:
+    """The built-in workflow's roles at either broker."""
+    with played(pairs[GATED][0]):
+        yield pairs[GATED]
 
 
 @pytest.fixture
-def writers(nodes: Nodes) -> Iterator[tuple[Team, Team]]:
+def writers(pairs: dict[str, Pair]) -> Iterator[Pair]:
     """As `teams`, in a workflow whose first phase may complete."""
-    yield from pair_of(nodes, FORK)
+    with played(pairs[FORK][0]):
+        yield pairs[FORK]
+
+
+@pytest.fixture
+def newcomers(nodes: Nodes) -> Iterator[Pair]:
+    """As `teams`, with keys and sessions that the test may spoil."""
+    with pair_of(nodes, GATED) as (one, two):
+        yield one, two
+        check_story(one)
 
 
 def begin(*teams: Team) -> str:
@@ -129,7 +155,7 @@ def blocked(watcher: psycopg.Connection[Any]) -> int:
     return row[0]
 
 
-def test_tokens_of_one_broker_work_at_the_other(teams: tuple[Team, Team]):
+def test_tokens_of_one_broker_work_at_the_other(teams: Pair):
     one, two = teams
     token = begin(one, two)
     review = two.do("handoff_write", **two.handing("gemini", "codex", token))["review_id"]
@@ -141,11 +167,12 @@ def test_tokens_of_one_broker_work_at_the_other(teams: tuple[Team, Team]):
     archived = one.finish("gemini")
     check_archive(two, Path(archived["archive"]))
     # A session that ends at one has ended at the other.
-    one.do("session_close", session_token=one.sessions["codex"])
-    two.refused("INVALID_SESSION", "lock_acquire", session_token=two.sessions["codex"])
+    session = one.open_session("codex")
+    one.do("session_close", session_token=session)
+    two.refused("INVALID_SESSION", "lock_acquire", session_token=session)
 
 
-def test_a_broker_with_another_key_says_so(nodes: Nodes, teams: tuple[Team, Team]):
+def test_a_broker_with_another_key_says_so(nodes: Nodes, teams: Pair):
     one, _ = teams
     token = begin(one)
     with one.elsewhere(nodes.stranger.url) as stranger:
@@ -160,7 +187,7 @@ def test_a_broker_with_another_key_says_so(nodes: Nodes, teams: tuple[Team, Team
         assert token not in refused["message"]
 
 
-def test_of_starts_at_several_brokers_one_begins_a_cycle(writers: tuple[Team, Team]):
+def test_of_starts_at_several_brokers_one_begins_a_cycle(writers: Pair):
     one, two = writers
     for _ in range(ROUNDS):
         starts = [partial(team.call, "cycle_start", feature="Anything") for team in writers * 4]
@@ -172,7 +199,7 @@ def test_of_starts_at_several_brokers_one_begins_a_cycle(writers: tuple[Team, Te
         two.finish("writer")
 
 
-def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: tuple[Team, Team]):
+def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: Pair):
     one, two = writers
     answers = at_once([partial(team.do, "cycle_start", feature="Once", idempotency_key="k") for team in writers * 3])
     assert all(answer == answers[0] for answer in answers)
@@ -180,7 +207,7 @@ def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: tuple[T
     one.finish("writer")
 
 
-def test_of_handoffs_at_several_brokers_one_is_written(teams: tuple[Team, Team]):
+def test_of_handoffs_at_several_brokers_one_is_written(teams: Pair):
     one, two = teams
     token = begin(one, two)
     for number in range(1, ROUNDS + 1):
@@ -198,7 +225,7 @@ def test_of_handoffs_at_several_brokers_one_is_written(teams: tuple[Team, Team])
         one.verdict(review, "rejected", two.claim(review))
 
 
-def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: tuple[Team, Team]):
+def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: Pair):
     one, two = teams
     for order in itertools.permutations(range(3)):
         if one.where()["phase"] is None:
@@ -229,7 +256,7 @@ def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: tu
             one.do("close_review", review_id=written["data"]["review_id"])
 
 
-def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: tuple[Team, Team]):
+def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: Pair):
     one, two = writers
     for order in itertools.permutations(range(3)):
         token = begin(one, two)
@@ -254,7 +281,7 @@ def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: 
         one.do("cycle_archive", **one.tokens("writer"))
 
 
-def test_of_archives_at_several_brokers_one_is_made(writers: tuple[Team, Team]):
+def test_of_archives_at_several_brokers_one_is_made(writers: Pair):
     one, two = writers
     for _ in range(ROUNDS):
         begin(one, two)
@@ -268,7 +295,7 @@ def test_of_archives_at_several_brokers_one_is_made(writers: tuple[Team, Team]):
 
 
 @pytest.mark.anyio
-async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes: Nodes, teams: tuple[Team, Team]):
+async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes: Nodes, teams: Pair):
     one, two = teams
     begin(one, two)
     written = one.hand_over("gemini", "codex")
@@ -285,8 +312,8 @@ async def test_p6_who_waits_for_its_turn_is_woken_by_an_approval_elsewhere(nodes
     assert two.lock("codex")
 
 
-def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: Nodes, teams: tuple[Team, Team]):
-    one, two = teams
+def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: Nodes, newcomers: Pair):
+    one, two = newcomers
     rotate = partial(one.call, "cycle_rotate", role="gemini")
     opening = partial(two.call, "session_open", role="gemini", psk=two.keys["gemini"])
     rotated, opened = in_line(nodes.database, [rotate, opening])
@@ -297,25 +324,23 @@ def test_a_session_opened_while_its_key_is_replaced_does_not_outlive_it(nodes: N
         assert code_of(opened) == "AUTH_FAILED"
 
 
-def test_steps_of_sessions_that_a_rotation_ends(nodes: Nodes, writers: tuple[Team, Team]):
-    one, two = writers
+def test_steps_of_sessions_that_a_rotation_ends(nodes: Nodes, newcomers: Pair):
+    one, two = newcomers
     token = begin(one, two)
-    rotate = partial(one.call, "cycle_rotate", role="writer")
-    steps = [
-        partial(two.call, "handoff_write", **two.handing("writer", "editor", token)),
-        partial(two.call, "session_close", session_token=two.sessions["writer"]),
-    ]
-    for step in steps:
-        rotated, answer = in_line(nodes.database, [rotate, step])
-        one.keys["writer"] = rotated["data"]["keys"]["writer"]
+    rotate = partial(one.call, "cycle_rotate", role="gemini")
+    for operation in ("handoff_write", "session_close"):
+        session = {"session_token": two.sessions["gemini"]}
+        sent = two.handing("gemini", "codex", token) if operation == "handoff_write" else session
+        rotated, answer = in_line(nodes.database, [rotate, partial(two.call, operation, **sent)])
         assert code_of(answer) in {None, "INVALID_SESSION"}
-        one.refused("INVALID_SESSION", "lock_acquire", session_token=one.sessions["writer"])
-        one.sessions["writer"] = one.open_session("writer")
+        one.refused("INVALID_SESSION", "lock_acquire", **session)
+        one.keys["gemini"] = rotated["data"]["keys"]["gemini"]
+        one.sessions["gemini"] = one.open_session("gemini")
 
 
 @pytest.mark.parametrize("ending", ["session_close", "cycle_rotate"])
-def test_a_step_that_was_held_up_does_not_outlive_its_session(nodes: Nodes, teams: tuple[Team, Team], ending: str):
-    one, two = teams
+def test_a_step_that_was_held_up_does_not_outlive_its_session(nodes: Nodes, newcomers: Pair, ending: str):
+    one, two = newcomers
     token = begin(one, two)
     write = partial(one.call, "handoff_write", **one.handing("gemini", "codex", token))
     how = {"role": "gemini"} if ending == "cycle_rotate" else {"session_token": two.sessions["gemini"]}

@@ -204,7 +204,7 @@ def test_a_lock_token_is_good_for_its_cycle_and_its_turn_only(crew: Crew):
         for token in wrong.values():
             for operation, arguments in {"handoff_write": hand_over, "cycle_complete": right}.items():
                 details = crew.refused("LOCK_DENIED", operation, **{**arguments, "lock_token": token})
-                assert details["active_role"] == "gemini"
+                assert details["activeRole"] == "gemini"
                 assert "lock_acquire" in crew.refusals[-1]
     crew.do("cycle_complete", **right)
     with crew.unchanged():

@@ -147,11 +147,15 @@ def _reached(ways: Mapping[str, Iterable[str]], start: str) -> set[str]:
     return reached
 
 
+_SHORTEST_SECRET: Final = 16
+
+
 def repeatable(name: str) -> str | None:
     """A name that a refusal may repeat; null for what could be no name: it may be a key in the wrong place."""
-    return name if _NAME.fullmatch(name) else None
+    is_harmless = len(name) < _SHORTEST_SECRET and name.isprintable()
+    return name if is_harmless or _NAME.fullmatch(name) else None
 
 
 def quoted(name: str) -> str:
     """The same for a sentence."""
-    return f"'{name}'" if _NAME.fullmatch(name) else "That"
+    return "That" if repeatable(name) is None else f"'{name}'"
