@@ -6,13 +6,15 @@ import itertools
 import json
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import pytest
 
 from tests.broker import CALL_SECONDS, BrokerProcess
+from tests.postgres import PostgresServer
 
 TOOLS = frozenset(
     {
@@ -267,6 +269,16 @@ def until_waiting(broker: BrokerProcess, count: int) -> None:
     deadline = time.monotonic() + CALL_SECONDS
     while (waiting := broker.health()["waiting"]) != count:
         assert time.monotonic() < deadline, f"{waiting} waits are parked, not {count}"
+
+
+def own_database(request: pytest.FixtureRequest, stack: ExitStack) -> dict[str, object]:
+    """Settings for a database of a module's own: SQLite, or a fresh one on PostgreSQL where the parameter says so."""
+    if request.param != "postgresql":
+        return {}
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create_database()
+    stack.callback(server.drop_database, url)
+    return {"database_url": url}
 
 
 def audit(broker: BrokerProcess) -> None:

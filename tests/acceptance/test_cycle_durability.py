@@ -198,7 +198,7 @@ class Player:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("database", "kills"), [("sqlite", 11), ("postgresql", 4)])
+@pytest.mark.parametrize(("database", "kills"), [("sqlite", 8), ("postgresql", 3)])
 def test_p3_kill_9_while_cycles_are_played(
     request: pytest.FixtureRequest, start_broker: StartBroker, tmp_path: Path, database: str, kills: int
 ):

@@ -289,7 +289,7 @@ def test_a_payload_is_taken_exactly_if_it_has_the_form(fuzzed: Crew):
     )
     tokens = fuzzed.tokens()
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(payload=payloads)
     def offer(payload: Any) -> None:
         nonlocal tokens
@@ -334,7 +334,7 @@ def test_no_argument_is_too_strange_for_an_answer(fuzzed: Crew):
         value = draw(STRANGE if draw(st.booleans()) else NOT_NULL)
         return tool, {"project": fuzzed.project, **right[tool], **others, wrong: value}
 
-    @settings(max_examples=100)
+    @settings(max_examples=50)
     @given(call=calls())
     def ask(call: tuple[str, dict[str, Any]]) -> None:
         tool, arguments = call

@@ -10,9 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.cycling import Crew, audit, until_waiting
+from tests.acceptance.cycling import Crew, audit, own_database, until_waiting
 from tests.broker import BrokerProcess, StartBroker, fresh_project
-from tests.postgres import PostgresServer
 
 LONG = 30
 """Seconds that no wait here ever takes, unless it was not woken."""
@@ -22,12 +21,7 @@ LONG = 30
 def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker in which nobody else waits, on each database; audited at the end."""
     with ExitStack() as stack:
-        settings: dict[str, object] = {}
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            url = server.create_database()
-            stack.callback(server.drop_database, url)
-            settings["database_url"] = url
+        settings = own_database(request, stack)
         started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
         yield started
         audit(started)
@@ -92,12 +86,12 @@ def test_a_cursor_of_before_a_step_is_answered_at_once_after_it(crew: Crew):
         news = glance(crew, cursor=cursor)
         assert (news["changed"], news["phase"]) == (True, phase)
         assert news["cursor"] != cursor
-        # The end of it all is news for every role.
-        theirs = glance(crew, cursor=cursor, role=active or "codex")
-        assert (theirs["changed"], theirs["phase"]) == (True, phase)
-        if active == "gemini":
-            # The other's cursor stays where it was, so that a later wait misses nothing.
-            assert glance(crew, cursor=cursor, role="codex")["cursor"] == cursor
+        for role in ("gemini", "codex"):
+            theirs = glance(crew, cursor=cursor, role=role)
+            # Completion and archive are news for every role, all other steps for the one whose turn it now is.
+            assert theirs["changed"] is (role == active or phase in {"complete", None})
+            # Who is not concerned keeps the cursor, so that a later wait misses nothing.
+            assert theirs["cursor"] == (news["cursor"] if theirs["changed"] else cursor)
         cursor = news["cursor"]
 
 
@@ -124,7 +118,7 @@ def test_taking_the_lock_again_wakes_nobody(quiet: BrokerProcess, crew: Crew):
         assert [one.result()["phase"] for one in parked] == ["backend"] * 3
 
 
-def test_a_role_is_woken_by_its_own_turn_only(quiet: BrokerProcess, crew: Crew):
+def test_a_role_is_woken_by_its_own_turn_and_by_the_end(quiet: BrokerProcess, crew: Crew):
     idle = crew.status()["cursor"]
     with waiting(quiet, crew, {"role": "codex"}, {"role": "codex", "cursor": idle}) as parked:
         crew.start()
@@ -136,11 +130,16 @@ def test_a_role_is_woken_by_its_own_turn_only(quiet: BrokerProcess, crew: Crew):
         crew.lock()
         crew.hand_over("gemini")
         assert [one.result()["phase"] for one in parked] == ["frontend_refine"] * 2
-    with waiting(quiet, crew, {"role": "codex"}, {"role": "codex", "cursor": idle}) as parked:
+    now = crew.status()["cursor"]
+    with waiting(quiet, crew, {"role": "codex"}, {"role": "codex", "cursor": now}) as parked:
+        crew.lock()
         crew.complete()
+        answers = [one.result() for one in parked]
+    # There is no other turn to wait for.
+    assert [one["phase"] for one in answers] == ["complete"] * 2
+    with waiting(quiet, crew, {"role": "codex", "cursor": answers[1]["cursor"]}) as parked:
         crew.archive()
-        # Not by gemini's completion; but when all is over.
-        assert [one.result()["cycle_id"] for one in parked] == [None] * 2
+        assert [one.result()["cycle_id"] for one in parked] == [None]
 
 
 def test_another_projects_steps_wake_nobody(quiet: BrokerProcess, crew: Crew):
@@ -174,34 +173,37 @@ def test_a_wait_for_nobody_or_from_nowhere_is_refused(crew: Crew):
     crew.refused("CURSOR_EXPIRED", "cycle_status", wait=True, cursor=f"{log}.999999")
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
-def test_a_restart_during_a_wait_loses_nothing(
-    start_broker: StartBroker, database_settings: dict[str, object], end: str
-):
+def test_a_restart_during_a_wait_loses_nothing(start_broker: StartBroker, database_settings: dict[str, object]):
     broker = start_broker(**database_settings)
-    with Crew(broker.url, fresh_project()) as crew, ThreadPoolExecutor(1) as pool:
+    with ExitStack() as stack:
+        crew, waiter = (stack.enter_context(Crew(broker.url, fresh_project())) for _ in range(2))
+        waiter.project = crew.project
+        pool = stack.enter_context(ThreadPoolExecutor(1))
         crew.prepare().start()
+
+        def park(role: str) -> Future[dict[str, Any]]:
+            parked = pool.submit(waiter.do, "cycle_status", wait=True, timeout_s=LONG, role=role, cursor=cursor)
+            until_waiting(broker, 1)
+            return parked
+
         handing = crew.handing("codex")
         cursor = crew.status()["cursor"]
-        asked = {"wait": True, "role": "codex", "cursor": cursor}
-        with Crew(broker.url, crew.project) as waiter:
-            parked = pool.submit(waiter.do, "cycle_status", timeout_s=LONG, **asked)
-            until_waiting(broker, 1)
-            if end == "kill":
-                broker.kill()
-                with pytest.raises(httpx.TransportError):
-                    parked.result()
-            else:
-                broker.stop()
-                assert (parked.result()["changed"], parked.result()["cursor"]) == (False, cursor)
-            broker.start()
-            crew.do("handoff_write", **handing)
-            # What happened while nobody waited is told at once; and then the wait goes on from there.
-            answer = glance(crew, role="codex", cursor=cursor)
-            assert (answer["changed"], answer["phase"]) == (True, "backend")
-            again = {"wait": True, "cursor": answer["cursor"], "timeout_s": LONG}
-            parked = pool.submit(waiter.do, "cycle_status", **again)
-            until_waiting(broker, 1)
-            crew.hand_over("gemini")
-            assert parked.result()["phase"] == "frontend_refine"
+        cut_off = park("codex")
+        broker.kill()
+        with pytest.raises(httpx.TransportError):
+            cut_off.result()
+        broker.start()
+        crew.do("handoff_write", **handing)
+        # What happened while nobody waited is told at once; and then the wait goes on from there.
+        news = glance(crew, role="codex", cursor=cursor)
+        assert (news["changed"], news["phase"]) == (True, "backend")
+        handing = crew.handing("gemini")
+        cursor = news["cursor"]
+        answered = park("gemini")
+        broker.stop()
+        assert (answered.result()["changed"], answered.result()["cursor"]) == (False, cursor)
+        broker.start()
+        woken = park("gemini")
+        crew.do("handoff_write", **handing)
+        assert (woken.result()["changed"], woken.result()["phase"]) == (True, "frontend_refine")
     audit(broker)

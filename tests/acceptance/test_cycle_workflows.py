@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tandem.examples import examples
-from tests.acceptance.cycling import Crew, audit
-from tests.broker import BrokerProcess, StartBroker, fresh_project
-from tests.postgres import PostgresServer
+from tests.acceptance.cycling import Crew, audit, own_database
+from tests.broker import BrokerProcess, fresh_project
 
 RELAY = "planner-builder-tester"
 STUDIO = "designer-developer-reviewer"
@@ -79,7 +78,30 @@ WALKS: dict[str, list[tuple[str, str]]] = {
 }
 """Hand-offs by target, and the phase that each leads to: through every phase, rework included."""
 ARCHIVERS = {RELAY: "planner", STUDIO: "designer", PRESS: "editor", "second-feature": "tester", "essay": "checker"}
-Reconfigure = Callable[[str], None]
+
+
+class Stage:
+    """A broker that is started again with another configuration, and cycles that began under its first one."""
+
+    def __init__(self, broker: BrokerProcess, folder: Path) -> None:
+        self.broker = broker
+        self.running: list[Crew] = []
+        self._folder = folder
+        self._text = examples()[RELAY]
+
+    def begin(self, crew: Crew) -> None:
+        """A cycle of `RELAY`, in its second phase."""
+        crew.prepare().start()
+        crew.hand_over("builder")
+        self.running.append(crew)
+
+    def reconfigure(self, text: str) -> None:
+        """Have this configuration, by a restart if it is another."""
+        if text != self._text:
+            self.broker.stop()
+            configured(self._folder, text)
+            self.broker.start()
+            self._text = text
 
 
 def configured(folder: Path, text: str) -> dict[str, object]:
@@ -95,32 +117,30 @@ def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     text = "\n".join([*examples().values(), MORE])
     settings = configured(tmp_path_factory.mktemp("configuration"), text)
     with ExitStack() as stack:
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            settings["database_url"] = server.create_database()
-            stack.callback(server.drop_database, str(settings["database_url"]))
+        settings |= own_database(request, stack)
         started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
         yield started
         audit(started)
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A cycle for each test that changes the configuration under it, on each database; audited at the end."""
+    folder = tmp_path_factory.mktemp("configuration")
+    with ExitStack() as stack:
+        settings = {**configured(folder, examples()[RELAY]), **own_database(request, stack)}
+        broker = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+        made = Stage(broker, folder)
+        for _ in range(3):
+            made.begin(stack.enter_context(Crew(broker.url, fresh_project(), RELAY)))
+        yield made
+        audit(broker)
+
+
 @pytest.fixture
-def relay(
-    start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
-) -> Iterator[tuple[Crew, Reconfigure]]:
-    """A cycle of `RELAY` in its second phase, and what restarts its broker with another configuration."""
-    broker = start_broker(**configured(tmp_path, examples()[RELAY]), **database_settings)
-
-    def reconfigure(text: str) -> None:
-        broker.stop()
-        configured(tmp_path, text)
-        broker.start()
-
-    with Crew(broker.url, fresh_project(), RELAY) as crew:
-        crew.prepare().start()
-        crew.hand_over("builder")
-        yield crew, reconfigure
-    audit(broker)
+def crew(stage: Stage) -> Crew:
+    """One of the running cycles, for one test."""
+    return stage.running.pop()
 
 
 def hand_over(crew: Crew, target: str) -> str:
@@ -250,10 +270,9 @@ def test_a_workflow_that_there_is_not_is_refused_with_those_there_are(studio: Br
 # ------------------------------------------------------------------------------------------------ while a cycle runs
 
 
-def test_a_running_cycle_keeps_its_workflow_and_the_next_one_has_the_new(relay: tuple[Crew, Reconfigure]):
-    crew, reconfigure = relay
+def test_a_running_cycle_keeps_its_workflow_and_the_next_one_has_the_new(stage: Stage, crew: Crew):
     before = crew.everything()
-    reconfigure(CHANGED)
+    stage.reconfigure(CHANGED)
     assert crew.everything() == before
     assert crew.join("tester")
     assert crew.hand_over("tester")["phase"] == "test"
@@ -276,23 +295,9 @@ def test_a_running_cycle_keeps_its_workflow_and_the_next_one_has_the_new(relay: 
     crew.archive()
 
 
-def test_a_cycle_whose_workflow_was_removed_can_be_finished(relay: tuple[Crew, Reconfigure]):
-    crew, reconfigure = relay
-    reconfigure("")
-    assert crew.status()["phase"] == "build"
-    crew.join("tester")
-    crew.play("tester", "builder", "tester")
-    crew.complete()
-    crew.archive()
-    assert crew.refused("INVALID_INPUT", "cycle_start", feature="Next")["field"] == "workflow"
-    history = crew.do("get_cycle", cycle_id=crew.cycle["cycle_id"])
-    assert (history["cycle"]["workflow"], len(history["handoffs"])) == (RELAY, 4)
-
-
-def test_the_keys_of_a_running_cycle_can_be_replaced_whatever_became_of_its_workflow(relay: tuple[Crew, Reconfigure]):
-    crew, reconfigure = relay
+def test_the_keys_of_a_running_cycle_can_be_replaced_whatever_became_of_its_workflow(stage: Stage, crew: Crew):
     for text in (CHANGED, ""):
-        reconfigure(text)
+        stage.reconfigure(text)
         leaked = crew.sessions["tester"]
         assert crew.do("cycle_revoke", role="tester", workflow=RELAY)["sessions_ended"] == 1
         assert crew.refused("CONFIG_INVALID", "lock_acquire", session_token=leaked)["missing"] == ["tester"]
@@ -301,3 +306,15 @@ def test_the_keys_of_a_running_cycle_can_be_replaced_whatever_became_of_its_work
     crew.play("tester")
     crew.complete()
     crew.archive()
+
+
+def test_a_cycle_whose_workflow_was_removed_can_be_finished(stage: Stage, crew: Crew):
+    stage.reconfigure("")
+    assert crew.status()["phase"] == "build"
+    crew.join("tester")
+    crew.play("tester", "builder", "tester")
+    crew.complete()
+    crew.archive()
+    assert crew.refused("INVALID_INPUT", "cycle_start", feature="Next")["field"] == "workflow"
+    history = crew.do("get_cycle", cycle_id=crew.cycle["cycle_id"])
+    assert (history["cycle"]["workflow"], len(history["handoffs"])) == (RELAY, 4)

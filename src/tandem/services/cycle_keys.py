@@ -12,8 +12,9 @@ from tandem.domain.workflow_form import quoted, repeatable
 from tandem.domain.workflows import Workflow
 from tandem.errors import InvalidInput, InvalidRole, NotFound
 from tandem.secret_key import hash_key, new_key
+from tandem.services import cycle_scope
 from tandem.services.context import Call, Services, transact
-from tandem.services.cycle_scope import Asked, default_workflow, require_workflow
+from tandem.services.cycle_scope import Asked
 from tandem.store import events, sessions
 from tandem.store.base import Unit
 
@@ -127,9 +128,9 @@ def check_role(workflow: Workflow, role: str) -> None:
 
 
 async def _place(services: Services, asked: Asked) -> tuple[str, Workflow]:
-    project = services.projects.require(asked.project, asked.endpoint_project)
-    name = asked.workflow or await services.store.read(lambda unit: default_workflow(unit, project))
-    return project, require_workflow(services, name)
+    # A running cycle's own workflow, whatever became of it in the configuration: its roles need keys to the end.
+    standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, asked))
+    return standing.project, standing.workflow
 
 
 def _is_missing(key: CycleKey | None) -> bool:
