@@ -62,6 +62,7 @@ class Crew:
         self.secrets: set[str] = set()
         self.refusals: list[str] = []
         self.others: list[str] = []
+        self._since: str | None = None
         self._http = httpx.Client(base_url=url, timeout=CALL_SECONDS)
         self._ids = itertools.count(1)
 
@@ -201,6 +202,21 @@ class Crew:
         for target in targets:
             self.hand_over(target)
 
+    def begin_anew(self) -> Self:
+        """End what is under way in the built-in workflow, by legal steps; events are those from now on."""
+        while (status := self.status())["phase"] is not None:
+            self.cycle = status
+            match status["phase"]:
+                case "complete":
+                    self.archive()
+                case "frontend_refine":
+                    self.complete()
+                case phase:
+                    self.hand_over({"frontend": "codex", "backend": "gemini"}[phase])
+        self.cycle = {}
+        self._since = self.do("get_audit_log")["cursor"]
+        return self
+
     # ------------------------------------------------------------------------------------------- looks
 
     @property
@@ -217,8 +233,8 @@ class Crew:
         return self.do("handoff_read", target=target)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events of the project, oldest first."""
-        page = self.do("get_audit_log", limit=200)
+        """All events of the project, or those since the crew began anew, oldest first."""
+        page = self.do("get_audit_log", limit=200, **({"cursor": self._since} if self._since else {}))
         assert not page["more"]
         return page["events"]
 

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.acceptance.cycling import Crew, audit
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 
+pytest_plugins = ["tests.acceptance.cycling_crews"]
+
 TWICE_REWORKED = ("codex", "gemini") * 3
-
-
-@pytest.fixture
-def crew(broker: BrokerProcess) -> Iterator[Crew]:
-    with Crew(broker.url, fresh_project()) as opened:
-        yield opened.prepare()
 
 
 def content(archive: Path) -> dict[str, Any]:

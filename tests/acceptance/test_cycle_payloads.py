@@ -15,6 +15,8 @@ from tandem.errors import by_code
 from tests.acceptance.cycling import ARRAYS, Crew, audit, without
 from tests.broker import BrokerProcess, fresh_project
 
+pytest_plugins = ["tests.acceptance.cycling_crews"]
+
 TEXTS = ("cycle_id", "feature", "producer", "consumer")
 LIMIT_BYTES = 256_000
 LEVELS = 100
@@ -37,11 +39,10 @@ NOT_NULL = SOME_JSON.filter(lambda value: value is not None)
 
 
 @pytest.fixture
-def crew(broker: BrokerProcess) -> Iterator[Crew]:
+def crew(shared_crew: Crew) -> Crew:
     """A cycle in which gemini is to hand over to codex."""
-    with Crew(broker.url, fresh_project()) as opened:
-        opened.prepare().start()
-        yield opened
+    shared_crew.begin_anew().start()
+    return shared_crew
 
 
 @pytest.fixture(scope="module")

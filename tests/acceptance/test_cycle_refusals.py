@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.acceptance.cycling import FEATURE, Crew, without
 from tests.broker import BrokerProcess, fresh_project
+
+pytest_plugins = ["tests.acceptance.cycling_crews"]
 
 ROLES = ("gemini", "codex")
 LEGAL = {("frontend", "codex"), ("backend", "gemini"), ("frontend_refine", "codex")}
@@ -17,12 +18,6 @@ WAYS: dict[str, tuple[str, ...]] = {"frontend": (), "backend": ("codex",), "fron
 """By which hand-offs a cycle comes into a phase."""
 NO_LOCK = "lock_000000_" + "0" * 64
 NO_SESSION = "sess_000000000000000000_000000_" + "0" * 64
-
-
-@pytest.fixture
-def crew(broker: BrokerProcess) -> Iterator[Crew]:
-    with Crew(broker.url, fresh_project()) as opened:
-        yield opened.prepare()
 
 
 def completed(crew: Crew) -> dict[str, Any]:
@@ -62,19 +57,19 @@ def test_without_keys_nothing_sensitive_can_be_done(broker: BrokerProcess):
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_with_a_role_whose_key_was_revoked_nothing_sensitive_can_be_done(crew: Crew, role: str):
-    crew.start()
-    crew.hand_over("codex")
-    crew.do("cycle_revoke", role=role)
-    with crew.unchanged():
-        for operation, arguments in sensitive(crew).items():
-            assert crew.refused("CONFIG_INVALID", operation, **arguments)["missing"] == [role]
+def test_with_a_role_whose_key_was_revoked_nothing_sensitive_can_be_done(fresh_crew: Crew, role: str):
+    fresh_crew.start()
+    fresh_crew.hand_over("codex")
+    fresh_crew.do("cycle_revoke", role=role)
+    with fresh_crew.unchanged():
+        for operation, arguments in sensitive(fresh_crew).items():
+            assert fresh_crew.refused("CONFIG_INVALID", operation, **arguments)["missing"] == [role]
         # To look is no more sensitive than before.
-        assert crew.status()["phase"] == "backend"
-        assert crew.read("codex") == crew.payload("gemini", "codex")
-    crew.make_keys()
-    crew.join(role)
-    crew.hand_over("gemini")
+        assert fresh_crew.status()["phase"] == "backend"
+        assert fresh_crew.read("codex") == fresh_crew.payload("gemini", "codex")
+    fresh_crew.make_keys()
+    fresh_crew.join(role)
+    fresh_crew.hand_over("gemini")
 
 
 def test_only_a_role_of_the_workflow_with_its_own_key_gets_a_session(crew: Crew):
@@ -134,13 +129,13 @@ def test_a_session_that_is_none_can_do_nothing(crew: Crew, broker: BrokerProcess
     assert crew.do("session_close", session_token=bad["ended"])["closed"]
 
 
-def test_a_session_ends_with_its_key(crew: Crew):
-    crew.start()
-    before = crew.sessions["gemini"]
-    assert crew.do("cycle_rotate", role="gemini")["sessions_ended"] == 1
-    details = crew.refused("INVALID_SESSION", "lock_acquire", session_token=before)
+def test_a_session_ends_with_its_key(fresh_crew: Crew):
+    fresh_crew.start()
+    before = fresh_crew.sessions["gemini"]
+    assert fresh_crew.do("cycle_rotate", role="gemini")["sessions_ended"] == 1
+    details = fresh_crew.refused("INVALID_SESSION", "lock_acquire", session_token=before)
     assert (details["role"], details["reason"]) == ("gemini", "rotated")
-    crew.refused("AUTH_FAILED", "session_open", role="gemini", psk=crew.keys["gemini"])
+    fresh_crew.refused("AUTH_FAILED", "session_open", role="gemini", psk=fresh_crew.keys["gemini"])
 
 
 # ------------------------------------------------------------------------------------------------ the lock

@@ -27,10 +27,17 @@ def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         audit(started)
 
 
-@pytest.fixture
-def crew(quiet: BrokerProcess) -> Iterator[Crew]:
+@pytest.fixture(scope="module")
+def quiet_crew(quiet: BrokerProcess) -> Iterator[Crew]:
+    """What `crew` is."""
     with Crew(quiet.url, fresh_project()) as opened:
         yield opened.prepare()
+
+
+@pytest.fixture
+def crew(quiet_crew: Crew) -> Crew:
+    """A crew without a cycle; tests take turns with it."""
+    return quiet_crew.begin_anew()
 
 
 @contextmanager

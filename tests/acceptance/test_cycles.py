@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 
 from tests.acceptance.cycling import FEATURE, Crew, audit, payload
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+
+pytest_plugins = ["tests.acceptance.cycling_crews"]
 
 EMPTY = {"status": "empty", "updated_at": None}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
@@ -27,12 +28,6 @@ NAMES = {
     "a'; DROP TABLE cycles; --": "a-drop-table-cycles",
 }
 """Features, and what becomes of them in the cycle's id."""
-
-
-@pytest.fixture
-def crew(broker: BrokerProcess) -> Iterator[Crew]:
-    with Crew(broker.url, fresh_project()) as opened:
-        yield opened.prepare()
 
 
 def is_idle(status: dict[str, Any]) -> bool:
@@ -146,14 +141,14 @@ def test_rework_goes_round_as_often_as_needed(crew: Crew):
     assert kinds == ["cycle_started", *one_hand_off[1:] * 6, "cycle_completed", "cycle_archived"]
 
 
-def test_every_event_names_the_role_that_acted(crew: Crew):
-    crew.start()
-    crew.play(*ROUND_TRIP)
-    crew.complete()
-    crew.archive()
+def test_every_event_names_the_role_that_acted(fresh_crew: Crew):
+    fresh_crew.start()
+    fresh_crew.play(*ROUND_TRIP)
+    fresh_crew.complete()
+    fresh_crew.archive()
     actors = [
         (event["kind"], event["actor"])
-        for event in crew.events()
+        for event in fresh_crew.events()
         if event["kind"] in {"handoff_written", "cycle_advanced", "cycle_completed", "cycle_archived"}
     ]
     assert actors == [
@@ -164,7 +159,7 @@ def test_every_event_names_the_role_that_acted(crew: Crew):
         ("cycle_completed", "gemini"),
         ("cycle_archived", "gemini"),
     ]
-    opened = [event["actor"] for event in crew.events() if event["kind"] == "session_opened"]
+    opened = [event["actor"] for event in fresh_crew.events() if event["kind"] == "session_opened"]
     assert sorted(opened) == ["codex", "gemini"]
 
 
@@ -204,28 +199,28 @@ def test_times_of_a_status_move_with_the_cycle(crew: Crew):
     assert times["gemini"] < third["codex"] < third["gemini"]
 
 
-def test_a_second_cycle_begins_afresh_and_the_first_stays_readable(crew: Crew):
-    first = crew.start("First")
-    crew.play(*ROUND_TRIP)
-    crew.complete()
-    crew.archive()
-    second = crew.start("Second")
+def test_a_second_cycle_begins_afresh_and_the_first_stays_readable(fresh_crew: Crew):
+    first = fresh_crew.start("First")
+    fresh_crew.play(*ROUND_TRIP)
+    fresh_crew.complete()
+    fresh_crew.archive()
+    second = fresh_crew.start("Second")
     assert second["cycle_id"] != first["cycle_id"]
     assert second["lock_token"] != first["lock_token"]
-    assert (crew.read("codex"), crew.read("gemini")) == ({}, {})
-    assert crew.status()["handoffs"] == {"codex": EMPTY, "gemini": EMPTY}
-    rows = crew.do("list_cycles")["cycles"]
+    assert (fresh_crew.read("codex"), fresh_crew.read("gemini")) == ({}, {})
+    assert fresh_crew.status()["handoffs"] == {"codex": EMPTY, "gemini": EMPTY}
+    rows = fresh_crew.do("list_cycles")["cycles"]
     assert [(row["feature"], row["phase"], row["handoffs"]) for row in rows] == [
         ("Second", "frontend", 0),
         ("First", "complete", 2),
     ]
     assert [row["archived_at"] is None for row in rows] == [True, False]
-    assert len(crew.do("get_cycle", cycle_id=first["cycle_id"])["handoffs"]) == 2
-    assert crew.do("get_cycle")["cycle"]["cycle_id"] == second["cycle_id"]
+    assert len(fresh_crew.do("get_cycle", cycle_id=first["cycle_id"])["handoffs"]) == 2
+    assert fresh_crew.do("get_cycle")["cycle"]["cycle_id"] == second["cycle_id"]
     # The sessions of the first cycle go on being good.
-    crew.play(*ROUND_TRIP)
-    crew.complete()
-    crew.archive()
+    fresh_crew.play(*ROUND_TRIP)
+    fresh_crew.complete()
+    fresh_crew.archive()
 
 
 def test_any_name_makes_an_id_that_is_safe_in_paths(crew: Crew):
