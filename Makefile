@@ -10,7 +10,7 @@ python := $(venv_bin)/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs constraints clean
+.PHONY: help setup demo test coverage lint format bench docs constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -18,11 +18,14 @@ help: ## Show this list
 setup: ## Make or update .venv (the other targets do so by themselves)
 	@$(or $(PYTHON),python3) tools/setup.py $(if $(PYTHON),--exact)
 
-demo: setup ## A broker, agents and a review, live, in a minute
+demo: setup ## A broker, agents, a review and a hand-off cycle, live, in a minute
 	@$(venv_bin)/tandem demo $(ARGS)
 
 test: setup ## Everything that a change must pass, as CI runs it
 	@$(python) tools/check.py $(ARGS)
+
+coverage: setup ## The tests again, and what of the source they never reach (half as fast: it measures every process)
+	@$(python) tools/check.py --tests --cov $(ARGS)
 
 lint: setup ## Only the checks that read: format, lint, types, imports, documents
 	@$(python) tools/check.py --static

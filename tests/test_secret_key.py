@@ -168,7 +168,7 @@ def test_a_key_that_is_just_being_written_is_waited_for(path: Path) -> None:
         with path.open("a", encoding="ascii") as stream:
             stream.write(rest)
         said = child.communicate(timeout=PATIENCE_SECONDS)[0].split()
-    assert said[-1] == KEY.hex()
+    assert KEY.hex() in said
 
 
 @pytest.mark.parametrize("content", [KEY.hex().upper().encode(), b" " + KEY.hex().encode() + b"\r\n"])

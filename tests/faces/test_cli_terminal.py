@@ -16,6 +16,8 @@ from tandem.cli.render import parts
 from tandem.cli.terminal import visible
 from tests.commandline import Shell, repository, running_broker
 
+_LOCAL_FLAGS = 3
+"""Where a terminal's attributes say whether it shows what is typed."""
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
@@ -32,9 +34,10 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
 def at_a_terminal(shell: Shell, *arguments: str, typed: bytes = b"", **environment: str) -> tuple[int, str]:
     """Run a command at a pseudo-terminal; its exit status and everything that was shown.
 
-    What is typed is typed once the command has shown something.
+    What is typed is typed once the command hides it: what came before that is thrown away.
     """
     import pty
+    import termios
 
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -52,7 +55,7 @@ def at_a_terminal(shell: Shell, *arguments: str, typed: bytes = b"", **environme
     try:
         while chunk := os.read(ours, 65_536):
             shown += chunk
-            if typed:
+            if typed and not termios.tcgetattr(ours)[_LOCAL_FLAGS] & termios.ECHO:
                 os.write(ours, typed)
                 typed = b""
     except OSError:

@@ -46,7 +46,10 @@ def acknowledged_until_killed(url: str, names: str, count: int) -> list[str]:
     assert child.stdout is not None
     said = [child.stdout.readline() for _ in range(count)]
     child.kill()
-    rest, _ = child.communicate(timeout=60)
+    # Not by `communicate`: that would leave out what was read ahead with the last of these lines.
+    rest = child.stdout.read()
+    child.stdout.close()
+    child.wait(60)
     # A last line without its end was cut by the kill itself.
     return [line.strip() for line in [*said, *rest.splitlines(keepends=True)] if line.endswith("\n")]
 

@@ -6,7 +6,7 @@ with the codes of cycles, in the order of their checks.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, WithJsonSchema
 
@@ -48,6 +48,8 @@ Payload = Annotated[
 
 class SessionOpen(WriteRequest):
     """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+
+    holds_key: ClassVar[bool] = True
 
     workflow: Workflow = None
     role: Annotated[Role, Field(description="Your role in the workflow.")]
@@ -122,6 +124,8 @@ class SessionClose(WriteRequest):
 class CycleInit(WriteRequest):
     """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
 
+    holds_key: ClassVar[bool] = True
+
     workflow: Workflow = None
     keys: Annotated[
         dict[str, Secret] | None, Field(description="Keys of your own by role; the others are made for you.")
@@ -130,6 +134,8 @@ class CycleInit(WriteRequest):
 
 class CycleRotate(WriteRequest):
     """Replace a role's key; its sessions end."""
+
+    holds_key: ClassVar[bool] = True
 
     role: Annotated[Role, Field(description="Whose key.")]
     workflow: Workflow = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -62,6 +62,9 @@ class ProjectRequest(Request):
 
 class WriteRequest(ProjectRequest):
     """A request that changes something."""
+
+    holds_key: ClassVar[bool] = False
+    """Whether a key that somebody chose is in it, and so might be guessed."""
 
     idempotency_key: IdempotencyKey = None
 
