@@ -10,6 +10,7 @@ are not started (unless `--keep-going`). The last line counts checks and tests t
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import signal
 import subprocess
@@ -126,6 +127,9 @@ def _environment() -> dict[str, str]:
 def run_tests(arguments: list[str]) -> Outcome:
     """Pytest over all processors, its output shown as it comes."""
     started = time.monotonic()
+    # Once, and not by each of the thousands of processes that tests start: some machines have Python keep nothing.
+    for folder in ("src", "tests"):
+        compileall.compile_dir(ROOT / folder, quiet=2)
     with tempfile.TemporaryDirectory(prefix="tandem-check-") as folder:
         report = Path(folder) / "tests.xml"
         workers = str(min(os.cpu_count() or 1, MOST_WORKERS))

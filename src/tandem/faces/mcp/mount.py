@@ -1,4 +1,7 @@
-"""The SDK behind the fast path: imported in a thread, started and stopped with the application."""
+"""The SDK behind the fast path: imported in a thread when it is first needed, or a while after the start.
+
+Half of what a start costs is that import. Many brokers never need it: those that only the command line talks to.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import gc
 import importlib
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
@@ -16,6 +19,8 @@ from tandem.errors import Unavailable
 from tandem.faces.mcp.recognition import ModernCheck
 
 _log = logging.getLogger("tandem.faces.mcp")
+_IDLE_SECONDS = 5.0
+"""After so long without need the import begins anyway, so that the first client of a day does not wait for it."""
 _GC_THRESHOLDS = (10_000, 20, 50)
 _CHECKS_MODULE = "tandem.faces.mcp.modern"
 _SERVERS_MODULE = "tandem.faces.mcp.server"
@@ -43,16 +48,18 @@ class SdkMount:
         self._runner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Mapping[str, ASGIApp]] | None = None
         self._checks_settled = asyncio.Event()
+        self._needed = asyncio.Event()
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
-        """Begin importing; requests that need the SDK wait for it."""
+        """Begin importing soon; requests that need the SDK have it begin at once, and wait for it."""
         self._ready = asyncio.get_running_loop().create_future()
         self._runner = asyncio.create_task(self._run(self._ready), name="mcp-sdk")
 
     async def stop(self) -> None:
         """Cancel what the servers still run; may be called twice, or without a start."""
         self._stopping.set()
+        self._needed.set()
         if self._runner is not None:
             await asyncio.wait([self._runner])
 
@@ -64,6 +71,7 @@ class SdkMount:
         """
         if self._ready is None:
             raise Unavailable("The MCP endpoint has not been started; try again in a moment.")
+        self._needed.set()
         applications = await asyncio.shield(self._ready)
         if self._stopping.is_set():
             raise Unavailable("The broker is stopping; try again in a moment.")
@@ -72,10 +80,16 @@ class SdkMount:
     async def checks(self) -> None:
         """Wait until `modern_check` is there, which is sooner than the rest of the SDK, or never will be."""
         if self._runner is not None:
+            self._needed.set()
             await self._checks_settled.wait()
 
     async def _run(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
         """One task from beginning to end, as the SDK's task groups require."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
+        if self._stopping.is_set():
+            self._give_up(ready, "The broker is stopping; try again in a moment.")
+            return
         try:
             checks = await asyncio.to_thread(importlib.import_module, _CHECKS_MODULE)
             self.modern_check = checks.passes_modern_checks
@@ -88,10 +102,13 @@ class SdkMount:
         except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
             _log.exception("the MCP SDK could not be started or stopped")
             _collect_from_here()
-            self._checks_settled.set()
-            if not ready.done():
-                ready.set_exception(Unavailable("The MCP endpoint could not be started; the broker's log says why."))
-                ready.exception()  # seen, even if nobody asks
+            self._give_up(ready, "The MCP endpoint could not be started; the broker's log says why.")
+
+    def _give_up(self, ready: asyncio.Future[Mapping[str, ASGIApp]], why: str) -> None:
+        self._checks_settled.set()
+        if not ready.done():
+            ready.set_exception(Unavailable(why))
+            ready.exception()  # seen, even if nobody asks
 
     def _build(self) -> Servers:
         build: Callable[..., Servers] = importlib.import_module(_SERVERS_MODULE).SdkServers
