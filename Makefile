@@ -10,10 +10,10 @@ python := $(venv_bin)/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage lint format bench docs constraints clean
+.PHONY: help setup demo test test-clients coverage lint format bench docs constraints clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## Make or update .venv (the other targets do so by themselves)
 	@$(or $(PYTHON),python3) tools/setup.py $(if $(PYTHON),--exact)
@@ -23,6 +23,9 @@ demo: setup ## A broker, agents, a review and a hand-off cycle, live, in a minut
 
 test: setup ## Everything that a change must pass, as CI runs it
 	@$(python) tools/check.py $(ARGS)
+
+test-clients: setup ## The real client programs against scripted models (brings them: more than a gigabyte)
+	@$(python) tools/clients.py $(ARGS)
 
 coverage: setup ## The tests again, and what of the source they never reach (half as fast: it measures every process)
 	@$(python) tools/check.py --tests --cov $(ARGS)

@@ -52,6 +52,10 @@ STATUS_OF = {
     "LOCK_DENIED": 409,
     "ARCHIVE_NOT_ALLOWED": 409,
     "CONFIG_INVALID": 500,
+    "UNKNOWN_REVIEWER": 404,
+    "POOL_DISABLED": 409,
+    "POOL_CAP_REACHED": 409,
+    "SPAWN_COOLDOWN": 429,
 }
 """Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
 

@@ -11,8 +11,9 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import orjson
 import uvicorn
 
 from tandem.clock import Clock, SystemClock
@@ -22,8 +23,10 @@ from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
 from tandem.faces.asgi.corked import CorkedProtocol
 from tandem.faces.http.health import Health, Phase
+from tandem.operations.caller import Caller
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
+from tandem.refusals import error_from
 from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
 from tandem.services.context import Services
@@ -33,6 +36,9 @@ from tandem.services.waits import WaitHub
 from tandem.store.base import Store
 from tandem.store.engine import make_store
 from tandem.store.schema import UNCHANGED
+
+if TYPE_CHECKING:
+    from tandem.reviewers.supervisor import Supervisor
 
 VERSION = version("tandem-broker")
 DRAIN_SECONDS = 10
@@ -67,6 +73,26 @@ def reading_store_of(settings: Settings) -> Store:
     return make_store(settings.database, readers=1, connections=2, schema=UNCHANGED)
 
 
+class InProcess:
+    """The broker's operations as its own supervisor calls them: without a socket, and with the same checks."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The data of the answer.
+
+        Raises:
+            TandemError: The broker refuses, with the code's own subclass.
+        """
+        outcome = await self._dispatcher.dispatch(operation, arguments, Caller(face="pool", agent="supervisor"))
+        envelope: dict[str, Any] = orjson.loads(outcome.body)
+        if not outcome.ok:
+            raise error_from(envelope["error"])
+        data: dict[str, Any] = envelope["data"]
+        return data
+
+
 class Broker:
     """Everything that one broker is made of.
 
@@ -97,9 +123,11 @@ class Broker:
             sweep_seconds=settings.sweep_interval_seconds,
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
+        self._settings = settings
         self.health = Health(self._facts)
+        self._dispatcher = Dispatcher(REGISTRY, self._services, self._clock)
         self.application = create_app(
-            Dispatcher(REGISTRY, self._services, self._clock),
+            self._dispatcher,
             clock=self._clock,
             health=self.health,
             version=VERSION,
@@ -129,12 +157,29 @@ class Broker:
             finally:
                 self.health.phase = Phase.DRAINING
 
+    def supervisor(self, url: str) -> Supervisor | None:
+        """Who runs the reviewers of this broker's pool, not started yet; null if it has none.
+
+        Args:
+            url: Where the reviewers find the broker.
+        """
+        pool = self._settings.reviewer_pool
+        if not pool.enabled:
+            return None
+        # Not before: a broker without a pool starts the sooner for it.
+        from tandem.reviewers.supervisor import Supervisor
+
+        folder = self._settings.data_dir
+        log_dir = self._settings.log_file.parent / "reviewers"
+        return Supervisor(InProcess(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
+
     async def drain(self) -> None:
         """Take no new work and answer every wait, so that what is under way can end."""
         self.health.phase = Phase.DRAINING
         await self._services.waits.stop()
 
     def _facts(self) -> Mapping[str, Any]:
+        pool = self._settings.reviewer_pool
         return {
             "version": VERSION,
             "pid": os.getpid(),
@@ -142,6 +187,7 @@ class Broker:
             "log_id": self._services.waits.log_id,
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "waiting": self._services.waits.parked,
+            "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",
         }
 
 
@@ -171,14 +217,39 @@ async def run_broker(
         stopping = asyncio.create_task(stop.wait(), name="stop")
         while not server.started and not serving.done():  # noqa: ASYNC110 uvicorn has no event for it
             await asyncio.sleep(0.001)
-        if on_ready and not serving.done():
-            on_ready(broker)
-        await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-        _log.info("stopping")
-        await broker.drain()
-        server.should_exit = True
-        stopping.cancel()
-        await serving
+        try:
+            async with _reviewing(broker, listener):
+                if on_ready and not serving.done():
+                    on_ready(broker)
+                await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+                _log.info("stopping")
+        finally:
+            await broker.drain()
+            server.should_exit = True
+            stopping.cancel()
+            await serving
+
+
+@contextlib.asynccontextmanager
+async def _reviewing(broker: Broker, listener: socket.socket) -> AsyncGenerator[None]:
+    """Have the pool's reviewers work while the broker serves; they are ended before it stops to."""
+    supervisor = broker.supervisor(_url_of(listener))
+    if supervisor is None:
+        yield
+        return
+    try:
+        await supervisor.start()
+        yield
+    finally:
+        await supervisor.stop()
+
+
+def _url_of(listener: socket.socket) -> str:
+    """Where processes of this machine reach a listener."""
+    host, port = listener.getsockname()[:2]
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not listened on
+        host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from tandem import platforms
+from tandem import platforms, pool_settings
 from tandem.domain import workflows
 from tandem.errors import ConfigInvalid
+from tandem.pool_settings import PoolSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +78,11 @@ def _sound_workflows(tables: dict[str, Any]) -> dict[str, Any]:
     """The tables as they are; a ConfigInvalid says which of them cannot be used."""
     workflows.load(tables)
     return tables
+
+
+def _sound_pool(table: object) -> PoolSettings:
+    """The pool's settings; a ConfigInvalid says which of them cannot be used."""
+    return pool_settings.load(_from_json(table))
 
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -162,6 +168,10 @@ class Settings(BaseSettings):
     secret_key_file: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
         None,
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
+    )
+    reviewer_pool: Annotated[PoolSettings, NoDecode, BeforeValidator(_sound_pool)] = Field(
+        PoolSettings(),
+        description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
     )
 
     @classmethod
@@ -264,6 +274,8 @@ def masked(key: str, value: Any) -> Any:
     """A setting's value as it may be shown: JSON, and without the database's password."""
     if key == "database_url" and isinstance(value, str):
         return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD_BEFORE_HOST.sub(r"\1:***@", value))
+    if isinstance(value, PoolSettings):
+        return value.model_dump(mode="json", exclude_defaults=True)
     return str(value) if isinstance(value, Path) else value
 
 

@@ -14,6 +14,7 @@
     ├── SelfApproval            403 SELF_APPROVAL
     ├── NotClaimant             403 NOT_CLAIMANT
     ├── NotFound                404 NOT_FOUND
+    ├── UnknownReviewer         404 UNKNOWN_REVIEWER
     ├── InvalidTool             404 INVALID_TOOL
     ├── InvalidTransition       409 INVALID_TRANSITION
     ├── AlreadyClaimed          409 ALREADY_CLAIMED
@@ -27,9 +28,12 @@
     ├── InvalidPhase            409 INVALID_PHASE
     ├── LockDenied              409 LOCK_DENIED
     ├── ArchiveNotAllowed       409 ARCHIVE_NOT_ALLOWED
+    ├── PoolDisabled            409 POOL_DISABLED
+    ├── PoolCapReached          409 POOL_CAP_REACHED
     ├── CursorExpired           410 CURSOR_EXPIRED
     ├── TooLarge                413 TOO_LARGE
     ├── RateLimited             429 RATE_LIMITED (retryable)
+    ├── SpawnCooldown           429 SPAWN_COOLDOWN (retryable)
     ├── ConfigInvalid           500 CONFIG_INVALID
     ├── InternalError           500 INTERNAL_ERROR
     ├── Unavailable             503 UNAVAILABLE (retryable)
@@ -163,6 +167,13 @@ class NotFound(TandemError):
     status = 404
 
 
+class UnknownReviewer(TandemError):
+    """No pool of this broker has such a reviewer."""
+
+    code = "UNKNOWN_REVIEWER"
+    status = 404
+
+
 class InvalidTool(TandemError):
     """A hand-off endpoint was asked for a tool that does not exist."""
 
@@ -254,6 +265,20 @@ class ArchiveNotAllowed(TandemError):
     status = 409
 
 
+class PoolDisabled(TandemError):
+    """No pool serves the project now: none is enabled, or it is paused; `details.why` says which."""
+
+    code = "POOL_DISABLED"
+    status = 409
+
+
+class PoolCapReached(TandemError):
+    """The pool has as many reviewers as it may; `details.limit` says how many."""
+
+    code = "POOL_CAP_REACHED"
+    status = 409
+
+
 class CursorExpired(TandemError):
     """The cursor is of another log, or of a part that no longer exists."""
 
@@ -272,6 +297,14 @@ class RateLimited(TandemError):
     """Too many calls at once; try again later."""
 
     code = "RATE_LIMITED"
+    status = 429
+    retryable = True
+
+
+class SpawnCooldown(TandemError):
+    """A reviewer was started just now; `details.retry_after_s` says when the next may be."""
+
+    code = "SPAWN_COOLDOWN"
     status = 429
     retryable = True
 

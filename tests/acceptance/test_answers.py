@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from mcp import Client
 from tandem.domain.handoffs import ARRAYS
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.registry import MCP_ROLES, Role
+from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
@@ -36,9 +38,52 @@ class Shop:
     approved: str
 
     @cached_property
+    def staff(self) -> Staff:
+        """A pool with one reviewer; made for whoever asks."""
+        return Staff.begin(self.desk)
+
+    @cached_property
     def team(self) -> Team:
         """A hand-off cycle under way; made for whoever asks."""
         return Team.begin(self.desk)
+
+
+@dataclass
+class Staff:
+    """A pool with one reviewer, which holds a review."""
+
+    steward: Steward
+    reviewer: str
+    claim: dict[str, Any]
+
+    @classmethod
+    def begin(cls, desk: Desk) -> Staff:
+        steward = Steward(desk)
+        steward.register()
+        reviewer = steward.one()
+        return cls(steward, reviewer, desk.do("claim_review", reviewer_id=reviewer))
+
+    def hiring(self) -> dict[str, Any]:
+        """Nothing, but the supervisor starts whom it is told to, meanwhile."""
+        known = set(self.steward.known)
+
+        def start() -> None:
+            while set(self.steward.beat(wait=True, timeout_s=5) and self.steward.known) == known:
+                pass
+            self.steward.beat()
+
+        threading.Thread(target=start, daemon=True).start()
+        return {}
+
+    def failing(self) -> dict[str, Any]:
+        return {
+            "reviewer_id": self.reviewer,
+            "review_id": self.claim["review_id"],
+            "claim_generation": self.claim["claim_generation"],
+            "outcome": "unreadable",
+            "reason": "It said nothing.",
+            "tokens_in": 5,
+        }
 
 
 @dataclass
@@ -172,6 +217,31 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda shop: {"cycle_id": shop.team.cycle_id},
         lambda shop: {"workflow": "frontend-backend"} if shop.team.completing() else {},
     ],
+    "retry_review": [lambda shop: {"review_id": shop.pending}],
+    "list_reviewers": [lambda _: {}, lambda shop: {"project": shop.staff.steward.desk.project}],
+    "spawn_reviewer": [lambda shop: shop.staff.hiring()],
+    "kill_reviewer": [lambda shop: {"reviewer_id": shop.staff.reviewer}],
+    "pause_reviewers": [lambda shop: {"supervisor_id": shop.staff.steward.supervisor_id, "reason": "Enough."}],
+    "resume_reviewers": [lambda shop: {"supervisor_id": shop.staff.steward.supervisor_id}],
+    "supervisor_register": [
+        lambda shop: {
+            "supervisor_id": f"sv-{shop.desk.project}",
+            "incarnation": "abc123",
+            "host": "a-host",
+            "provider": "codex",
+            # Not all: the broker is shared with tests of other pools.
+            "projects": [shop.desk.project],
+        },
+        lambda shop: {
+            "supervisor_id": shop.staff.steward.supervisor_id,
+            "incarnation": "abc124",
+            "host": "a-host",
+            "provider": "codex",
+            "projects": [shop.desk.project],
+        },
+    ],
+    "supervisor_heartbeat": [lambda shop: shop.staff.steward.saying()],
+    "report_outcome": [lambda shop: shop.staff.failing()],
 }
 CASES = [(name, number) for name, requests in REQUESTS.items() for number in range(len(requests))]
 

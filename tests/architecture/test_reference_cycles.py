@@ -90,7 +90,7 @@ def test_a_field_of_the_payload_without_words_fails(monkeypatch: pytest.MonkeyPa
 def test_the_tools_of_cycles_are_said_to_be_at_their_own_endpoint_only() -> None:
     page = reference_pages.operations()
     assert "| MCP | tool `handoff_write` at `/mcp/handoff` |" in page
-    assert "| MCP | tool `get_cycle` at `/mcp`, `/mcp/operator` |" in page
+    assert "| MCP | tool `get_audit_log` at `/mcp`, `/mcp/operator` |" in page
     section = page.partition("\n## cycle_rotate\n")[2].partition("\n## ")[0]
     assert "| MCP | not offered |" in section
 
@@ -99,5 +99,5 @@ def test_codes_of_other_places_are_said_to_come_from_there() -> None:
     rows = {line.split("`")[1]: line for line in reference_pages.errors().splitlines() if line.startswith("| `")}
     assert "| the endpoint `/mcp/handoff`; " in rows["INVALID_TOOL"]
     assert "[`session_open`](operations.md#session_open)" in rows["CONFIG_INVALID"]
-    assert rows["CONFIG_INVALID"].endswith("the command line, at start |")
+    assert rows["CONFIG_INVALID"].endswith("the command line, at start; supervisors, at theirs |")
     assert rows["TOO_LARGE"].endswith("| any operation |")

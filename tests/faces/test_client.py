@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem import errors
-from tandem.client import TandemClient, Unreachable, generate, refusals
+from tandem import errors, refusals
+from tandem.client import TandemClient, Unreachable, generate
 from tandem.client.methods import KEYED, REPEATABLE
 from tandem.domain.answers import Claim, Proposal, ReviewCreated
 from tandem.operations.catalogue import REGISTRY

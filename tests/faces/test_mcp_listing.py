@@ -68,8 +68,9 @@ def test_hand_offs_are_listed_at_their_own_endpoint_only():
     ]
     for role in (None, "proposer", "reviewer", "operator"):
         assert not HANDOFF & {tool["name"] for tool in _listing(role)}
-    assert {"list_cycles", "get_cycle"} < {tool["name"] for tool in _listing(None)}
-    assert {"list_cycles", "get_cycle"} < {tool["name"] for tool in _listing("operator")}
+    # The history is for the other faces: an endpoint has room for twelve tools.
+    for role in (None, "operator"):
+        assert not {"list_cycles", "get_cycle"} & {tool["name"] for tool in _listing(role)}
 
 
 def test_hints_tell_looking_at_a_cycle_from_changing_it():

@@ -29,6 +29,7 @@ READS = frozenset(
         "get_review_timeline",
         "handoff_read",
         "list_cycles",
+        "list_reviewers",
         "list_reviews",
     }
 )
@@ -43,11 +44,13 @@ WRITES = frozenset(
         "cycle_complete",
         "cycle_start",
         "handoff_write",
+        "kill_reviewer",
         "lock_acquire",
         "reject_counter_patch",
         "release_claim",
         "renew_claim",
         "session_open",
+        "spawn_reviewer",
         "submit_verdict",
     }
 )

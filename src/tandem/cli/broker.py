@@ -105,16 +105,20 @@ def status(
 def down(
     *,
     data_dir: DataDirOption = None,
-    timeout: Annotated[float, typer.Option(min=0, help="Seconds for an orderly stop before it is ended.")] = (
-        STOP_SECONDS
-    ),
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help=f"Seconds for an orderly stop before it is ended; {STOP_SECONDS:g}, more with a pool."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Stop the broker: what is under way is finished, waits are answered, then it ends."""
     try:
         settings = load_settings({"data_dir": data_dir}).settings
         running = find_running(settings.data_dir)
-        ended = "not_running" if running is None else _stop(running, settings.data_dir, timeout)
+        patience = _stop_seconds(settings) if timeout is None else timeout
+        ended = "not_running" if running is None else _stop(running, settings.data_dir, patience)
     except TandemError as error:
         raise typer.Exit(show_refusal(error, as_json=as_json)) from None
     if as_json:
@@ -244,6 +248,12 @@ def _start_in_background(settings: Settings, port: int | None, host: str | None)
     raise Unavailable(
         f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
     )
+
+
+def _stop_seconds(settings: Settings) -> float:
+    """How long an orderly stop may take: reviewers first finish what they are at, if they can in time."""
+    pool = settings.reviewer_pool
+    return STOP_SECONDS + (pool.drain_seconds + pool.grace_seconds + STOP_SECONDS if pool.enabled else 0)
 
 
 def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:

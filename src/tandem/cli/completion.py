@@ -40,6 +40,11 @@ def complete_role(incomplete: str) -> Offers:
     return [offer for offer in _ask(_roles) if offer[0].startswith(incomplete)]
 
 
+def complete_reviewer(incomplete: str) -> Offers:
+    """Reviewers of pools whose id begins so, those that run first, each with its state and project."""
+    return [offer for offer in _ask(_reviewers) if offer[0].startswith(incomplete)]
+
+
 def complete_example(incomplete: str) -> list[str]:
     """Ready workflows whose name begins so."""
     from tandem.examples import examples
@@ -70,6 +75,11 @@ async def _roles(client: TandemClient) -> Offers:
         for role in workflow.roles:
             having.setdefault(role, []).append(workflow.name)
     return [(role, ", ".join(names)) for role, names in having.items()]
+
+
+async def _reviewers(client: TandemClient) -> Offers:
+    found = (await client.list_reviewers()).reviewers
+    return [(one.reviewer_id, f"{one.state}, {one.project}") for one in found]
 
 
 def _ask(question: Callable[[TandemClient], Awaitable[Offers]]) -> Offers:

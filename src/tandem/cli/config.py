@@ -85,6 +85,10 @@ def _shown(value: Any) -> str:
             return "(none)"
         case bool():
             return str(value).lower()
+        case dict():
+            # A table: what differs from the defaults, a line each.
+            lines = [f"{key} = {_shown(inner)}" for key, inner in value.items()]  # pyright: ignore[reportUnknownVariableType] any value
+            return "\n".join(lines) or "(defaults)"
         case list() | tuple():
             return ", ".join(map(str, value)) or "(none)"  # pyright: ignore[reportUnknownArgumentType] any value
         case _:

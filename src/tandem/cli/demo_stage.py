@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,17 +88,21 @@ def data_dir(folder: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def stage(*, keep: bool) -> AsyncGenerator[Stage, None]:
+async def stage(*, keep: bool, more: Callable[[Path], str] | None = None) -> AsyncGenerator[Stage, None]:
     """Set up a scratch folder and start a broker in it; both are gone afterwards.
 
     Args:
         keep: Whether the folder is left for a look.
+        more: Given the folder, what else the broker's configuration says.
 
     Raises:
         SceneFailed: The broker did not start.
     """
     folder = _scratch_folder()
     try:
+        if more is not None:
+            with (_config_dir(folder) / USER_FILE).open("a", encoding="utf-8") as file:
+                file.write(more(folder))
         async with _broker(folder) as url:
             yield Stage(folder, url)
     finally:

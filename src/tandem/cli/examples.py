@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tandem review message rv_4k2m --sender-role reviewer --reviewer-id alice --body @question.md",
     ),
     "get_discussion": ("tandem review discussion rv_4k2m",),
+    "retry_review": ("tandem review retry rv_4k2m",),
     "close_review": ("tandem review close rv_4k2m",),
     "get_review_timeline": ("tandem review timeline rv_4k2m",),
     "get_activity_feed": ("tandem review feed", "tandem review feed --wait --json"),
@@ -46,6 +47,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "get_review_stats": ("tandem review stats", "tandem review stats --since 2026-11-01"),
     "list_projects": ("tandem project list",),
     "remove_project": ("tandem project remove webshop",),
+    "list_reviewers": ("tandem reviewers list", "tandem reviewers list --project webshop --json"),
+    "spawn_reviewer": ("tandem reviewers spawn",),
+    "kill_reviewer": ("tandem reviewers kill codex-r1", "tandem reviewers kill codex-r1-k3f9q2 --force"),
+    "pause_reviewers": ("tandem reviewers pause --reason 'The model is down'",),
+    "resume_reviewers": ("tandem reviewers resume",),
+    "supervisor_register": (
+        "tandem supervisor register --supervisor-id my-host --incarnation k3f9q2 --host my-host --provider custom",
+    ),
+    "supervisor_heartbeat": (
+        "tandem supervisor heartbeat --supervisor-id my-host --incarnation k3f9q2 --reviewers @reviewers.json --wait",
+    ),
+    "report_outcome": (
+        "tandem supervisor outcome rv_4k2m --reviewer-id custom-r1-k3f9q2 --claim-generation 1 --outcome timeout",
+    ),
     "cycle_start": (
         "tandem cycle start 'Login page'",
         "tandem cycle start 'Login page' --workflow writer-editor --json",

@@ -134,9 +134,9 @@ def fields_of(operation: Described) -> list[Field]:
 def _field(name: str, info: FieldInfo) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
     origin = get_origin(hint)
-    is_list_of_objects = origin is list and issubclass(get_args(hint)[0], BaseModel)
+    is_of_objects = any(isinstance(one, type) and issubclass(one, BaseModel) for one in (hint, *get_args(hint)))
     positional = name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL)
-    if hint is Any or dict in {origin, hint} or is_list_of_objects:
+    if hint is Any or dict in {origin, hint} or is_of_objects:
         return Field(name, str, "json", info, positional=False)
     if hint is str and is_long:
         return Field(name, str, "text", info, positional)
@@ -174,7 +174,7 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
             yield _parameter(field.name + _ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
     for field in fields:
         yield _option(operation, field)
-    if operation.blocking:
+    if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
     yield _parameter("broker", BrokerOption, None)
@@ -204,7 +204,8 @@ def _option(operation: Described, field: Field) -> inspect.Parameter:
         return _parameter(field.name, Annotated[str, option], _DEFAULT_AGENT_TYPE)
     if field.info.is_required() and not is_argument:
         return _parameter(field.name, Annotated[field.hint, option], inspect.Parameter.empty)
-    default = None if field.info.is_required() else field.info.default
+    made = field.info.is_required() or field.info.default_factory is not None
+    default = None if made else field.info.default
     return _parameter(field.name, Annotated[field.hint if default is not None else field.hint | None, option], default)
 
 

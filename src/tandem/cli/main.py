@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
     "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
     "audit": Entry("tandem.cli.audit", "The log of everything that happened, and its proof.", _REVIEWING),
+    "reviewers": Entry("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
     "cycle": Entry("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
     "session": Entry("tandem.cli.session", "Sessions of roles, opened with their keys.", _HANDING_OVER),
     "lock": Entry("tandem.cli.handoff", "The lock of the role whose turn it is.", _HANDING_OVER),
@@ -48,8 +49,9 @@ COMMANDS: dict[str, Entry] = {
     "down": Entry("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
     "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
     "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
+    "supervisor": Entry("tandem.cli.reviewers", "For programs that run reviewers themselves.", _SETTING_UP),
     "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
-    "demo": Entry("tandem.cli.demo", "Watch agents play a review and hand-off cycles.", _SETTING_UP),
+    "demo": Entry("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
 }
 
 

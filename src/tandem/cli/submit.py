@@ -192,6 +192,9 @@ class _Remarks:
     def follow(self, data: dict[str, Any]) -> None:
         """Say what is new: who reviews, and what the proposer has to do for the verdict to come."""
         step = (data["status"], data["next_action"])
+        if data["attention"] is not None:
+            say(f"A person has to look: {data['attention']}")
+            say(f"review it yourself, or have it tried again: tandem review retry {data['review_id']}")
         if step == self._said or is_decided(data):
             return
         self._said = step

@@ -1,4 +1,4 @@
-"""Writes the client's view of the operations from the registry: `methods.py`, `cycle_methods.py` and `table.py`.
+"""Writes the client's view of the operations from the registry: modules of methods, and `table.py`.
 
 `python -m tandem.client.generate` writes them; with `--check` it exits with 1 when one is not current.
 """
@@ -31,10 +31,11 @@ from __future__ import annotations
 {imports}
 '''
 _SUPPRESSIONS = "# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.\n"
+_MANY = "# ruff: noqa: PLR0913 - a method has the fields of its request.\n"
 _REVIEW_IMPORTS = """\
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.cycle_methods import CycleOperations
+from tandem.client.pool_methods import PoolOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ from tandem.domain import cycle_answers
 
 Answer = TypeVar("Answer")
 """
+_POOL_IMPORTS = """\
+from typing import TYPE_CHECKING, Any, Literal
+
+from tandem.client.cycle_methods import CycleOperations
+from tandem.domain import pool_answers
+
+if TYPE_CHECKING:
+    # Named in signatures only; to build the models would take longer than a call.
+    from tandem.operations import pool_requests
+"""
 _TABLE = '''"""What each operation is. Written by `python -m tandem.client.generate`; do not edit."""
 
 # ruff: noqa: E501 - a line each.
@@ -59,14 +70,14 @@ _TABLE = '''"""What each operation is. Written by `python -m tandem.client.gener
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers, cycle_answers
-from tandem.operations import cycle_requests, requests
+from tandem.domain import answers, cycle_answers, pool_answers
+from tandem.operations import cycle_requests, pool_requests, requests
 
 OPERATIONS: dict[str, Described] = {
 '''
 _CLASS = '''
 
-class Operations(CycleOperations):
+class Operations(PoolOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 '''
 _CYCLE_CLASS = '''
@@ -79,8 +90,15 @@ class CycleOperations(ABC):
         """Send one operation and read its answer; arguments that are null are left out."""
         ...
 '''
+_POOL_CLASS = '''
+
+class PoolOperations(CycleOperations):
+    """The operations on reviewer pools. Each raises the `TandemError` of the refusal's code."""
+'''
 _CYCLES = "cycle_requests"
 """The module whose requests are those of cycles."""
+_POOLS = "pool_requests"
+"""The module whose requests are those of reviewer pools."""
 
 
 def render(registry: Registry) -> dict[str, str]:
@@ -88,7 +106,8 @@ def render(registry: Registry) -> dict[str, str]:
     keyed = _names(operation.name for operation in registry if "idempotency_key" in operation.request.model_fields)
     repeatable = _names(operation.name for operation in registry if _is_repeatable(operation))
     cycles = [operation for operation in registry if operation.request.__module__.endswith(_CYCLES)]
-    reviews = [operation for operation in registry if operation not in cycles]
+    pools = [operation for operation in registry if operation.request.__module__.endswith(_POOLS)]
+    reviews = [operation for operation in registry if operation not in (*cycles, *pools)]
     methods = [
         _HEADER.format(about="reviews and projects", suppressions=_SUPPRESSIONS, imports=_REVIEW_IMPORTS),
         f'KEYED = frozenset({keyed})\n"""Operations that take an idempotency key."""\n',
@@ -101,10 +120,16 @@ def render(registry: Registry) -> dict[str, str]:
         _CYCLE_CLASS,
         *map(_method, cycles),
     ]
+    pool_methods = [
+        _HEADER.format(about="reviewer pools", suppressions=_MANY, imports=_POOL_IMPORTS).rstrip() + "\n",
+        _POOL_CLASS,
+        *map(_method, pools),
+    ]
     table = [_TABLE, *(_description(operation) for operation in registry), "}\n"]
     return {
         "methods.py": "".join(methods),
         "cycle_methods.py": "".join(cycle_methods),
+        "pool_methods.py": "".join(pool_methods),
         "table.py": "".join(table),
     }
 
@@ -186,6 +211,8 @@ def _parameter(name: str, field: FieldInfo) -> str:
     text = f"{name}: {type_text(field.annotation)}"
     if field.is_required():
         return text
+    if field.default_factory is not None:
+        return f"{text} | None = None"
     default = f'"{field.default}"' if isinstance(field.default, str) else repr(field.default)
     return f"{text} = {default}"
 

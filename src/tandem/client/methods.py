@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.cycle_methods import CycleOperations
+from tandem.client.pool_methods import PoolOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 
 KEYED = frozenset({
     "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "cycle_archive",
-    "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "lock_acquire",
-    "reject_counter_patch", "release_claim", "renew_claim", "session_close", "session_open", "submit_verdict",
+    "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "kill_reviewer",
+    "lock_acquire", "pause_reviewers", "reject_counter_patch", "release_claim", "renew_claim", "report_outcome",
+    "resume_reviewers", "retry_review", "session_close", "session_open", "spawn_reviewer", "submit_verdict",
+    "supervisor_register",
 })
 """Operations that take an idempotency key."""
 REPEATABLE = frozenset({
     "accept_counter_patch", "add_message", "check_gate", "claim_review", "close_review", "create_review",
     "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "cycle_status",
     "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion", "get_proposal", "get_review_stats",
-    "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "list_cycles", "list_projects",
-    "list_reviews", "lock_acquire", "register_project", "reject_counter_patch", "release_claim", "renew_claim",
-    "session_close", "session_open", "submit_verdict",
+    "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "kill_reviewer", "list_cycles",
+    "list_projects", "list_reviewers", "list_reviews", "lock_acquire", "pause_reviewers", "register_project",
+    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
+    "session_close", "session_open", "spawn_reviewer", "submit_verdict", "supervisor_heartbeat",
+    "supervisor_register",
 })
 """Reads, and writes that have one effect also when sent twice."""
 
 
-class Operations(CycleOperations):
+class Operations(PoolOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 
     async def create_review(
@@ -374,3 +378,16 @@ class Operations(CycleOperations):
             "name": name,
         }
         return await self._operate("remove_project", arguments, answers.ProjectRemoved)
+
+    async def retry_review(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> answers.ReviewStatus:
+        """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
+        arguments: dict[str, Any] = {
+            "review_id": review_id, "project": project, "idempotency_key": idempotency_key,
+        }
+        return await self._operate("retry_review", arguments, answers.ReviewStatus)

@@ -13,10 +13,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.client.connection import DEFAULT_URL, Connection
 from tandem.client.methods import KEYED, REPEATABLE, Operations
-from tandem.client.refusals import error_from
 from tandem.client.waits import Condition, has_changed, is_decided, is_proposers_turn, wait_until
 from tandem.domain.answers import ReviewStatus
 from tandem.errors import InternalError
+from tandem.refusals import error_from
 
 Answer = TypeVar("Answer")
 
@@ -93,7 +93,7 @@ class TandemClient(Operations):
     async def wait_for_verdict(
         self, review_id: str, cursor: str | None = None, timeout_s: float | None = None
     ) -> ReviewStatus:
-        """Wait until the review is decided or closed, or the time is up.
+        """Wait until the review is decided or closed or needs a person's attention, or the time is up.
 
         Args:
             review_id: The review.

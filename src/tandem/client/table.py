@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers, cycle_answers
-from tandem.operations import cycle_requests, requests
+from tandem.domain import answers, cycle_answers, pool_answers
+from tandem.operations import cycle_requests, pool_requests, requests
 
 OPERATIONS: dict[str, Described] = {
     "create_review": Described("create_review", "review", "create", requests.CreateReview, answers.ReviewCreated, blocking=False),
@@ -32,6 +32,7 @@ OPERATIONS: dict[str, Described] = {
     "register_project": Described("register_project", "project", "add", requests.RegisterProject, answers.ProjectView, blocking=False),
     "list_projects": Described("list_projects", "project", "list", requests.ListProjects, answers.ProjectList, blocking=False),
     "remove_project": Described("remove_project", "project", "remove", requests.RemoveProject, answers.ProjectRemoved, blocking=False),
+    "retry_review": Described("retry_review", "review", "retry", requests.RetryReview, answers.ReviewStatus, blocking=False),
     "session_open": Described("session_open", "session", "open", cycle_requests.SessionOpen, cycle_answers.SessionOpened, blocking=False),
     "cycle_start": Described("cycle_start", "cycle", "start", cycle_requests.CycleStart, cycle_answers.CycleStarted, blocking=False),
     "cycle_status": Described("cycle_status", "cycle", "status", cycle_requests.CycleStatus, cycle_answers.CycleStatus, blocking=True),
@@ -46,4 +47,12 @@ OPERATIONS: dict[str, Described] = {
     "cycle_revoke": Described("cycle_revoke", "cycle", "revoke", cycle_requests.CycleRevoke, cycle_answers.KeyRevoked, blocking=False),
     "list_cycles": Described("list_cycles", "cycle", "list", cycle_requests.ListCycles, cycle_answers.CyclePage, blocking=False),
     "get_cycle": Described("get_cycle", "cycle", "show", cycle_requests.GetCycle, cycle_answers.CycleHistory, blocking=False),
+    "list_reviewers": Described("list_reviewers", "reviewers", "list", pool_requests.ListReviewers, pool_answers.ReviewerList, blocking=False),
+    "spawn_reviewer": Described("spawn_reviewer", "reviewers", "spawn", pool_requests.SpawnReviewer, pool_answers.ReviewerView, blocking=True),
+    "kill_reviewer": Described("kill_reviewer", "reviewers", "kill", pool_requests.KillReviewer, pool_answers.ReviewerView, blocking=False),
+    "pause_reviewers": Described("pause_reviewers", "reviewers", "pause", pool_requests.PauseReviewers, pool_answers.PoolsChanged, blocking=False),
+    "resume_reviewers": Described("resume_reviewers", "reviewers", "resume", pool_requests.ResumeReviewers, pool_answers.PoolsChanged, blocking=False),
+    "supervisor_register": Described("supervisor_register", "supervisor", "register", pool_requests.SupervisorRegister, pool_answers.Registered, blocking=False),
+    "supervisor_heartbeat": Described("supervisor_heartbeat", "supervisor", "heartbeat", pool_requests.SupervisorHeartbeat, pool_answers.Orders, blocking=True),
+    "report_outcome": Described("report_outcome", "supervisor", "outcome", pool_requests.ReportOutcome, pool_answers.OutcomeReported, blocking=False),
 }

@@ -26,8 +26,8 @@ class Call(Protocol):
 
 
 def is_decided(data: dict[str, Any]) -> bool:
-    """Whether a review's status is a verdict, or the end."""
-    return data.get("status") in _DECIDED
+    """Whether a review's status is a verdict or the end, or there will be no verdict before a person has looked."""
+    return data.get("status") in _DECIDED or data.get("attention") is not None
 
 
 def is_proposers_turn(data: dict[str, Any]) -> bool:

@@ -90,6 +90,8 @@ def next_round(review: Review, *, digest: str | None, validated: bool, now_us: i
             verdict_id=None,
             verdict_by=None,
             decided_at=None,
+            not_before=None,
+            attempts=0,
             updated_at=now_us,
         )
     )

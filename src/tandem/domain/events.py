@@ -32,6 +32,19 @@ class Kind(StrEnum):
     MESSAGE_SENT = "message_sent"
     MESSAGE_RESOLVED = "message_resolved"
     REVIEW_CLOSED = "review_closed"
+    ATTENTION_RAISED = "attention_raised"
+    ATTENTION_CLEARED = "attention_cleared"
+    POOL_REGISTERED = "pool_registered"
+    POOL_ENDED = "pool_ended"
+    POOL_PAUSED = "pool_paused"
+    POOL_RESUMED = "pool_resumed"
+    CIRCUIT_OPENED = "circuit_opened"
+    CIRCUIT_CLOSED = "circuit_closed"
+    REVIEWER_REQUESTED = "reviewer_requested"
+    REVIEWER_SPAWNED = "reviewer_spawned"
+    REVIEWER_DRAIN_START = "reviewer_drain_start"
+    REVIEWER_TERMINATED = "reviewer_terminated"
+    REVIEWER_OUTCOME = "reviewer_outcome"
     SESSION_OPENED = "session_opened"
     SESSION_CLOSED = "session_closed"
     CYCLE_STARTED = "cycle_started"
@@ -54,7 +67,7 @@ class Event(NamedTuple):
         at: Microseconds since the epoch, UTC.
         project: The project it belongs to; empty for the log's own.
         subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
-            `project:<name>`, or `log`.
+            `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, or `log`.
         actor: Who did it.
         kind: What happened.
         old: The state before, where there is one.

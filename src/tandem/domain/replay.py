@@ -8,7 +8,7 @@ import orjson
 
 from tandem.domain.events import Event, Kind
 from tandem.domain.reviews import Review
-from tandem.domain.statistics import CounterMove, moves
+from tandem.domain.statistics import CounterMove, moves, reviewer_moves
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -29,6 +29,9 @@ ROWS = {
     "handoff": ("handoffs", ("cycle_id", "number")),
 }
 """Parts of a delta that are one new row: their table and its key."""
+
+CHANGED = {"pool": "pools", "reviewer": "reviewers"}
+"""Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
 STAMPED = frozenset({"projects", "cycle_keys", "sessions"})
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
@@ -58,6 +61,27 @@ class Replay:
             if part in delta:
                 row: Row = delta[part]
                 self._rows(table)[tuple(row[column] for column in key)] = row
+        self._apply_parts(delta)
+        if "cycle" in delta:
+            self._apply_cycle(event, delta["cycle"])
+        for table in STAMPED & self.tables.keys():
+            # A subject of one of these tables is one row.
+            for row in self.tables[table].values():
+                row.update(delta.get("session_end", {}), event_seq=event.seq, event_hash=event.hash)
+        for part, table in CHANGED.items():
+            if part in delta:
+                return self._apply_row(event, table, delta[part])
+        return self._apply_review(event, delta["review"]) if "review" in delta else []
+
+    def finish(self) -> dict[str, dict[Key, Row]]:
+        """All rows, those included that follow from the review: what the gate opens for."""
+        review = self._review
+        if review is not None and review.approved_round is not None:
+            self._approve(review, review.approved_round)
+        return self.tables
+
+    def _apply_parts(self, delta: dict[str, Any]) -> None:
+        """What an event changes in rows that are there, and the rows of which it may bring several."""
         for message in delta.get("messages", ()):
             self._rows("messages")[(message["id"],)] = message
         if "decision" in delta:
@@ -71,20 +95,6 @@ class Replay:
         if "advanced" in delta:
             cycle_id, number, advanced_at = delta["advanced"]
             self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
-        if "cycle" in delta:
-            self._apply_cycle(event, delta["cycle"])
-        for table in STAMPED & self.tables.keys():
-            # A subject of one of these tables is one row.
-            for row in self.tables[table].values():
-                row.update(delta.get("session_end", {}), event_seq=event.seq, event_hash=event.hash)
-        return self._apply_review(event, delta["review"]) if "review" in delta else []
-
-    def finish(self) -> dict[str, dict[Key, Row]]:
-        """All rows, those included that follow from the review: what the gate opens for."""
-        review = self._review
-        if review is not None and review.approved_round is not None:
-            self._approve(review, review.approved_round)
-        return self.tables
 
     def _rows(self, table: str) -> dict[Key, Row]:
         return self.tables.setdefault(table, {})
@@ -110,6 +120,13 @@ class Replay:
         row.update(changed, event_seq=event.seq, event_hash=event.hash)
         if event.kind != Kind.LOCK_ACQUIRED:
             row["status_seq"] = event.seq
+
+    def _apply_row(self, event: Event, table: str, changed: Row) -> list[CounterMove]:
+        key = (event.subject.partition(":")[2],)
+        before: Row = self._rows(table).get(key, {})
+        after: Row = {**before, **changed, "event_seq": event.seq, "event_hash": event.hash}
+        self._rows(table)[key] = after
+        return reviewer_moves(before, after, event.at) if table == "reviewers" else []
 
     def _approve(self, review: Review, number: int) -> None:
         approved = self._rows("rounds")[review.id, number]

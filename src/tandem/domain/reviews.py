@@ -212,6 +212,8 @@ class Review(NamedTuple):
     closed_at: int | None
     event_seq: int
     event_hash: str
+    attempts: int = 0
+    """Runs of pool reviewers in a row that ended without a verdict, in this round."""
 
     @property
     def held(self) -> bool:
@@ -294,7 +296,9 @@ def whose_turn(review: Review) -> Side | None:
         case State.CLOSED:
             return None
         case State.PENDING:
-            return "proposer" if review.counter_patch_status == "pending" else "reviewer"
+            # Who waits for a verdict hears that there will be none before a person has looked.
+            waits = review.counter_patch_status == "pending" or review.attention is not None
+            return "proposer" if waits else "reviewer"
         case State.CLAIMED | State.IN_REVIEW:
             return "proposer" if review.speaker == "reviewer" else "reviewer"
         case State.CHANGES_REQUESTED | State.APPROVED:
@@ -314,7 +318,7 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
         case State.REJECTED:
             return "revert"
         case State.PENDING:
-            return "decide_counter_patch" if undecided else "wait"
+            return "decide_counter_patch" if undecided else "escalate" if review.attention else "wait"
         case _ if review.turn != "proposer":
             return "wait"
         case State.CHANGES_REQUESTED:

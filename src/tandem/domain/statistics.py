@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from tandem.clock import utc_day
 from tandem.domain.events import Kind
@@ -35,6 +36,23 @@ class CounterMove(NamedTuple):
     def key(self) -> tuple[str, str, str, str, str]:
         """What tells the counter from all others."""
         return self[:5]
+
+
+SPENT = ("tokens_in", "tokens_out", "cost_microusd")
+"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
+
+
+def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
+    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
+
+    Args:
+        before: The reviewer's columns before the event; empty when it was created by it.
+        after: The columns after it.
+        at_us: The event's time.
+    """
+    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
+    day = utc_day(at_us)
+    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])
 
 
 def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:

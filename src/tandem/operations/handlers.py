@@ -10,7 +10,7 @@ from tandem.domain.reviews import Side
 from tandem.errors import InvalidInput
 from tandem.operations import requests as ask
 from tandem.operations.caller import Caller
-from tandem.services import claims, counter_patches, discussion, gates, proposals, reports, reviews, verdicts
+from tandem.services import attention, claims, counter_patches, discussion, gates, proposals, reports, reviews, verdicts
 from tandem.services.contents import Submitted
 from tandem.services.context import Call, Services
 from tandem.services.discussion import NewMessage
@@ -249,3 +249,8 @@ async def list_projects(services: Services, _request: ask.ListProjects, _caller:
 async def remove_project(services: Services, request: ask.RemoveProject, caller: Caller) -> answers.ProjectRemoved:
     """Forget a folder."""
     return await services.projects.remove(request.name, caller.agent or caller.principal)
+
+
+async def retry_review(services: Services, request: ask.RetryReview, caller: Caller) -> answers.ReviewStatus:
+    """Let a review be tried again."""
+    return await attention.retry(services, call_of(caller), request.review_id, request.project)

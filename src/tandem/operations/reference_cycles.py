@@ -11,7 +11,7 @@ from tandem.domain.cycles import FEATURE_LENGTH
 from tandem.domain.workflows import BUILT_IN, COMPLETE, MAX_PHASES, MAX_ROLES, MAX_WORKFLOWS, Workflow
 from tandem.operations import reference_words_cycles as words
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.reference_markdown import code, page, table
+from tandem.operations.reference_markdown import code, page, spaced, table
 from tandem.operations.reference_schema import Undocumented, endpoints
 from tandem.operations.registry import Operation
 
@@ -111,7 +111,7 @@ def _declared() -> Iterator[str]:
 
 
 def _payload() -> Iterator[str]:
-    limit = f"list of any values, at most {_spaced(handoffs.ARRAY_LIMIT)}; may be empty"
+    limit = f"list of any values, at most {spaced(handoffs.ARRAY_LIMIT)}; may be empty"
     rows = [(f"`{name}`", "text, not empty", "yes", words.PAYLOAD[name]) for name in handoffs.TEXTS]
     rows += [(f"`{name}`", limit, "yes", words.PAYLOAD[name]) for name in handoffs.ARRAYS]
     rows += [(f"`{handoffs.EXTRAS}`", "object", "no", words.PAYLOAD[handoffs.EXTRAS])]
@@ -231,7 +231,3 @@ def _archive() -> Iterator[str]:
 def _words(about: Mapping[str, str], noun: str) -> str:
     rows: Iterable[tuple[str, str]] = ((f"`{name}`", meaning) for name, meaning in about.items())
     return table((noun, "meaning"), rows)
-
-
-def _spaced(number: int) -> str:
-    return f"{number:,}".replace(",", " ")

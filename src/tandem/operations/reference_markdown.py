@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 _GENERATED: Final = "<!-- Written by `make docs` from the source; edits here are lost. -->"
 
@@ -24,3 +24,21 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def code(names: Iterable[str]) -> str:
     """Names as code, separated by commas."""
     return ", ".join(f"`{name}`" for name in names)
+
+
+def spaced(number: int) -> str:
+    """A whole number with its digits in groups of three."""
+    return f"{number:,}".replace(",", " ")
+
+
+def shown_default(value: Any) -> str:
+    """A setting's default as a cell; nothing for null and for an empty list."""
+    match value:
+        case None | [] | ():
+            return ""
+        case bool():
+            return f"`{str(value).lower()}`"
+        case float() if value.is_integer():
+            return f"`{int(value)}`"
+        case _:
+            return f"`{value}`"

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
-import textwrap
-from enum import StrEnum
 from typing import Any, Final
 
 from tandem.config import PREFIX, Settings, Tighten
@@ -16,7 +11,9 @@ from tandem.errors import TandemError, by_code
 from tandem.operations import reference_words as words
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.reference_cycles import cycles
-from tandem.operations.reference_markdown import code, page, table
+from tandem.operations.reference_markdown import code, page, shown_default, table
+from tandem.operations.reference_members import member_docs
+from tandem.operations.reference_pool import reviewer_pool
 from tandem.operations.reference_schema import (
     Field,
     Undocumented,
@@ -35,10 +32,12 @@ _OWN_DEFAULTS: Final = {
     "archive_dir": "`archives` in `data_dir`",
     "secret_key_file": "`secret.key` in `data_dir`",
     "workflows": "none of your own",
+    "reviewer_pool": "no pool",
 }
 _OWN_TYPES: Final = {
     "secret_key_file": "file or null",
     "workflows": "tables, see [a workflow](cycles.md#a-workflow)",
+    "reviewer_pool": "table, see [its settings](reviewer-pool.md#settings)",
 }
 _TIGHTENED: Final = {Tighten.LOWER: "lower it", Tighten.FULL_DURABILITY: "set it to `full`"}
 
@@ -209,8 +208,7 @@ def settings() -> str:
 
 
 def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str]:
-    value = schema.get("default")
-    default = _OWN_DEFAULTS.get(name) or ("" if value is None else f"`{_shown(value)}`")
+    default = _OWN_DEFAULTS.get(name) or shown_default(schema.get("default"))
     tighten = schema.get("tighten")
     permitted = _TIGHTENED[Tighten(tighten)] if tighten else "not set it"
     return (
@@ -222,19 +220,13 @@ def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str
     )
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 # ------------------------------------------------------------------------------------------ life cycle
 
 
 def life_cycle() -> str:
     """The table of everything that may happen to a review."""
     missing = [str(action) for action in Action if action not in words.ACTIONS or action not in TABLE]
-    states = _member_docs(State)
+    states = member_docs(State)
     missing += [str(state) for state in State if state not in states]
     if missing:
         raise Undocumented(missing)
@@ -242,7 +234,7 @@ def life_cycle() -> str:
         (f"{action} ({words.ACTIONS[action]})", *(_cell(state, row.get(state)) for state in State))
         for action, row in TABLE.items()
     ]
-    guards = _member_docs(Guard)
+    guards = member_docs(Guard)
     return page(
         "The life cycle of a review",
         table(("state", "meaning"), ((f"`{state}`", states[state]) for state in State)),
@@ -271,28 +263,12 @@ def _guard(guard: Guard) -> str:
     return f"{str(guard).replace('_', ' ')} only"
 
 
-def _member_docs(kind: type[StrEnum]) -> dict[StrEnum, str]:
-    """The text below each member of an enumeration, as it stands in the source."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    body: list[ast.stmt] = getattr(definition, "body", [])
-    found: dict[StrEnum, str] = {}
-    for member, text in itertools.pairwise(body):
-        match member, text:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)]),
-                ast.Expr(value=ast.Constant(value=str(about))),
-            ):
-                found[kind[name]] = " ".join(about.split())
-            case _:
-                pass
-    return found
-
-
 PAGES: Final = {
     "cycles.md": cycles,
     "errors.md": errors,
     "events.md": events,
     "life-cycle.md": life_cycle,
     "operations.md": operations,
+    "reviewer-pool.md": reviewer_pool,
     "settings.md": settings,
 }

@@ -52,6 +52,8 @@ class Field:
 
 def endpoints(operation: Operation) -> list[str]:
     """Where an operation is a tool; empty if it is not offered over MCP."""
+    if not operation.listed:
+        return []
     common = ["/mcp"] if operation.roles & ALL else []
     return [*common, *(f"/mcp/{role}" for role in MCP_ROLES if role in operation.roles)]
 

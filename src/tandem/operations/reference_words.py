@@ -7,6 +7,7 @@ from typing import Final
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action
 from tandem.operations import reference_words_cycles as of_cycles
+from tandem.operations import reference_words_pool as of_pool
 
 EVENTS: Final[dict[Kind, str]] = {
     Kind.REVIEW_CREATED: "A change was put up: round 1.",
@@ -14,8 +15,14 @@ EVENTS: Final[dict[Kind, str]] = {
     Kind.REVIEW_CLAIMED: (
         "A reviewer took the review. With `again: true` the holder was given a round that came up under its claim."
     ),
-    Kind.CLAIM_RELEASED: "The holder gave its claim back; the review is in the queue again.",
-    Kind.REVIEW_RECLAIMED: "The broker took the claim back as its lease ran out; the review is in the queue again.",
+    Kind.CLAIM_RELEASED: (
+        "The holder gave its claim back, or a pool's reviewer had no verdict to give; the review is in the queue "
+        "again. With `not_before` it is tried again then."
+    ),
+    Kind.REVIEW_RECLAIMED: (
+        "The broker took the claim back as its lease ran out, or as the pool's reviewer that held it has ended; the "
+        "review is in the queue again."
+    ),
     Kind.VERDICT_SUBMITTED: "The holder decided: approved, changes requested or rejected, on one round.",
     Kind.VERDICT_COMMENT: "The holder gave remarks without deciding, and keeps the claim.",
     Kind.COUNTER_PATCH_PROPOSED: "A verdict came with a replacement for the round's content.",
@@ -29,6 +36,7 @@ EVENTS: Final[dict[Kind, str]] = {
     Kind.REVIEW_CLOSED: "The review is over; `outcome` says how.",
     Kind.PROJECT_REGISTERED: "A project was registered for a folder, or its folder was forgotten.",
     **of_cycles.EVENTS,
+    **of_pool.EVENTS,
     Kind.CHECKPOINT: "One hash over all events since the last checkpoint: no whole review can vanish unnoticed.",
 }
 
@@ -44,7 +52,8 @@ ADVICE: Final[dict[str, str]] = {
     "SELF_APPROVAL": "Release the claim and let another reviewer take it.",
     "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id` throughout.",
     "NOT_FOUND": (
-        "Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects` or `list_cycles`."
+        "Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects`, `list_cycles` or "
+        "`list_reviewers`."
     ),
     "INVALID_TRANSITION": "Read the state with `get_review_status`; `details.allowed_actions` says what it takes.",
     "ALREADY_CLAIMED": "Claim another review, or wait until `details.reviewer_id` releases this one.",
@@ -64,6 +73,7 @@ ADVICE: Final[dict[str, str]] = {
     "UNAVAILABLE": "Try the same call again in a moment; if no broker runs, `tandem up --background`.",
     "TIMEOUT": "Try the same call again; raise the setting `git_timeout_seconds` if the repository is that slow.",
     **of_cycles.ADVICE,
+    **of_pool.ADVICE,
 }
 
 EVERYWHERE: Final = ("INVALID_INPUT", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR", "UNAVAILABLE")
@@ -76,7 +86,7 @@ ELSEWHERE: Final[dict[str, str]] = {
     "UNAUTHENTICATED": "nothing in this release",
     "RATE_LIMITED": "nothing in this release",
     "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",
-    "CONFIG_INVALID": "the command line, at start",
+    "CONFIG_INVALID": "the command line, at start; supervisors, at theirs",
 }
 """Who answers with a code beside the operations, or in their place."""
 
@@ -118,6 +128,7 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         name: tuple(dict.fromkeys(code for code, _ in checks if code not in EVERYWHERE))
         for name, checks in of_cycles.CHECKS.items()
     },
+    **of_pool.CODES,
 }
 """Codes of each operation beside those of `EVERYWHERE` and `WITH_KEY`."""
 
@@ -132,7 +143,7 @@ ACTIONS: Final[dict[Action, str]] = {
     Action.CLAIM_NEXT: "reviewer: `claim_review` without `review_id`",
     Action.RENEW: "reviewer: `renew_claim`",
     Action.RELEASE: "reviewer: `release_claim`",
-    Action.EXPIRE: "broker: the lease ran out",
+    Action.EXPIRE: "broker: the lease ran out, or a pool's reviewer gave no verdict",
     Action.PROPOSER_MESSAGE: "proposer: `add_message`",
     Action.REVIEWER_MESSAGE: "reviewer: `add_message`",
     Action.COMMENT: "reviewer: `submit_verdict` with `comment`",
@@ -270,7 +281,7 @@ FIELDS: Final[dict[str, str]] = {
     "EventView.project": "The project; empty for the log's own events.",
     "subject": (
         "What it happened to: a review, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`, "
-        "`project:<name>` or `log`."
+        "`project:<name>`, `pool:<supervisor>`, `reviewer:<id>` or `log`."
     ),
     "actor": "Who did it.",
     "GetAuditLog.review_id": "Only events of this review.",
@@ -318,4 +329,5 @@ FIELDS: Final[dict[str, str]] = {
     "projects": "The projects, by name.",
     "removed": "Always true.",
     **of_cycles.FIELDS,
+    **of_pool.FIELDS,
 }

@@ -32,7 +32,10 @@ ADVICE: Final[dict[str, str]] = {
     "INVALID_ROLE": "Use one of the roles in `details.allowed`, or name the right `workflow`.",
     "INVALID_TARGET": "Hand off to one of the roles in `details.allowed`, or name the right `workflow`.",
     "AUTH_FAILED": "Use the role's own key. Nobody can show a lost one; `tandem cycle rotate ROLE` makes a new one.",
-    "INVALID_SESSION": "Open a new session with `session_open`, and send its `session_token`.",
+    "INVALID_SESSION": (
+        "Open a new session with `session_open`, and send its `session_token`. A supervisor of reviewers ends them and "
+        "registers anew."
+    ),
     "INVALID_TOOL": "Use one of the tools in `details.allowed`; names are with an underscore or with a dot.",
     "NO_ACTIVE_CYCLE": "Begin a cycle with `cycle_start`; `cycle_status` tells which project and workflow you are in.",
     "CYCLE_ALREADY_ACTIVE": "Complete and archive `details.cycle_id` first, or begin the new one in another workflow.",

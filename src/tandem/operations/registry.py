@@ -14,13 +14,15 @@ from tandem.operations.caller import Caller
 
 
 class Role(StrEnum):
-    """Who an operation is for; each but the last has an MCP endpoint."""
+    """Who an operation is for; each but the last two has an MCP endpoint."""
 
     PROPOSER = "proposer"
     REVIEWER = "reviewer"
     OPERATOR = "operator"
     HANDOFF = "handoff"
     """A role of a hand-off cycle. Its tools are listed at its own endpoint only."""
+    SUPERVISOR = "supervisor"
+    """Who runs a reviewer pool. Not offered over MCP."""
     ADMIN = "admin"
     """Not offered over MCP."""
 
@@ -64,6 +66,7 @@ class Operation:
         hints: What a client may assume.
         handler: Calls the one service function.
         blocking: Whether a call may wait (so a face must watch for the client going away).
+        listed: Whether it is a tool over MCP, where an endpoint has room for twelve; else its data are a resource.
         reveal: For answers with secrets, which are kept without them for a repetition: puts them back.
     """
 
@@ -76,6 +79,7 @@ class Operation:
     hints: Hints
     handler: Handler
     blocking: bool = False
+    listed: bool = True
     reveal: Reveal | None = None
     _answer_adapter: list[TypeAdapter[Any]] = field(default_factory=list[TypeAdapter[Any]], repr=False, compare=False)
 
@@ -127,4 +131,4 @@ class Registry:
     def for_role(self, role: str | None) -> tuple[Operation, ...]:
         """What an MCP endpoint lists: a role's operations, or without one those of everybody who reviews."""
         wanted: frozenset[str] = ALL if role is None else frozenset({role})
-        return tuple(operation for operation in self if operation.roles & wanted)
+        return tuple(operation for operation in self if operation.listed and operation.roles & wanted)

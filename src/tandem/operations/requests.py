@@ -283,3 +283,9 @@ class RemoveProject(Request):
     """Forget a project's folder; its reviews stay."""
 
     name: Name
+
+
+class RetryReview(WriteRequest):
+    """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
+
+    review_id: Id

@@ -14,11 +14,11 @@ from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.gates import Change
 from tandem.domain.patches import Round
-from tandem.domain.reviews import Action, Review, check_project, step
-from tandem.errors import InvalidTransition, StaleClaim, TandemError, Unavailable
-from tandem.services import contents, views
+from tandem.domain.reviews import Action, Review, check_project
+from tandem.errors import StaleClaim, TandemError, Unavailable
+from tandem.services import attention, contents, reviewer_runs, views
 from tandem.services.context import Call, Services, transact
-from tandem.store import ledger, reviews
+from tandem.store import ledger, reviewers, reviews
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.claims")
@@ -48,6 +48,8 @@ async def claim(
             before = reviews.get(unit, review_id, lock=True)
             check_project(before, project)
         else:
+            if reviewers.is_draining(unit, reviewer_id):
+                return Claim(review=None)
             found = reviews.find_next(unit, reviewer_id=reviewer_id, now_us=now, project=project, category=category)
             if found is None:
                 return Claim(review=None)
@@ -57,6 +59,10 @@ async def claim(
         current = reviews.get_round(unit, before.id, before.round)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
+        if before.attention is not None:
+            # Somebody looks: it is no longer out of the queue.
+            before = attention.clear_attention(unit, before, reviewer_id, now)
+            after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         review = _take(unit, before, after, now, is_new=is_new)
         return _claim(services, unit, review, current, applies_to_head=heads.get((review.id, review.round)))
 
@@ -200,21 +206,7 @@ def _expire_one(unit: Unit, services: Services, review_id: str) -> int:
     now = services.clock.now_us()
     if before.lease_expires_at is None or before.lease_expires_at > now:
         return 0
-    try:
-        found = step(Action.EXPIRE, before)
-    except InvalidTransition:
+    if not before.held:
         return 0
-    after = with_turn(claims.freed(before, found, now))
-    ledger.change_review(
-        unit,
-        before,
-        after,
-        actor="broker",
-        kind=Kind.REVIEW_RECLAIMED,
-        data={
-            "reviewer_id": before.reviewer_id,
-            "reason": "lease expired",
-            "claim_generation": after.claim_generation,
-        },
-    )
+    reviewer_runs.expire(unit, before, now)
     return 1

@@ -98,6 +98,14 @@ async def transact(
     return await services.store.write(keyed)
 
 
+async def amend(services: Services, call: Call, answer: object) -> None:
+    """Keep a later answer for a repetition than the one that was kept with the effect."""
+    key = call.key
+    if key is not None:
+        body = envelope(answer).decode()
+        await services.store.write(lambda unit: idempotency.complete(unit, key, body))
+
+
 async def find_answer(services: Services, key: Key) -> str | None:
     """The envelope that a key was answered with, if it was used before.
 

@@ -11,7 +11,7 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
 from tandem.domain.reviews import Action, Review, check_project, step
 from tandem.errors import NoCounterPatch, NotFound
-from tandem.services import contents
+from tandem.services import attention, contents
 from tandem.services.context import Call, Services, transact
 from tandem.store import discussion, ledger, reviews
 from tandem.store.base import Unit
@@ -52,6 +52,7 @@ async def accept(
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = call.agent or before.proposer_id
+        before = attention.clear_attention(unit, before, actor, now)
         stays_held = found.to is None
         accepted = (before if stays_held else freed(before, found, now))._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)

@@ -56,6 +56,11 @@ class Projects:
         """The registered names."""
         return sorted(self._by_name)
 
+    def root(self, project: str) -> str | None:
+        """The folder of a registered project; null for a label."""
+        record = self._by_name.get(project)
+        return record.root if record is not None else None
+
     def resolve(self, *candidates: str | None) -> str | None:
         """The project of a call: the first that was named, else the only one registered."""
         for candidate in candidates:

@@ -12,7 +12,7 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import Round
 from tandem.domain.reviews import PRIORITIES, Action, Category, Review, State, check_project, infer_priority, step
 from tandem.errors import InvalidInput, InvalidTransition
-from tandem.services import contents, counter_patches
+from tandem.services import attention, contents, counter_patches
 from tandem.services.contents import Submitted, Understood
 from tandem.services.context import Call, Services, transact
 from tandem.store import cycles, ledger, reviews
@@ -121,7 +121,8 @@ def revise_in(
     now = services.clock.now_us()
     author = proposal.proposer_id or call.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    current = counter_patches.supersede(unit, before, actor=author, now_us=now, reason="revised")
+    looked_at = attention.clear_attention(unit, before, author, now)
+    current = counter_patches.supersede(unit, looked_at, actor=author, now_us=now, reason="revised")
     identified = freed(current, found, now)._replace(
         intent=proposal.intent,
         agent_type=proposal.agent_type,

@@ -143,7 +143,9 @@ async def statistics(services: Services, *, project: str | None, since: str | No
     by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for category, reviewer, metric, count, total in rows:
-        by_category[category].append((metric, count, total))
+        if category:
+            # What reviewers use up belongs to no category.
+            by_category[category].append((metric, count, total))
         if reviewer:
             by_reviewer[reviewer].append((metric, count, total))
     return Statistics(

@@ -16,7 +16,7 @@ from tandem.domain.reviews import PRIORITIES, Action, Priority, Review, Side, St
 from tandem.errors import InvalidInput
 from tandem.git.excerpt import only_files
 from tandem.git.texts import unified_text_diff
-from tandem.services import contents, counter_patches, pages, views
+from tandem.services import attention, contents, counter_patches, pages, views
 from tandem.services.context import Call, Services, transact
 from tandem.services.waits import topic, wait_until
 from tandem.store import events, ledger, reports, reviews
@@ -256,7 +256,8 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     if found.to is None:
         return before
     now = services.clock.now_us()
-    current = counter_patches.supersede(unit, before, actor=actor, now_us=now, reason="closed")
+    looked_at = attention.clear_attention(unit, before, actor, now)
+    current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
         freed(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
     )

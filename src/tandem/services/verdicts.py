@@ -13,7 +13,7 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
 from tandem.domain.reviews import Action, Review, check_project
 from tandem.errors import InvalidInput, ReasonRequired
-from tandem.services import contents, counter_patches, handoffs
+from tandem.services import contents, counter_patches, handoffs, reviewer_runs
 from tandem.services.context import Call, Services, transact
 from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
@@ -99,6 +99,8 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
             data=_facts(before, current, verdict, ids, sent),
             rows=_rows(before, verdict, reviewer, ids, sent, now),
         )
+        if verdict != COMMENT:
+            reviewer_runs.note_verdict(unit, reviewer, verdict, before, now)
         if facts is not None and ids.counter_patch is not None:
             written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, now)
         if gate is not None and verdict == APPROVED:
@@ -181,6 +183,8 @@ def _decided(
         changed = claims.freed(before, found, now)._replace(
             verdict_by=reviewer,
             decided_at=now,
+            attempts=0,
+            not_before=None,
             approved_round=before.round if verdict == APPROVED else None,
         )
     stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)

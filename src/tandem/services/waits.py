@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
@@ -127,14 +127,14 @@ class WaitHub:
             )
 
     @contextmanager
-    def parking(self, name: str) -> Generator[Callable[[float], Awaitable[bool]]]:
-        """Listen to a topic before looking at the state, so that nothing slips between.
+    def parking(self, *names: str) -> Generator[Callable[[float], Awaitable[bool]]]:
+        """Listen to topics before looking at the state, so that nothing slips between.
 
-        Yields a function that waits up to so many seconds for the next event on the topic, and says whether
-        there was one.
+        Yields a function that waits up to so many seconds for the next event on any of the topics, and says
+        whether there was one.
         """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._parked[name].add(waiter)
+        self._park(names, waiter)
 
         async def pause(timeout_seconds: float) -> bool:
             nonlocal waiter
@@ -144,14 +144,22 @@ class WaitHub:
                 await asyncio.wait((waiter,), timeout=max(0.0, timeout_seconds))
             if not waiter.done() or self._closing:
                 return False
-            self._parked[name].discard(waiter)
+            self._leave(names, waiter)
             waiter = asyncio.get_running_loop().create_future()
-            self._parked[name].add(waiter)
+            self._park(names, waiter)
             return True
 
         try:
             yield pause
         finally:
+            self._leave(names, waiter)
+
+    def _park(self, names: Iterable[str], waiter: asyncio.Future[None]) -> None:
+        for name in names:
+            self._parked[name].add(waiter)
+
+    def _leave(self, names: Iterable[str], waiter: asyncio.Future[None]) -> None:
+        for name in names:
             waiters = self._parked[name]
             waiters.discard(waiter)
             if not waiters:
@@ -205,8 +213,7 @@ class WaitHub:
 
 async def wait_until(
     hub: WaitHub,
-    name: str,
-    *,
+    *names: str,
     look: Callable[[], Awaitable[tuple[T, bool]]],
     timeout_seconds: float,
 ) -> T:
@@ -214,13 +221,13 @@ async def wait_until(
 
     Args:
         hub: Who wakes.
-        name: The topic after whose events it is worth looking again.
+        names: The topics after whose events it is worth looking again.
         look: Reads the answer, and says whether it is worth answering now.
         timeout_seconds: How long to wait at most.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_seconds
-    with hub.parking(name) as pause:
+    with hub.parking(*names) as pause:
         while True:
             answer, is_news = await look()
             if is_news or hub.closing:

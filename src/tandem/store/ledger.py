@@ -219,7 +219,7 @@ def _record(
     _write_review(unit, before, written, changed)
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
-    _count(unit, moves(before, written, kind))
+    count(unit, moves(before, written, kind))
     return written
 
 
@@ -249,7 +249,8 @@ def _write_review(unit: Unit, before: Review | None, after: Review, changed: dic
         raise LookupError(f"the review {before.id} changed within its own transaction")
 
 
-def _count(unit: Unit, moved: list[CounterMove]) -> None:
+def count(unit: Unit, moved: list[CounterMove]) -> None:
+    """Move counters; those of one event, in lock order."""
     if not moved:
         return
     params = {

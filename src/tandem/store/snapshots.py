@@ -31,6 +31,8 @@ _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
     "project:": {tables.projects: tables.projects.c.name},
     "session:": {tables.sessions: tables.sessions.c.id},
     "cycle:": {tables.cycles: tables.cycles.c.id, tables.handoffs: tables.handoffs.c.cycle_id},
+    "pool:": {tables.pools: tables.pools.c.id},
+    "reviewer:": {tables.reviewers: tables.reviewers.c.id},
     "key:": {
         tables.cycle_keys: tables.cycle_keys.c.project
         + "/"

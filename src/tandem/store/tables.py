@@ -8,16 +8,12 @@ Column order is the field order of the domain record that a table holds.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    }
-)
+from tandem.store.metadata import metadata
+from tandem.store.pool_tables import pools, reviewers
+
+__all__ = ["metadata", "pools", "reviewers"]
 
 log_head = Table(
     "log_head",
@@ -112,6 +108,7 @@ reviews = Table(
     Column("closed_at", BigInteger),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("attempts", Integer, nullable=False, server_default=text("0"), comment="runs in a row without a verdict"),
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
     # what names no state is read state by state and merged, and what is open is few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),

@@ -31,7 +31,8 @@ Tandem hands you other agents' changes to review. As the reviewer:
 _OPERATOR = """\
 Tandem has changes reviewed before they count. As the operator you watch: get_activity_feed and list_reviews show
 what goes on and what waits for a person, get_review_timeline and get_audit_log what happened, get_review_stats how
-it goes. Hand-off cycles are in list_cycles and get_cycle."""
+it goes. list_reviewers shows the pool's reviewers, and why none is started if none is; spawn_reviewer starts one,
+kill_reviewer ends one. Hand-off cycles are resources: tandem://cycles/ID."""
 _BY_ROLE: Mapping[str | None, tuple[str, ...]] = {
     None: (_PROPOSER, _REVIEWER),
     "proposer": (_PROPOSER,),

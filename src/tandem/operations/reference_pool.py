@@ -1,0 +1,274 @@
+"""The reference page of reviewer pools, from the settings, the rules and the forms that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, get_args
+
+from tandem.clock import MICROSECONDS
+from tandem.domain import reviewers as rules
+from tandem.domain.reviewers import (
+    Demand,
+    DrainReason,
+    PauseKind,
+    PoolRules,
+    Reviewer,
+    ReviewerState,
+    RunOutcome,
+)
+from tandem.operations import reference_pool_programs as of_programs
+from tandem.operations import reference_words_pool as words
+from tandem.operations.catalogue import REGISTRY
+from tandem.operations.reference_markdown import code, page, shown_default, spaced, table
+from tandem.operations.reference_members import member_docs
+from tandem.operations.reference_schema import Undocumented, endpoints, limits, type_text
+from tandem.operations.registry import Role
+from tandem.pool_settings import PoolSettings
+from tandem.reviewers.attempt import AT_ONCE_SECONDS
+from tandem.reviewers.charges import QUICK_SECONDS
+from tandem.reviewers.verdicts import Outcome
+
+_REQUESTS: Final = "pool_requests"
+"""The module whose requests are those of pools."""
+_OF_REVIEWS: Final = ("retry_review",)
+"""Operations on reviews that only a pool makes necessary."""
+_OWN_TYPES: Final = {"prompt_template_path": "file or null", "workspace_wsl_path": "folder or null"}
+_SHOWN_OPENINGS: Final = 8
+_SHOWN_PENDING: Final = (1, 2, 3, 4, 7, 10, 13)
+
+
+def reviewer_pool() -> str:
+    """Everything that a reviewer pool keeps to."""
+    _ensure_words()
+    return page(
+        "The reviewer pool",
+        "The database says which reviewers there should be; a supervisor makes it so, in the broker's process or on "
+        "another host. [The guide](../guide/reviewer-pool.md) says how to run one; [operations](operations.md) has "
+        "every request and answer.",
+        *_settings(),
+        *_outcomes(),
+        *_retries(),
+        *_states(),
+        *_scaling(),
+        *_circuit(),
+        *_draining(),
+        *_pauses(),
+        *of_programs.sections(),
+        *_operations(),
+    )
+
+
+def _ensure_words() -> None:
+    """Insist that nothing goes without words.
+
+    Raises:
+        Undocumented: A setting, an outcome, a state, a reason or a variable does.
+    """
+    missing = [f"reviewer_pool.{name}" for name, field in PoolSettings.model_fields.items() if not field.description]
+    missing += [f"outcome {one}" for one in get_args(RunOutcome) if one not in words.OUTCOMES]
+    missing += [f"outcome {one}" for one in Outcome if one not in member_docs(Outcome)]
+    missing += [f"state {one}" for one in ReviewerState if one not in words.REVIEWER_STATES]
+    missing += [f"drain reason {one}" for one in DrainReason if one not in words.DRAIN_REASONS]
+    missing += [f"pause {one}" for one in get_args(PauseKind) if one not in words.PAUSES]
+    missing += of_programs.without_words()
+    if missing:
+        raise Undocumented(missing)
+
+
+# -------------------------------------------------------------------------------------------- settings
+
+
+def _settings() -> Iterator[str]:
+    schema: dict[str, dict[str, Any]] = PoolSettings.model_json_schema()["properties"]
+    rows = [
+        (
+            f"`{name}`",
+            _OWN_TYPES.get(name) or type_text(one),
+            shown_default(one.get("default")),
+            ", ".join(limits(one)),
+            one["description"],
+        )
+        for name, one in schema.items()
+    ]
+    yield "## Settings"
+    yield (
+        "The table `[reviewer_pool]` of the user's `config.toml`. `TANDEM_REVIEWER_POOL` holds a whole table as JSON "
+        "and takes the place of that one. A repository cannot set any of them. Durations are seconds, sizes bytes, "
+        "budgets US dollars. The broker reads them when it starts; a key that is unknown, or a value that cannot be "
+        "used, stops the start (`CONFIG_INVALID`)."
+    )
+    yield table(("setting", "type", "default", "limits", "description"), rows)
+    yield (
+        "A model's name has 1 to 100 letters, digits and `. _ : / -`, and no hyphen first; with `allowed_models` it "
+        "has to be one of them. `min_pool_size` is not over `max_pool_size`. `workspace_path` and "
+        "`prompt_template_path` may begin with `~`. `start_seconds` and `silence_seconds` are for [programs that "
+        "write while they work](#programs). On Windows `workspace_wsl_path` is needed, as the distribution calls the "
+        "folder. `claim_timeout_seconds` and `review_deadline_seconds` are [settings of the broker](settings.md) and "
+        "stand outside this table."
+    )
+
+
+# -------------------------------------------------------------------------------- outcomes and tries
+
+
+def _outcomes() -> Iterator[str]:
+    meanings = member_docs(Outcome)
+    rows = [(f"`{one}`", meanings[Outcome(one)], *words.OUTCOMES[one]) for one in get_args(RunOutcome)]
+    yield "## Outcomes"
+    yield "A run of a reviewer's program ends in one of six ways. Only a verdict changes what is decided."
+    yield table(("outcome", "meaning", "the review", "counts as a failed run"), rows)
+    yield (
+        "How the program ended counts first: after an exit status other than 0 no answer is looked at. An answer that "
+        "was cut, has another form, names another digest, or is two different ones is `unreadable`. So is a verdict "
+        "that the broker refuses; one that comes when the claim is over is `cancelled`."
+    )
+
+
+def _retries() -> Iterator[str]:
+    delay = PoolSettings().retry_delay_seconds
+    rows = [
+        (str(number), f"{_seconds(rules.retry_at(number, delay, 0) / MICROSECONDS)} later, by any reviewer")
+        for number in range(1, rules.RETRIES + 1)
+    ]
+    rows.append((str(rules.RETRIES + 1), "not by itself: `attention` is raised"))
+    growth = rules.retry_at(2, 1, 0) // rules.retry_at(1, 1, 0)
+    yield "## Retries"
+    yield (
+        f"Failed runs in a row are counted for each review. After the first it waits for `retry_delay_seconds`, then "
+        f"{growth} times as long; with the default of {_seconds(delay)}:"
+    )
+    yield table(("failed runs", "the review is tried again"), rows)
+    yield (
+        "A review with `attention` is out of the queue, does not count for scaling, and its turn is the proposer's, "
+        "with `next_action` `escalate`. `retry_review` puts it back; claiming it by its id, a revision, an accepted "
+        "counter-patch and closing it clear it too. A verdict and a new round end the count."
+    )
+
+
+# -------------------------------------------------------------------------------------------- states
+
+
+def _states() -> Iterator[str]:
+    yield "## States"
+    yield "A reviewer:"
+    yield table(("state", "meaning"), ((f"`{one}`", words.REVIEWER_STATES[one]) for one in ReviewerState))
+    yield "A pool:"
+    yield table(("state", "meaning"), ((f"`{name}`", about) for name, about in words.POOL_STATES.items()))
+    yield f"A supervisor that was not heard of for {_seconds(rules.LIVE_SECONDS)} is `lost`; it calls much more often."
+
+
+# ------------------------------------------------------------------------------ starting and ending
+
+
+def _scaling() -> Iterator[str]:
+    defaults = PoolRules()
+    rows = [(str(pending), str(reviewers_for(pending, defaults))) for pending in _SHOWN_PENDING]
+    yield "## Scaling"
+    yield (
+        "Decided for each project that is registered with a folder, at every event that changes the queue and at "
+        "every call of the supervisor. One reviewer more is due when something waits and none is active, or when more "
+        "reviews wait than `scaling_ratio` for each active reviewer. The project with the fewest reviewers comes "
+        "first, then the one with the most waiting. Reviews that are held, put off, or wait for a person do not "
+        "count. With the defaults, and as long as none is taken:"
+    )
+    yield table(("reviews that wait", "reviewers"), rows)
+    yield (
+        "A pool never has more than `max_pool_size` reviewers that have not ended, draining ones included, over all "
+        "of its projects. When nothing is due and it has fewer than `min_pool_size` that are active, one is started. "
+        "Between two starts lies `spawn_cooldown_seconds` at least. Every decision is one transaction, so that no two "
+        "of them pass the limit together. `spawn_reviewer` keeps to the same limits."
+    )
+
+
+def reviewers_for(pending: int, pool_rules: PoolRules) -> int:
+    """How many reviewers a pool starts for so many waiting reviews of one project, if none of them is taken."""
+    active = 0
+    while rules.next_start([Demand("any", pending, active, active)], pool_rules, active) is not None:
+        active += 1
+    return active
+
+
+def _circuit() -> Iterator[str]:
+    opened = list(dict.fromkeys(rules.circuit_seconds(times) for times in range(_SHOWN_OPENINGS)))
+    rows = [(str(failures), _seconds(cooldown_after(failures))) for failures in range(rules.CIRCUIT_FAILURES)]
+    rows.append((str(rules.CIRCUIT_FAILURES), f"{_seconds(opened[0])}: the circuit is open"))
+    longer = ", ".join(spaced(seconds) for seconds in opened[1:-1])
+    yield "## The circuit"
+    yield (
+        "A reviewer exits quickly when its program cannot be started, when a run of its program crashes within "
+        f"{_seconds(AT_ONCE_SECONDS)} (in the mode `agent`: whenever it ends with an error, or "
+        f"within {_seconds(rules.AT_ONCE_SECONDS)} without a review), or when its own process "
+        f"ends out of order within {_seconds(QUICK_SECONDS)} of its start and nobody told it to. The time between two "
+        "starts then doubles; by default:"
+    )
+    yield table(("quick exits in a row", "from one start to the next"), rows)
+    yield (
+        "When the circuit's time is up, one reviewer is tried. If it exits quickly too, the circuit opens again, for "
+        f"{longer} and at most {_seconds(opened[-1])}. If it lasts {_seconds(rules.AT_ONCE_SECONDS)}, gives a verdict "
+        "or ends in order, the circuit closes. `resume_reviewers` closes it by hand. `list_reviewers` says why it is "
+        "open."
+    )
+
+
+def cooldown_after(failures: int) -> float:
+    """How many seconds lie between two starts after so many quick exits, by default."""
+    spawned = Reviewer._make([0] * len(Reviewer._fields))
+    return rules.start_at(spawned, failures, PoolRules()) / MICROSECONDS
+
+
+def _draining() -> Iterator[str]:
+    yield "## Draining"
+    yield "A reviewer that drains takes nothing new, finishes the review that it holds, and ends."
+    yield table(("reason", "when"), ((f"`{one}`", words.DRAIN_REASONS[one]) for one in DrainReason))
+    yield (
+        "It is ended at once when a person asks for that (`force`), or when it takes longer than any review may "
+        "(`review_deadline_seconds` and a minute). An agent is ended as soon as it holds no review, and after "
+        "`attempt_seconds` at the latest. No process outlives `max_ttl_seconds`, `attempt_seconds` and `grace_seconds` "
+        "together."
+    )
+    yield (
+        "What a reviewer held that was ended, or that was lost with its supervisor, goes back into the queue at once "
+        "and does not count as a failed run. What one held that ended by itself does count."
+    )
+
+
+def _pauses() -> Iterator[str]:
+    yield "## Pauses"
+    yield "A paused pool starts nothing and drains its reviewers. A pause outlasts restarts."
+    rows = [(f"`{kind}`", *words.PAUSES[kind]) for kind in get_args(PauseKind)]
+    yield table(("kind", "begins with", "ends with"), rows)
+    yield (
+        "A budget is looked at when a run has ended and reports what it used: no run is broken off for it. Tokens are "
+        "those read and written together. [Programs](#programs) that report nothing use no budget up, and neither "
+        "does any program in the mode `agent`."
+    )
+
+
+# ---------------------------------------------------------------------------------------- operations
+
+
+def _operations() -> Iterator[str]:
+    found = [one for one in REGISTRY if one.request.__module__.endswith(_REQUESTS) or one.name in _OF_REVIEWS]
+    rows = [
+        (
+            f"[`{one.name}`](operations.md#{one.name})",
+            ", ".join(sorted(one.roles)),
+            code(endpoints(one)) or "not offered",
+            one.description,
+        )
+        for one in found
+    ]
+    yield "## Operations"
+    yield table(("operation", "roles", "MCP", "what it does"), rows)
+    yield (
+        f"Those of the role `{Role.SUPERVISOR}` are how a supervisor, and the reviewers it runs, speak with the "
+        "broker. A supervisor has an id that stays (in its data folder) and an incarnation that is new at each start; "
+        "registering voids the one before, whose reviewers have ended from then on."
+    )
+
+
+# -------------------------------------------------------------------------------------------- numbers
+
+
+def _seconds(seconds: float) -> str:
+    return f"{spaced(round(seconds))} s"

@@ -1,0 +1,172 @@
+"""Running client programs as reviewers: prompts and answers, one provider for each program, processes.
+
+    Room ─▶ provider ─▶ Invocation ─▶ programs.run ─▶ Finished ─▶ provider ─▶ Reply
+
+The records that pass between these rooms are here. Programs, models and prompts come from trusted
+configuration only; what a client of the broker says reaches a program through its standard input, and
+never becomes an argument, a path or a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
+
+Effort = Literal["low", "medium", "high"]
+EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"]
+
+REENTRY_VARIABLE: Final = "TANDEM_REVIEWER"
+"""In the environment of every program that reviews: the reviewer's id. Where it is set, no reviewer starts."""
+
+RUN_VARIABLE: Final = "TANDEM_RUN"
+"""In the environment of every program that reviews, and so of all that it starts: a token of this run alone."""
+
+HOME_FOLDER: Final = "home"
+"""Below a run's scratch folder: the home folder that the program sees, with nothing of the user's but a login."""
+
+DESK_FOLDER: Final = "desk"
+"""Below a run's scratch folder: empty, for programs that must not start in the repository."""
+
+GIVEN_FOLDER: Final = "given"
+"""Below a run's scratch folder: what the program may read besides the repository, such as a long diff."""
+
+TEMPORARY_FOLDER: Final = "tmp"
+"""Below a run's scratch folder: the program's temporary files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    r"""What one run of a program is given.
+
+    Attributes:
+        workspace: The repository's folder, absolute, which the program can only read. With `wsl_distro` its
+            path inside the distribution.
+        scratch: A private folder for this run alone, absolute; see `reviewers.scratch.lay_out`. With
+            `wsl_distro` a folder of the distribution: `\\wsl.localhost\DISTRO\tmp\…`.
+        model: The model's name, in the program's own words; null for the program's default.
+        effort: How hard the model thinks, where the program can be told.
+        schema: The JSON schema of the answer.
+        environment: The supervisor's environment, of which the program gets a small part.
+        reviewer_id: Who runs it; the program's children find it in `TANDEM_REVIEWER`.
+        wsl_distro: On Windows: the distribution of WSL that the program is run in.
+    """
+
+    workspace: str
+    scratch: str
+    model: str | None
+    effort: Effort
+    schema: dict[str, Any]
+    environment: Mapping[str, str] = field(repr=False)
+    reviewer_id: str
+    wsl_distro: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How a program is run once.
+
+    Attributes:
+        argv: The program and its arguments; never a line for a shell.
+        environment: All of its environment. It may hold keys: never to be shown or logged.
+        folder: Where it starts.
+        stdin: What it reads; the prompt.
+        files: What has to be below the scratch folder before it starts, by relative path. They may hold a login.
+        talks: Whether it writes something while it works. The limits on its silence are for those that do.
+        wsl_distro: The distribution of WSL that all of this is inside of.
+    """
+
+    argv: tuple[str, ...]
+    environment: dict[str, str] = field(repr=False)
+    folder: str
+    stdin: bytes = field(repr=False)
+    files: Mapping[str, bytes] = field(repr=False)
+    talks: bool = True
+    wsl_distro: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run may take.
+
+    Attributes:
+        start_seconds: From the start to its first output; null for no limit.
+        total_seconds: From the start to its end.
+        silence_seconds: Between two outputs; null for no limit.
+        output_bytes: How much of its standard output is kept: the end of it. A program that writes more than
+            64 MB and more than sixteen times as much is ended.
+        grace_seconds: From the request to end to the kill.
+    """
+
+    start_seconds: float | None
+    total_seconds: float
+    silence_seconds: float | None
+    output_bytes: int
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a run ended.
+
+    Attributes:
+        exit_code: The exit status, or the negative number of the signal that ended it; null if it never started.
+        stdout: The end of its standard output, up to the limit.
+        stderr_tail: The last 16 kB of its standard error.
+        ended_by: Itself, or the reason why it was ended.
+        seconds: How long it ran.
+        output_was_cut: Whether the beginning of its output is missing.
+    """
+
+    exit_code: int | None
+    stdout: bytes
+    stderr_tail: bytes
+    ended_by: EndedBy
+    seconds: float
+    output_was_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a program's output says.
+
+    Attributes:
+        text: The model's answer; null if there is none.
+        tokens_in: Tokens that the model read, cached ones included; null if the program does not say.
+        tokens_out: Tokens that the model wrote, thoughts included; null if the program does not say.
+        cost_usd: What it cost in US dollars, by the program's own account; null if it does not say.
+    """
+
+    text: str | None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
+class Provider(Protocol):
+    """A client program that can review."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the settings."""
+        ...
+
+    def review(self, room: Room, prompt: str) -> Invocation:
+        """One review: the prompt in, one structured answer out.
+
+        Raises:
+            ConfigInvalid: A setting that the program cannot be given.
+        """
+        ...
+
+    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+        """The program works through the queue by itself, over MCP, as the prompt tells it.
+
+        Raises:
+            ConfigInvalid: A setting that the program cannot be given.
+        """
+        ...
+
+    def read(self, finished: Finished, room: Room) -> Reply:
+        """The answer and the costs of a run that `review` described."""
+        ...

@@ -1,0 +1,211 @@
+"""What a reviewer is given before it starts: a workspace, a private scratch folder, a log, and its job.
+
+    <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
+    <scratch>/<reviewer id>/                its own; gone when it has ended
+
+All of this blocks for the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tandem import logs, platforms, pool_settings
+from tandem.domain.pool_answers import Order
+from tandem.errors import ConfigInvalid
+from tandem.pool_settings import PoolSettings
+from tandem.reviewers import wsl
+from tandem.reviewers.job import Job
+from tandem.reviewers.reasons import LAST_LINE_LENGTH, one_line
+
+REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
+"""What a reviewer's id looks like: fit to be the name of a file on every system."""
+
+KEPT_LOGS: Final = 50
+"""Of so many reviewers the logs are kept."""
+
+_LOG_NAME = re.compile(rf"(?P<reviewer>{REVIEWER_ID.pattern})\.log(?:\.[0-9]{{1,3}})?")
+_PRIVATE = 0o700
+_log = logging.getLogger("tandem.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """The folders of one supervisor's reviewers, and what their jobs say.
+
+    Attributes:
+        settings: The pool's settings.
+        broker_url: Where the reviewers find the broker.
+        scratch: Where their scratch folders are; nobody else's are there.
+        log_dir: Where their logs are.
+    """
+
+    settings: PoolSettings
+    broker_url: str
+    scratch: Path
+    log_dir: Path
+
+    def log_file(self, reviewer_id: str) -> Path:
+        """A reviewer's log."""
+        return self.log_dir / f"{reviewer_id}.log"
+
+    def prepare(self, order: Order, living: Collection[str]) -> Job:
+        """Makes a reviewer's folders and removes logs that are too old; gives its job.
+
+        Args:
+            order: The reviewer.
+            living: The ids of reviewers whose logs stay in any case.
+
+        Raises:
+            ConfigInvalid: It cannot work on this host; the message says why.
+            OSError: The disk does not take it.
+        """
+        if not REVIEWER_ID.fullmatch(order.reviewer_id):
+            raise ConfigInvalid(
+                f"{order.reviewer_id[:60]!r} is no id of a reviewer, such as 'codex-r1-k3f9q2'; this supervisor"
+                " and its broker need the same version."
+            )
+        workspace = self._workspace(order)
+        platforms.make_private(str(self.log_dir))
+        self._remove_old_logs({order.reviewer_id, *living})
+        scratch = self.scratch / order.reviewer_id
+        _remove(scratch)
+        platforms.make_private(str(self.scratch))
+        scratch.mkdir(_PRIVATE)
+        return self._job(order, workspace, scratch)
+
+    def clear(self, reviewer_id: str) -> None:
+        """Removes an ended reviewer's scratch folder, which may have a login in it."""
+        if REVIEWER_ID.fullmatch(reviewer_id):
+            _remove(self.scratch / reviewer_id)
+
+    def leftovers(self) -> list[str]:
+        """Reviewers whose scratch folders are there."""
+        try:
+            return [entry.name for entry in self.scratch.iterdir() if REVIEWER_ID.fullmatch(entry.name)]
+        except OSError:
+            return []
+
+    def last_words(self, reviewer_id: str) -> str | None:
+        """The last line of a reviewer's log, printable and not too long; null if there is none."""
+        try:
+            lines, _ = logs.tail(self.log_file(reviewer_id), 1)
+        except OSError:
+            return None
+        return one_line(lines[-1], LAST_LINE_LENGTH) if lines else None
+
+    def _workspace(self, order: Order) -> str:
+        if pool_settings.THROUGH_WSL:
+            if self.settings.workspace_wsl_path is None:
+                raise ConfigInvalid(
+                    "On Windows reviewers run in WSL: set workspace_wsl_path to the repository's folder in there.",
+                    setting="workspace_wsl_path",
+                )
+            return self.settings.workspace_wsl_path
+        if self.settings.workspace_path != pool_settings.AUTO:
+            found = _folder(self.settings.workspace_path, "The folder of workspace_path")
+            if order.root is not None and Path(order.root).is_dir() and not Path(order.root).samefile(found):
+                # On another host the project's folder has another name; here it is simply another project's.
+                raise ConfigInvalid(
+                    f"workspace_path is {found!r}, and the project {order.project!r} is in {order.root!r}: its reviewer"
+                    f" would read something else. Set workspace_path to '{pool_settings.AUTO}'.",
+                    setting="workspace_path",
+                )
+            return found
+        if order.root is None:
+            raise ConfigInvalid(
+                f"The project {order.project!r} has no folder that a reviewer could read; set workspace_path.",
+                setting="workspace_path",
+            )
+        return _folder(order.root, f"The folder of the project {order.project!r}")
+
+    def _job(self, order: Order, workspace: str, scratch: Path) -> Job:
+        settings = self.settings
+        template = settings.prompt_template_path
+        return Job(
+            broker=self.broker_url,
+            reviewer_id=order.reviewer_id,
+            project=order.project,
+            workspace=workspace,
+            wsl_distro=settings.wsl_distro if pool_settings.THROUGH_WSL else None,
+            mode=settings.mode,
+            provider=settings.provider,
+            command=settings.command,
+            model=settings.model,
+            effort=settings.reasoning_effort,
+            prompt_template=None if template is None else str(template),
+            idle_seconds=round(settings.idle_timeout_seconds),
+            attempt_seconds=settings.attempt_seconds,
+            start_seconds=settings.start_seconds,
+            silence_seconds=settings.silence_seconds,
+            grace_seconds=settings.grace_seconds,
+            # What it is at when its time is up, it may finish.
+            total_seconds=settings.max_ttl_seconds + settings.attempt_seconds,
+            output_bytes=settings.output_bytes,
+            log_file=str(self.log_file(order.reviewer_id)),
+            log_max_bytes=settings.log_max_bytes,
+            log_backups=settings.log_backups,
+            scratch=str(scratch),
+        )
+
+    def _remove_old_logs(self, living: Collection[str]) -> None:
+        written: dict[str, float] = {}
+        files: list[tuple[str, Path]] = []
+        for reviewer_id, path in _log_files(self.log_dir):
+            # FileNotFoundError: it was rotated away just now.
+            with suppress(OSError):
+                written[reviewer_id] = max(written.get(reviewer_id, 0.0), path.stat().st_mtime)
+                files.append((reviewer_id, path))
+        old = sorted(set(written) - set(living), key=lambda one: written[one], reverse=True)
+        too_old = set(old[max(0, KEPT_LOGS - len(living)) :])
+        for reviewer_id, path in files:
+            if reviewer_id in too_old:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def scratch_below(folder: Path, supervisor_id: str, settings: PoolSettings) -> Path:
+    """Where a supervisor's reviewers have their scratch folders: in its own folder, or where WSL can reach them."""
+    if pool_settings.THROUGH_WSL:
+        return Path(wsl.from_windows(f"/tmp/tandem-{supervisor_id}", settings.wsl_distro))  # noqa: S108 - inside WSL
+    return folder / "scratch"
+
+
+def _folder(path: str, what: str) -> str:
+    if not Path(path).is_dir():
+        raise ConfigInvalid(
+            f"{what}, {path!r}, is not there on this host. Restore it, run the reviewers on the host that has it, or"
+            " set workspace_path to a copy.",
+            setting="workspace_path",
+            path=path,
+        )
+    return path
+
+
+def _log_files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in folder.iterdir():
+        if found := _LOG_NAME.fullmatch(path.name):
+            yield found["reviewer"], path
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder whose programs are gone, even if they left parts that cannot be written."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.is_dir():
+        return
+    for place, names, _ in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with suppress(OSError):
+                if not path.is_symlink():
+                    path.chmod(_PRIVATE)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        _log.warning("the scratch folder %s could not be removed", folder)

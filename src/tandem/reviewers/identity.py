@@ -1,0 +1,140 @@
+"""Who a supervisor is: an id that stays the same from start to start, and the right to be the only one with it.
+
+    <data>/reviewers/supervisor.json   the id
+    <data>/reviewers/supervisor.lock   empty; locked by the one that runs, whatever ends it
+
+The id lets the broker know whose earlier starts left reviewers behind; the incarnation tells the starts apart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import socket
+import string
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tandem import platforms
+from tandem.clock import SystemClock
+from tandem.errors import ConfigInvalid, Unavailable
+
+FOLDER: Final = "reviewers"
+"""Below the data folder: what belongs to the supervisor."""
+
+_FILE = "supervisor.json"
+_LOCK = "supervisor.lock"
+_ID = re.compile(r"sv_[0-9a-z]{18}")
+_INCARNATION_LETTERS = 6
+_LONGEST_HOST = 200
+_log = logging.getLogger("tandem.supervisor")
+
+
+class Identity:
+    """The one supervisor of a data folder, between `take` and `release`.
+
+    Attributes:
+        folder: The supervisor's own folder, private to the user.
+        supervisor_id: Its id; empty before `take`.
+        host: The machine's name.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / FOLDER
+        self.supervisor_id = ""
+        self.host = host_name()
+        self._lock = -1
+
+    def take(self) -> None:
+        """Takes the right to be the supervisor; makes the id if there is none yet. Blocks for the disk.
+
+        Raises:
+            Unavailable: Another supervisor runs on the folder.
+            ConfigInvalid: The folder cannot be used.
+        """
+        self._lock = _take_lock(self.folder)
+        try:
+            self.supervisor_id = _load_or_make(self.folder / _FILE)
+        except OSError as error:
+            self.release()
+            raise _unusable(self.folder, error) from error
+
+    def release(self) -> None:
+        """Gives the right up; twice is safe."""
+        if self._lock >= 0:
+            platforms.unlock_file(self._lock)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def new_incarnation() -> str:
+    """Six letters and digits that tell this start from every other."""
+    letters = string.ascii_lowercase + string.digits
+    return "".join(secrets.choice(letters) for _ in range(_INCARNATION_LETTERS))
+
+
+def host_name() -> str:
+    """What this machine calls itself."""
+    return (socket.gethostname() or "unknown")[:_LONGEST_HOST]
+
+
+def _take_lock(folder: Path) -> int:
+    try:
+        platforms.make_private(str(folder))
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    try:
+        if platforms.lock_file(lock):
+            return lock
+    except OSError as error:
+        os.close(lock)
+        raise _unusable(folder, error) from error
+    os.close(lock)
+    raise Unavailable(
+        f"Another supervisor of reviewers runs on {folder}. Stop it first, or give this one another data folder"
+        " with --data-dir.",
+        folder=str(folder),
+    )
+
+
+def _load_or_make(file: Path) -> str:
+    found = _read(file)
+    if found is not None:
+        return found
+    made = SystemClock().new_id("sv")
+    fresh = file.with_name(f"{_FILE}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps({"supervisor_id": made}) + "\n")
+        stream.flush()
+        platforms.flush_file(stream.fileno())
+    fresh.replace(file)
+    platforms.flush_folder(str(file.parent))
+    return made
+
+
+def _read(file: Path) -> str | None:
+    try:
+        content = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        content = None
+    stated = cast("dict[str, Any]", content).get("supervisor_id") if isinstance(content, dict) else None
+    if isinstance(stated, str) and _ID.fullmatch(stated):
+        return stated
+    # What its reviewers hold comes back when their leases end, which is no reason to stay down.
+    _log.warning("%s does not hold a supervisor's id; a new one is made", file)
+    return None
+
+
+def _unusable(folder: Path, error: OSError) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"The supervisor's folder {folder} cannot be used: {error.strerror or error}. Give the user access to it, or"
+        " choose another data folder with --data-dir.",
+        setting="data_dir",
+    )

@@ -1,0 +1,232 @@
+"""Running one program with limits, and ending it with everything that it started.
+
+    start ─▶ prompt on standard input ─▶ output is pumped by two threads ─▶ it ends, or is ended ─▶ nothing is left
+
+However a program behaves, `run` comes back: it may hang, ignore signals, fork children that leave its
+session, close its output, fill its standard error, write without end, or never read what it is given.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, BinaryIO, Self
+
+import psutil
+
+from tandem import platforms
+from tandem.errors import Unavailable
+from tandem.platforms import ProcessIdentity
+from tandem.reviewers import RUN_VARIABLE, EndedBy, Finished, Invocation, Limits, wsl
+from tandem.reviewers.pumps import Log, Pump, Tail
+from tandem.reviewers.trees import Tree, has_ended
+
+_LOOK_SECONDS = 0.05
+_DESCENDANTS_EVERY_SECONDS = 1.0
+_STDERR_TAIL_BYTES = 16 * 1024
+_ENDLESS_TIMES = 16
+_ENDLESS_BYTES = 64 * 1024 * 1024
+"""A program that wrote more than this, and so many times what is kept of its output, is taken to have no end."""
+_LAST_WORDS_SECONDS = 2.0
+"""How long a dead program's output may take to be read."""
+_REAP_SECONDS = 5.0
+
+
+def run(
+    invocation: Invocation,
+    limits: Limits,
+    *,
+    on_start: Callable[[ProcessIdentity], None],
+    cancelled: threading.Event,
+    log: BinaryIO | None = None,
+) -> Finished:
+    """Runs a program to its end and takes all of its processes away; blocks meanwhile.
+
+    Args:
+        invocation: What to run. Its files have to be there already (`scratch.lay_out`).
+        limits: When to end it.
+        on_start: Is told, once, which process it is.
+        cancelled: Ends it when set.
+        log: Gets a copy of both outputs as they come; the caller rotates and closes it.
+
+    Raises:
+        Unavailable: The program cannot be started.
+    """
+    if cancelled.is_set():
+        return Finished(None, b"", b"", "cancelled", 0.0, output_was_cut=False)
+    token = secrets.token_hex(16)
+    with tempfile.TemporaryFile() as source:
+        # A file and not a pipe: a program that never reads its prompt cannot block anybody.
+        source.write(invocation.stdin)
+        source.seek(0)
+        started = time.monotonic()
+        process, environment = _start(invocation, token, source)
+    tree = Tree(process.pid, RUN_VARIABLE, token)
+    inside = _Inside(invocation.wsl_distro, token, environment)
+    with _Running(process, tree, inside, limits, log) as running:
+        running.listen()
+        on_start(_identity(process))
+        ended_by = running.watch(cancelled, started, talks=invocation.talks)
+    seconds = time.monotonic() - started
+    return Finished(
+        process.returncode,
+        running.stdout.content(),
+        running.stderr.content(),
+        ended_by,
+        seconds,
+        output_was_cut=running.stdout.was_cut,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """The part of a run that is in a distribution of WSL, if there is one."""
+
+    distro: str | None
+    token: str
+    environment: dict[str, str]
+
+    def signal(self, name: str) -> None:
+        if self.distro is not None:
+            wsl.signal_all(self.distro, self.token, name, self.environment)
+
+
+class _Running:
+    """A program that runs; leaving the block ends what is left of it, whatever happened inside."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], tree: Tree, inside: _Inside, limits: Limits, log: BinaryIO | None
+    ) -> None:
+        self.stdout = Tail(limits.output_bytes)
+        self.stderr = Tail(_STDERR_TAIL_BYTES)
+        self._process = process
+        self._tree = tree
+        self._inside = inside
+        self._limits = limits
+        self._news = threading.Event()
+        copy = Log(log, threading.Lock())
+        self._pumps = [
+            Pump(_pipe(process.stdout), self.stdout, copy, self._news),
+            Pump(_pipe(process.stderr), self.stderr, copy, self._news),
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._inside.signal("KILL")
+            # Only now is it reaped: until here its number could not become anybody else's.
+            self._tree.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_REAP_SECONDS)
+        finally:
+            for pump in self._pumps:
+                pump.finish(_LAST_WORDS_SECONDS)
+
+    def listen(self) -> None:
+        """Begins to read what it writes."""
+        for pump in self._pumps:
+            pump.start()
+
+    def watch(self, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
+        """Waits until the program ends, or ends it; says which."""
+        looked = started
+        while not self._has_ended():
+            now = time.monotonic()
+            if reason := self._reason_to_end(cancelled, started, now, talks=talks):
+                self._stop()
+                return reason
+            if now - looked > _DESCENDANTS_EVERY_SECONDS:
+                self._tree.look()
+                looked = now
+            self._news.wait(_LOOK_SECONDS)
+            self._news.clear()
+        return "itself"
+
+    def _reason_to_end(self, cancelled: threading.Event, started: float, now: float, *, talks: bool) -> EndedBy | None:
+        if cancelled.is_set():
+            return "cancelled"
+        if now - started > self._limits.total_seconds:
+            return "timeout"
+        if self.stdout.total + self.stderr.total > max(_ENDLESS_BYTES, _ENDLESS_TIMES * self._limits.output_bytes):
+            return "too_much_output"
+        return self._silence(started, now) if talks else None
+
+    def _silence(self, started: float, now: float) -> EndedBy | None:
+        spoke = max(self.stdout.last, self.stderr.last)
+        if spoke == 0.0:
+            start_seconds = self._limits.start_seconds
+            return "timeout" if start_seconds is not None and now - started > start_seconds else None
+        silence_seconds = self._limits.silence_seconds
+        return "silence" if silence_seconds is not None and now - spoke > silence_seconds else None
+
+    def _stop(self) -> None:
+        """Asks it to end, and waits as long as it is granted."""
+        deadline = time.monotonic() + self._limits.grace_seconds
+        self._inside.signal("TERM")
+        self._tree.ask_to_stop()
+        while not self._has_ended() and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+
+    def _has_ended(self) -> bool:
+        if not hasattr(os, "killpg"):
+            # Windows: the handle keeps the number from being given to others.
+            return self._process.poll() is not None
+        return has_ended(self._process.pid)
+
+
+def _start(invocation: Invocation, token: str, source: IO[bytes]) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    """Starts it; gives the process, and the environment that it was started with."""
+    argv, folder = [*invocation.argv], invocation.folder
+    environment = {**invocation.environment, RUN_VARIABLE: token}
+    if invocation.wsl_distro is not None:
+        argv, environment = wsl.wrapped(invocation, invocation.wsl_distro, token, os.environ)
+        folder = os.curdir
+    own_group = platforms.detached()
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env=environment,
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=bool(own_group.get("start_new_session")),
+            creationflags=int(own_group.get("creationflags", 0)),
+        )
+    except OSError as error:
+        raise _cannot_start(argv[0], folder, error) from error
+    return process, environment
+
+
+def _cannot_start(program: str, folder: str, error: OSError) -> Unavailable:
+    if not os.path.isdir(folder):  # noqa: PTH112 - a text, as given
+        return Unavailable(f"The reviewer cannot start in {folder!r}: that is no folder. Restore it.", path=folder)
+    return Unavailable(
+        f"The reviewer's program {program!r} cannot be started ({error.strerror}). Install it and put it on the"
+        " PATH of the broker, or choose another provider.",
+        program=program,
+    )
+
+
+def _identity(process: subprocess.Popen[bytes]) -> ProcessIdentity:
+    try:
+        started = psutil.Process(process.pid).create_time()
+    except psutil.Error:
+        started = time.time()
+    return ProcessIdentity(process.pid, round(started * 1_000_000))
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ValueError("no pipe was asked for")
+    return stream

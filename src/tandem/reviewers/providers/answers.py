@@ -1,0 +1,53 @@
+"""Reading the JSON that programs print, which may be cut, mixed with other lines, or no JSON at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+
+def objects(output: bytes) -> Iterator[dict[str, Any]]:
+    """Every line that is a JSON object; the others are passed over."""
+    for line in output.splitlines():
+        if line.lstrip()[:1] == b"{" and (found := parsed(line)) is not None:
+            yield found
+
+
+def parsed(text: bytes | str) -> dict[str, Any] | None:
+    """The JSON object that a text is; null if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def part(record: dict[str, Any], *names: str) -> dict[str, Any]:
+    """An object inside an object; empty if there is none."""
+    for name in names:
+        inner = record.get(name)
+        if not isinstance(inner, dict):
+            return {}
+        record = cast("dict[str, Any]", inner)
+    return record
+
+
+def text(record: dict[str, Any], name: str) -> str | None:
+    """A text that is not empty, else null."""
+    value = record.get(name)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def count(record: dict[str, Any], *names: str) -> int | None:
+    """The sum of the whole numbers that are there and not negative; null if none is."""
+    found = [value for name in names if type(value := record.get(name)) is int and value >= 0]
+    return sum(found) if found else None
+
+
+def amount(record: dict[str, Any], name: str) -> float | None:
+    """A number that is not negative, else null."""
+    value = record.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if 0 <= value < float("inf") else None

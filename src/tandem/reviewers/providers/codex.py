@@ -1,0 +1,209 @@
+"""Codex: `codex exec`, confined to reading the repository, with the answer's schema and the answer in files.
+
+Measured with 0.169 (see `tests/clients`). Its own `read-only` sandbox still lets commands read the whole disk
+and the keys in the environment, so a permission profile narrows it to the system's programs and the repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tandem.errors import ConfigInvalid
+from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
+from tandem.reviewers.providers import answers, clean_room
+
+_SCHEMA = "schema.json"
+_ANSWER = "answer.json"
+_ANSWER_LIMIT_BYTES = 4 * 1024 * 1024
+_CODEX_HOME = ".codex"
+_LOGIN = "auth.json"
+_KEY = "CODEX_API_KEY"
+_SKILL_FOLDERS = (".agents/skills", ".codex/skills")
+_SKILLS_LIMIT = 200
+
+_OFF = (
+    "apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "memories", "multi_agent", "plugins",
+    "shell_snapshot", "unbounded_connection_retries",
+)  # fmt: skip
+"""Features that a review has no use for. As settings: `--disable` refuses a name that a version does not know."""
+
+_SETTINGS: Final[tuple[tuple[str, Any], ...]] = (
+    ("analytics.enabled", False),
+    ("check_for_update_on_startup", False),
+    ("allow_login_shell", False),
+    ("project_doc_max_bytes", 0),
+    ("web_search", "disabled"),
+    ("skills.include_instructions", False),
+    ("skills.bundled.enabled", False),
+    ("shell_environment_policy", {"inherit": "core", "ignore_default_excludes": False}),
+    *((f"features.{name}", False) for name in _OFF),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Codex:
+    """The provider `codex`.
+
+    Attributes:
+        command: How the program is called.
+    """
+
+    command: tuple[str, ...] = ("codex",)
+    name: str = "codex"
+
+    def review(self, room: Room, prompt: str) -> Invocation:
+        """One review: `codex exec` with a schema; its last message is left in a file."""
+        answer = ["--output-schema", clean_room.path(room, _SCHEMA)]
+        answer += ["--output-last-message", clean_room.path(room, _ANSWER)]
+        return self._invocation(room, prompt, answer, {_SCHEMA: json.dumps(room.schema).encode()})
+
+    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+        """The loop over MCP; without `required` Codex would not wait for the server."""
+        server = {"url": clean_room.url("mcp_url", mcp_url), "required": True}
+        return self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+
+    def read(self, finished: Finished, room: Room) -> Reply:
+        """The last message, from its file, else from the events; tokens from the events."""
+        messages: list[str] = []
+        usage: dict[str, Any] = {}
+        for event in answers.objects(finished.stdout):
+            item = answers.part(event, "item")
+            if item.get("type") == "agent_message" and (said := answers.text(item, "text")):
+                messages.append(said)
+            usage = answers.part(event, "usage") or usage
+        text = _answer(Path(room.scratch, _ANSWER)) or (messages[-1] if messages else None)
+        return Reply(text, answers.count(usage, "input_tokens"), answers.count(usage, "output_tokens"))
+
+    def _invocation(self, room: Room, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
+        environment = clean_room.environment(
+            room, ("CODEX_CA_CERTIFICATE",), CODEX_HOME=clean_room.path(room, HOME_FOLDER, _CODEX_HOME)
+        )
+        argv = [*self.command, "exec", "--json", "--color", "never", "--skip-git-repo-check", "--ephemeral"]
+        argv += ["--ignore-user-config", "--ignore-rules", "-C", room.workspace]
+        for name, value in _SETTINGS:
+            argv += _setting(name, value)
+        argv += _setting("model_reasoning_effort", clean_room.word("reasoning_effort", room.effort))
+        argv += _without_skills(room)
+        argv += self._confined(room, environment["PATH"])
+        key, saved = _credentials(room)
+        # Its home has to be there.
+        files = {**files, f"{HOME_FOLDER}/{_CODEX_HOME}/config.toml": b""}
+        if saved:
+            files[f"{HOME_FOLDER}/{_CODEX_HOME}/{_LOGIN}"] = saved
+        else:
+            environment |= {_KEY: key} if key else {}
+            argv += _elsewhere(room, with_key=bool(key))
+        if room.model is not None:
+            argv += ["--model", clean_room.word("model", room.model)]
+        return Invocation(
+            argv=(*argv, *extra, "-"),
+            environment=environment,
+            folder=room.workspace,
+            stdin=prompt.encode(),
+            files=files,
+            wsl_distro=room.wsl_distro,
+        )
+
+    def _confined(self, room: Room, search_path: str) -> list[str]:
+        """What the model's commands can reach: to read the repository and the system's programs, and no network."""
+        if room.wsl_distro is not None:
+            # Where the program itself lies cannot be seen from Windows, and its sandbox has to read it.
+            return ["--sandbox", "read-only"]
+        files: dict[str, Any] = {":minimal": "read", ":workspace_roots": {".": "read"}}
+        files |= dict.fromkeys([*_programs(self.command[0], search_path), clean_room.path(room, GIVEN_FOLDER)], "read")
+        profile = {"filesystem": files, "network": {"enabled": False}}
+        return [*_setting("default_permissions", "tandem"), *_setting("permissions.tandem", profile)]
+
+
+def _programs(command: str, search_path: str) -> list[str]:
+    """Where Codex itself lies, which its sandbox starts again inside.
+
+    Raises:
+        ConfigInvalid: What is found is only a launcher for it.
+    """
+    found = shutil.which(command, path=search_path)
+    if found is None:
+        return []
+    real = Path(os.path.realpath(found))
+    packages = [folder for folder in real.parents if folder.name == "node_modules"]
+    if packages:
+        # The outermost: the program for this platform is a package of its own beside it.
+        return [str(packages[-1])]
+    if not real.name.startswith("codex"):
+        raise ConfigInvalid(
+            f"{found} is a launcher ({real.name}) and not Codex itself, which its sandbox has to be able to read."
+            " Put the folder of the real program first on the broker's PATH.",
+            setting="provider",
+        )
+    return [str(real.parent)]
+
+
+def _without_skills(room: Room) -> list[str]:
+    """Switches off the repository's own skills: a proposal could call them up by name."""
+    if room.wsl_distro is not None:
+        return []
+    found = [file for folder in _SKILL_FOLDERS for file in Path(room.workspace, folder).rglob("SKILL.md")]
+    off = [{"path": os.path.realpath(file), "enabled": False} for file in found[:_SKILLS_LIMIT]]
+    return _setting("skills.config", off) if off else []
+
+
+def _credentials(room: Room) -> tuple[str | None, bytes | None]:
+    """A key, else the login of `codex login`, else the key that other programs use too."""
+    stated = room.environment.get(_KEY)
+    saved = None if stated else _login(room)
+    if saved is None:
+        return stated or room.environment.get("OPENAI_API_KEY"), None
+    key = answers.text(saved, "OPENAI_API_KEY")
+    tokens = answers.part(saved, "tokens")
+    if key and not tokens:
+        return key, None
+    if tokens.get("refresh_token"):
+        # It can be used once, and the user needs it.
+        tokens["refresh_token"] = ""
+    return None, json.dumps(saved).encode()
+
+
+def _login(room: Room) -> dict[str, Any] | None:
+    stated = room.environment.get("CODEX_HOME")
+    content = clean_room.file(Path(stated, _LOGIN)) if stated else clean_room.login(room, _CODEX_HOME, _LOGIN)
+    return answers.parsed(content) if content else None
+
+
+def _elsewhere(room: Room, *, with_key: bool) -> list[str]:
+    """Another service than OpenAI's; it need not ask for a key."""
+    stated = room.environment.get("OPENAI_BASE_URL")
+    if not stated:
+        return []
+    service = {
+        "name": "tandem",
+        "base_url": clean_room.url("OPENAI_BASE_URL", stated),
+        "wire_api": "responses",
+        "supports_websockets": False,
+        **({"env_key": _KEY} if with_key else {}),
+    }
+    return [*_setting("model_provider", "tandem"), *_setting("model_providers.tandem", service)]
+
+
+def _setting(name: str, value: Any) -> list[str]:
+    return ["-c", f"{name}={_toml(value)}"]
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML, on one line."""
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return "{" + ",".join(f"{_toml(key)}={_toml(inner)}" for key, inner in table.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(_toml(inner) for inner in cast("list[Any]", value)) + "]"
+    # Its strings are written as in JSON, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _answer(file: Path) -> str | None:
+    content = clean_room.file(file, _ANSWER_LIMIT_BYTES)
+    return (content.decode("utf-8", "replace").strip() or None) if content else None

@@ -1,0 +1,56 @@
+"""Any program that reads the prompt on standard input and prints the answer on standard output.
+
+It is of the person's own configuration, who also answers for what it may do: it keeps the user's home folder.
+What it needs to know is in its environment, as nobody knows its options.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from tandem.reviewers import Finished, Invocation, Reply, Room
+from tandem.reviewers.providers import clean_room
+
+_SCHEMA = "schema.json"
+_USERS_OWN = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """The provider `custom`.
+
+    Attributes:
+        command: The program and its arguments.
+    """
+
+    command: tuple[str, ...]
+    name: str = "custom"
+
+    def review(self, room: Room, prompt: str) -> Invocation:
+        """One review: the command as it is."""
+        schema = json.dumps(room.schema).encode()
+        return self._invocation(room, prompt, {_SCHEMA: schema}, TANDEM_REVIEW_SCHEMA=clean_room.path(room, _SCHEMA))
+
+    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+        """The loop over MCP: the command as it is."""
+        return self._invocation(room, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url))
+
+    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+        """All of its output."""
+        return Reply(finished.stdout.decode("utf-8", "replace").strip() or None)
+
+    def _invocation(self, room: Room, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
+        told = {"TANDEM_REVIEW_EFFORT": clean_room.word("reasoning_effort", room.effort), **ours}
+        if room.model is not None:
+            told["TANDEM_REVIEW_MODEL"] = clean_room.word("model", room.model)
+        own = {name: value for name in _USERS_OWN if (value := room.environment.get(name))}
+        return Invocation(
+            argv=self.command,
+            environment=clean_room.environment(room, **own, **told),
+            folder=room.workspace,
+            stdin=prompt.encode(),
+            files=files,
+            talks=False,
+            wsl_distro=room.wsl_distro,
+        )

@@ -1,0 +1,114 @@
+"""Gemini CLI: headless in a folder that it does not trust, with four tools that read, and JSON as output.
+
+Measured with 0.61 (see `tests/clients`). An untrusted folder gives it no settings, hooks, servers, memory or
+`.env`; its file tools stay within the folders that it was given. It has no effort and no schema: the prompt
+says what the answer has to look like.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
+from tandem.reviewers.providers import answers, clean_room, elsewhere
+
+_SETTINGS = ".gemini/settings.json"
+_LOGIN = "oauth_creds.json"
+_READING = ["read_file", "list_directory", "glob", "grep_search"]
+_KEY = ("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL")
+_CLOUD = (
+    "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
+    "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_VERTEX_BASE_URL",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Gemini:
+    """The provider `gemini`.
+
+    Attributes:
+        command: How the program is called.
+    """
+
+    command: tuple[str, ...] = ("gemini",)
+    name: str = "gemini"
+
+    def review(self, room: Room, prompt: str) -> Invocation:
+        """One review, in the repository; the program says nothing before its one JSON object at the end."""
+        settings = _settings([clean_room.path(room, GIVEN_FOLDER)])
+        return self._invocation(room, prompt, settings, folder=room.workspace, trusted=False)
+
+    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+        """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
+        settings = _settings([room.workspace, clean_room.path(room, GIVEN_FOLDER)])
+        settings["mcpServers"] = {"tandem": {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True}}
+        # The list of tools outranks the trust in a server.
+        settings["tools"] = {"core": [*_READING, "mcp_tandem_*"]}
+        told = elsewhere.told(room.workspace, prompt)
+        return self._invocation(room, told, settings, folder=clean_room.path(room, DESK_FOLDER), trusted=True)
+
+    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+        """The response; tokens summed over the models that took part."""
+        output = answers.parsed(finished.stdout) or {}
+        used = answers.part(output, "stats", "models")
+        tokens = [answers.part(used, model, "tokens") for model in used]
+        read = [number for one in tokens if (number := answers.count(one, "prompt")) is not None]
+        wrote = [number for one in tokens if (number := answers.count(one, "candidates", "thoughts")) is not None]
+        return Reply(answers.text(output, "response"), sum(read) if read else None, sum(wrote) if wrote else None)
+
+    def _invocation(
+        self, room: Room, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
+    ) -> Invocation:
+        argv = [*self.command, "--output-format", "json", "--approval-mode", "default"]
+        if room.model is not None:
+            argv += ["--model", clean_room.word("model", room.model)]
+        files: dict[str, bytes] = {}
+        kind, passed = _credentials(room)
+        if kind == "oauth-personal" and (saved := clean_room.login(room, ".gemini", _LOGIN)):
+            # Whole: Google's refresh tokens can be used any number of times, its access tokens last an hour.
+            files[f"{HOME_FOLDER}/.gemini/{_LOGIN}"] = saved
+        settings["security"] = {"auth": {"selectedType": kind}, "folderTrust": {"enabled": False}}
+        files[f"{HOME_FOLDER}/{_SETTINGS}"] = json.dumps(settings).encode()
+        return Invocation(
+            argv=tuple(argv),
+            environment=clean_room.environment(
+                room,
+                passed,
+                GEMINI_CLI_HOME=clean_room.home(room),
+                GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
+                GEMINI_CLI_NO_RELAUNCH="true",
+            ),
+            folder=folder,
+            stdin=prompt.encode(),
+            files=files,
+            talks=False,
+            wsl_distro=room.wsl_distro,
+        )
+
+
+def _settings(folders: list[str]) -> dict[str, Any]:
+    """Everything that is not reading, switched off."""
+    return {
+        "tools": {"core": _READING},
+        "context": {"includeDirectories": folders, "loadMemoryFromIncludeDirectories": False},
+        "mcpServers": {},
+        "skills": {"enabled": False},
+        "hooksConfig": {"enabled": False},
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+        "ide": {"enabled": False},
+        "advanced": {"ignoreLocalEnv": True},
+        "experimental": {"enableAgents": False},
+    }
+
+
+def _credentials(room: Room) -> tuple[str, tuple[str, ...]]:
+    """The way to authenticate, and the variables that go with it."""
+    if room.environment.get("GEMINI_API_KEY"):
+        return "gemini-api-key", _KEY
+    if room.environment.get("GOOGLE_GENAI_USE_VERTEXAI") or room.environment.get("GOOGLE_API_KEY"):
+        return "vertex-ai", _CLOUD
+    return "oauth-personal", ("GOOGLE_CLOUD_PROJECT",)

@@ -1,0 +1,164 @@
+"""opencode: `opencode run` outside the repository, with three tools that read, and events as output.
+
+Measured with 1.18.33 (see `tests/clients`). Started in the repository, it runs the plugins that it finds
+there, whatever its settings say; so it starts in an empty folder, and the repository is a folder that it may
+read. It has no schema: the prompt says what the answer has to look like.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.errors import ConfigInvalid
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
+from tandem.reviewers.providers import answers, clean_room, elsewhere
+
+_LOGIN_FOLDER = (".local", "share", "opencode")
+_LOGIN = "auth.json"
+_ROTATING = ("anthropic", "openai")
+"""Whose refresh tokens can be used once only, by the user or by us."""
+
+_COMPATIBLE = "@ai-sdk/openai-compatible"
+_WITH_OWN_CLIENT = ("anthropic", "google", "openai", "openrouter")
+
+_SWITCHES = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_CLAUDE_CODE": "1",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_PURE": "1",
+    # It would install the development kit for plugins into each new home.
+    "npm_config_offline": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Opencode:
+    """The provider `opencode`.
+
+    Attributes:
+        command: How the program is called.
+    """
+
+    command: tuple[str, ...] = ("opencode",)
+    name: str = "opencode"
+
+    def review(self, room: Room, prompt: str) -> Invocation:
+        """One review."""
+        return self._invocation(room, prompt, _settings(room))
+
+    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+        """The loop over MCP."""
+        settings = _settings(room)
+        settings["mcp"] = {"tandem": {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}}
+        settings["permission"]["tandem_*"] = "allow"
+        return self._invocation(room, prompt, settings)
+
+    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+        """The last text; tokens and cost summed over the steps."""
+        texts: list[str] = []
+        steps: list[dict[str, Any]] = []
+        for event in answers.objects(finished.stdout):
+            inner = answers.part(event, "part")
+            if event.get("type") == "text" and (said := answers.text(inner, "text")):
+                texts.append(said)
+            elif event.get("type") == "step_finish":
+                steps.append(inner)
+        tokens = [answers.part(step, "tokens") for step in steps]
+        read = [answers.count(one, "input") or 0 for one in tokens]
+        read += [answers.count(answers.part(one, "cache"), "read", "write") or 0 for one in tokens]
+        wrote = [answers.count(one, "output", "reasoning") or 0 for one in tokens]
+        cost = [value for step in steps if (value := answers.amount(step, "cost")) is not None]
+        return Reply(
+            texts[-1] if texts else None,
+            sum(read) if steps else None,
+            sum(wrote) if steps else None,
+            sum(cost) if any(cost) else None,
+        )
+
+    def _invocation(self, room: Room, prompt: str, settings: dict[str, Any]) -> Invocation:
+        service, model = _model(room)
+        # A title of ours: it would ask a model for one.
+        argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]
+        argv += ["--variant", clean_room.word("reasoning_effort", room.effort)]
+        name = re.sub("[^A-Z0-9]", "_", service.upper())
+        key = f"{name}_API_KEY"
+        settings |= _service(room, service, model, key, f"{name}_BASE_URL")
+        files: dict[str, bytes] = {}
+        if not room.environment.get(key) and (saved := _login(room, service)):
+            files["/".join((HOME_FOLDER, *_LOGIN_FOLDER, _LOGIN))] = saved
+        environment = clean_room.environment(room, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
+        return Invocation(
+            argv=tuple(argv),
+            environment=environment,
+            folder=clean_room.path(room, DESK_FOLDER),
+            stdin=elsewhere.told(room.workspace, prompt).encode(),
+            files=files,
+            wsl_distro=room.wsl_distro,
+        )
+
+
+def _model(room: Room) -> tuple[str, str]:
+    """The service and the model. Without one opencode would send the repository's code to whom it likes.
+
+    Raises:
+        ConfigInvalid: There is none, or it does not name its service.
+    """
+    service, _, model = clean_room.word("model", room.model or "none").partition("/")
+    if not model:
+        raise ConfigInvalid("The reviewer provider 'opencode' needs a model as SERVICE/MODEL.", setting="model")
+    return service, model
+
+
+def _settings(room: Room) -> dict[str, Any]:
+    """Everything that is not reading is refused, and so is everything outside the repository."""
+    outside = {"*": "deny"}
+    for folder in (room.workspace, clean_room.path(room, GIVEN_FOLDER)):
+        outside |= {folder: "allow", f"{folder}/**": "allow"}
+    reading = dict.fromkeys(("grep", "glob", "list"), "allow")
+    return {
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        "lsp": False,
+        "formatter": False,
+        "instructions": [],
+        "plugin": [],
+        "mcp": {},
+        "permission": {
+            "*": "deny",
+            **reading,
+            "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny"},
+            "external_directory": outside,
+        },
+    }
+
+
+def _service(room: Room, service: str, model: str, key: str, address: str) -> dict[str, Any]:
+    """The settings for a service at another address, such as a model on this machine: `NAME_BASE_URL`."""
+    stated = room.environment.get(address)
+    if not stated:
+        return {}
+    options = {"baseURL": clean_room.url(address, stated)}
+    if room.environment.get(key):
+        # opencode takes it from the environment.
+        options["apiKey"] = f"{{env:{key}}}"
+    client = {} if service in _WITH_OWN_CLIENT else {"npm": _COMPATIBLE}
+    return {"provider": {service: {**client, "options": options, "models": {model: {}}}}}
+
+
+def _login(room: Room, service: str) -> bytes | None:
+    """The login for this service alone."""
+    content = clean_room.login(room, *_LOGIN_FOLDER, _LOGIN)
+    entry = answers.part(answers.parsed(content) or {}, service) if content else {}
+    if not entry:
+        return None
+    if service in _ROTATING and "refresh" in entry:
+        entry["refresh"] = ""
+    return json.dumps({service: entry}).encode()

@@ -1,0 +1,182 @@
+"""What operators do about reviewer pools: look, start and end reviewers by hand, pause and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+
+from tandem.domain.pool_answers import PoolsChanged, ReviewerList, ReviewerView
+from tandem.domain.reviewers import DrainReason, Pool, Reviewer, ReviewerState
+from tandem.errors import NotFound, PoolDisabled, TandemError, UnknownReviewer
+from tandem.services import pool_plan, pool_state
+from tandem.services.context import Call, Services, amend, transact
+from tandem.services.waits import wait_until
+from tandem.store import events, reviewers
+from tandem.store.base import Unit
+
+_RECENT = 20
+_START_SECONDS = 10.0
+"""How long a start by hand is waited for; a supervisor that is there takes a fraction of a second."""
+
+
+async def list_all(services: Services, project: str | None) -> ReviewerList:
+    """Reviewers that have not ended, the newest of those that have, and all pools."""
+
+    def work(unit: Unit) -> ReviewerList:
+        now = services.clock.now_us()
+        live = reviewers.list_live(unit)
+        held = reviewers.held_reviews(unit)
+        shown = [one for one in live if project in (None, one.project)] + reviewers.list_recent(unit, _RECENT, project)
+        pools = [pool_state.pool_view(unit, pool, live, now) for pool in reviewers.list_pools(unit)]
+        return ReviewerList(tuple(pool_state.reviewer_view(one, held.get(one.id)) for one in shown), tuple(pools))
+
+    return await services.store.read(work)
+
+
+async def spawn(services: Services, call: Call, project: str) -> ReviewerView:
+    """Start a reviewer by hand; answers when its process runs, or after ten seconds as it is then.
+
+    Raises:
+        PoolDisabled: No pool serves the project, or it is paused.
+        PoolCapReached: The pool has as many reviewers as it may.
+        SpawnCooldown: One was started just now.
+    """
+    actor = call.agent or "operator"
+
+    def work(unit: Unit) -> ReviewerView:
+        events.lock(unit)
+        now = services.clock.now_us()
+        pool = _pool_for(unit, services, project, now)
+        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now)
+        return pool_state.reviewer_view(requested, None)
+
+    asked = await transact(services, call, work)
+
+    async def look() -> tuple[ReviewerView, bool]:
+        found = await services.store.read(lambda unit: reviewers.find(unit, asked.reviewer_id))
+        shown = pool_state.reviewer_view(found, None) if found is not None else asked
+        return shown, shown.pid is not None or shown.ended_at is not None
+
+    spawned = await wait_until(
+        services.waits, f"reviewer:{asked.reviewer_id}", look=look, timeout_seconds=_START_SECONDS
+    )
+    await amend(services, call, spawned)
+    return spawned
+
+
+async def kill(services: Services, call: Call, reviewer_id: str, *, force: bool) -> ReviewerView:
+    """End a reviewer: after its current review, or with `force` at once. One that has ended stays as it is.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+    """
+
+    def work(unit: Unit) -> ReviewerView:
+        events.lock(unit)
+        found = reviewers.find(unit, reviewer_id)
+        if found is None:
+            raise UnknownReviewer(
+                f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+                reviewer_id=reviewer_id,
+            )
+        now = services.clock.now_us()
+        if found.state != ReviewerState.TERMINATED:
+            found = pool_plan.drain(
+                unit, found, DrainReason.MANUAL, actor=call.agent or "operator", now_us=now, kill=force
+            )
+        return pool_state.reviewer_view(found, reviewers.held_reviews(unit).get(found.id))
+
+    return await transact(services, call, work)
+
+
+async def pause(services: Services, call: Call, supervisor_id: str | None, reason: str | None) -> PoolsChanged:
+    """Have one pool, or all, start nothing more; reviewers finish what they are at, and end.
+
+    Raises:
+        NotFound: There is no such pool.
+        PoolDisabled: There is none at all.
+    """
+    why = reason or "an operator paused it"
+    actor = call.agent or "operator"
+    return await _change_pools(
+        services,
+        call,
+        supervisor_id,
+        lambda unit, pool, now: pool_state.pause(unit, pool, why, "manual", actor=actor, now_us=now),
+    )
+
+
+async def resume(services: Services, call: Call, supervisor_id: str | None) -> PoolsChanged:
+    """Let one pool, or all, start reviewers again, whatever paused it; closes its circuit too.
+
+    Raises:
+        NotFound: There is no such pool.
+        PoolDisabled: There is none at all.
+    """
+    actor = call.agent or "operator"
+
+    def change(unit: Unit, pool: Pool, now: int) -> Pool:
+        resumed = pool_state.resume(unit, pool, actor=actor, now_us=now)
+        return pool_state.close_circuit(unit, resumed, "resumed by hand", actor=actor, now_us=now)
+
+    return await _change_pools(services, call, supervisor_id, change)
+
+
+async def _change_pools(
+    services: Services, call: Call, supervisor_id: str | None, change: Callable[[Unit, Pool, int], Pool]
+) -> PoolsChanged:
+    def work(unit: Unit) -> PoolsChanged:
+        events.lock(unit)
+        now = services.clock.now_us()
+        known = reviewers.list_pools(unit)
+        chosen = [pool for pool in known if supervisor_id in (None, pool.id)]
+        if not chosen:
+            raise _no_pool(known, supervisor_id)
+        live = reviewers.list_live(unit)
+        return PoolsChanged(tuple(pool_state.pool_view(unit, change(unit, pool, now), live, now) for pool in chosen))
+
+    return await transact(services, call, work)
+
+
+def _no_pool(known: list[Pool], supervisor_id: str | None) -> TandemError:
+    if supervisor_id is None or not known:
+        return PoolDisabled(f"There is no reviewer pool. {_HOW_TO_ENABLE}", why="there is no pool")
+    return NotFound(
+        f"There is no pool '{supervisor_id}'.", supervisor_id=supervisor_id, allowed=[pool.id for pool in known]
+    )
+
+
+_HOW_TO_ENABLE = (
+    "Enable one in your configuration ([reviewer_pool] enabled = true) and start the broker anew, or run one with"
+    " `tandem reviewers --broker URL`."
+)
+
+
+def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool:
+    """The pool with the most room that may start a reviewer for a project."""
+    if services.projects.root(project) is None:
+        raise PoolDisabled(
+            f"'{project}' has no folder here that a reviewer could read; register it with `tandem project add`.",
+            why="the project is not registered",
+            allowed=services.projects.names(),
+        )
+    live = [pool for pool in reviewers.list_pools(unit) if pool.is_live(now_us)]
+    serving = [pool for pool in live if pool.projects is None or project in orjson.loads(pool.projects)]
+    if not serving:
+        why = f"no pool serves '{project}'" if live else "no pool is running"
+        raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)
+    refusals: list[TandemError] = []
+    for pool in sorted(serving, key=lambda one: _load(unit, one)):
+        try:
+            pool_plan.refuse_start(unit, pool, now_us)
+        except TandemError as refusal:
+            refusals.append(refusal)
+        else:
+            return pool
+    raise refusals[0]
+
+
+def _load(unit: Unit, pool: Pool) -> int:
+    found: list[Reviewer] = reviewers.list_live(unit, pool.id)
+    return len(found)

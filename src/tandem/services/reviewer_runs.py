@@ -1,0 +1,231 @@
+"""What reviewers of a pool did: verdicts, runs without one, and what they used up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from tandem.clock import MICROSECONDS, isoformat, utc_day
+from tandem.domain.events import Kind
+from tandem.domain.pool_answers import OutcomeReported
+from tandem.domain.reviewers import DrainReason, Pool, PoolRules, Reviewer, RunOutcome, over_budget, spent
+from tandem.domain.reviews import Review
+from tandem.errors import UnknownReviewer
+from tandem.services import attention, pool_plan, pool_state
+from tandem.services.attention import Failure
+from tandem.services.context import Call, Services, transact
+from tandem.store import events, reviewers, reviews
+from tandem.store.base import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How one run of a reviewer's program ended, as its worker reports it.
+
+    Attributes:
+        reason: Why there is no verdict, in a line.
+        seconds: How long it took; null if nobody measured.
+        tokens_in: What the model read.
+        tokens_out: What the model wrote.
+        cost_usd: What it cost, by the program's own account.
+    """
+
+    reviewer_id: str
+    review_id: str
+    claim_generation: int
+    outcome: RunOutcome
+    reason: str | None = None
+    seconds: float | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    exit_code: int | None = None
+
+
+def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now_us: int) -> None:
+    """Count a verdict for the reviewer of a pool who gave it, in the verdict's own transaction.
+
+    Args:
+        unit: The unit of work, which has written an event already.
+        reviewer_id: Who gave it; people and outside agents have no row to count it in.
+        verdict: What was decided.
+        review: The review as it was held.
+        now_us: The time.
+    """
+    before = reviewers.find(unit, reviewer_id)
+    if before is None:
+        return
+    took = now_us - (review.claimed_at or now_us)
+    after = _counted(before, "verdict", now_us)._replace(
+        reviews_completed=before.reviews_completed + 1,
+        approvals=before.approvals + int(verdict == "approved"),
+        rejections=before.rejections + int(verdict == "rejected"),
+        review_us=before.review_us + took,
+    )
+    facts = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
+    reviewers.put(unit, before, after, actor=reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+
+
+def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> Review:
+    """Take a held, locked review from its holder; for a reviewer of a pool this is a run without a verdict.
+
+    Args:
+        unit: The unit of work.
+        before: The review.
+        reason: Why, in words, for the log.
+        outcome: How the run ended; one that was cancelled is not a try that counts.
+        now_us: The time.
+    """
+    holder = reviewers.find(unit, before.reviewer_id or "")
+    counts = holder is not None and outcome != "cancelled"
+    delay = pool_state.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
+    after = attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    if holder is not None:
+        # Read again: only now does nobody else write to it.
+        current = _required(unit, holder.id)
+        facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
+        counted = _counted(current, outcome, now_us)
+        reviewers.put(unit, current, counted, actor="broker", kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+    return after
+
+
+def expire(unit: Unit, before: Review, now_us: int) -> Review:
+    """Take a held, locked review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
+    holder = before.reviewer_id or ""
+    after = reclaim(unit, before, "lease expired", "timeout", now_us)
+    reviewer = reviewers.find(unit, holder)
+    if reviewer is not None and reviewer.ended_at is None:
+        # Else it would count as one who works, and nobody would be started in its place.
+        pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor="broker", now_us=now_us, kill=True)
+    return after
+
+
+async def reclaim_abandoned(services: Services) -> int:
+    """Take back what reviewers held whose processes have ended; how many reviews there were."""
+    found = await services.store.read(reviewers.list_abandoned)
+    done = 0
+    for review_id, holder in found:
+        done += await services.store.write(
+            lambda unit, review=review_id, who=holder: _reclaim_from(unit, services, review, who)
+        )
+    return done
+
+
+def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -> int:
+    before = reviews.get(unit, review_id, lock=True)
+    reviewer = _required(unit, holder)
+    if not before.held or before.reviewer_id != holder or reviewer.ended_at is None:
+        return 0
+    # Whom we ended, or lost with its supervisor, has not failed.
+    on_its_own = reviewer.drain_reason is None and reviewer.exit_code is not None
+    outcome: RunOutcome = "cancelled" if not on_its_own else "crashed" if reviewer.exit_code else "no_verdict"
+    why = f"its reviewer has ended ({reviewer.end_reason})"
+    reclaim(unit, before, why, outcome, services.clock.now_us())
+    return 1
+
+
+async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
+    """Take in how a run ended: without a verdict the claim is taken back, and what it used up is counted.
+
+    Raises:
+        UnknownReviewer: No pool has such a reviewer.
+        NotFound: There is no such review.
+    """
+
+    def work(unit: Unit) -> OutcomeReported:
+        now = services.clock.now_us()
+        before = reviews.get(unit, run.review_id, lock=True)
+        holds = before.held and before.reviewer_id == run.reviewer_id
+        if run.outcome == "verdict" or not holds or before.claim_generation != run.claim_generation:
+            after = before
+        else:
+            pool = _pool(unit, _required(unit, run.reviewer_id))
+            after = attention.take_back(unit, before, _failure(run, pool), now)
+        events.lock(unit)
+        reviewer = _required(unit, run.reviewer_id)
+        pool = _pool(unit, reviewer)
+        _use(unit, reviewer, run, now)
+        paused = _check_budgets(unit, pool, run, now)
+        return OutcomeReported(
+            review_id=after.id,
+            status=after.state,
+            attempts=after.attempts,
+            not_before=None if after.not_before is None else isoformat(after.not_before),
+            attention=after.attention,
+            paused=paused.paused,
+        )
+
+    return await transact(services, call, work)
+
+
+def _failure(run: Run, pool: Pool) -> Failure:
+    # Who was stopped has not failed: the next reviewer may take it at once.
+    counts = run.outcome != "cancelled"
+    delay = pool_state.rules_of(pool).retry_delay_seconds if counts else None
+    words = f"{run.outcome}: {run.reason}" if run.reason else run.outcome
+    return Failure(Kind.CLAIM_RELEASED, run.reviewer_id, words, delay)
+
+
+def _use(unit: Unit, before: Reviewer, run: Run, now_us: int) -> None:
+    """Write what the run used up; a verdict itself was counted when it was given."""
+    after = before if run.outcome == "verdict" else _counted(before, run.outcome, now_us)
+    after = after._replace(
+        tokens_in=before.tokens_in + run.tokens_in,
+        tokens_out=before.tokens_out + run.tokens_out,
+        cost_microusd=before.cost_microusd + round(run.cost_usd * 1_000_000),
+    )
+    if after == before:
+        return
+    facts = {
+        "outcome": run.outcome,
+        "review_id": run.review_id,
+        "reason": run.reason,
+        "seconds": run.seconds,
+        "tokens_in": run.tokens_in,
+        "tokens_out": run.tokens_out,
+        "cost_usd": run.cost_usd,
+        "exit_code": run.exit_code,
+    }
+    data = {name: value for name, value in facts.items() if value is not None}
+    reviewers.put(unit, before, after, actor=run.reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=data)
+
+
+def _check_budgets(unit: Unit, pool: Pool, run: Run, now_us: int) -> Pool:
+    """Pause a pool whose run, or day, cost more than it may."""
+    rules: PoolRules = pool_state.rules_of(pool)
+    if over_budget(rules, cost_usd=run.cost_usd, tokens=run.tokens_in + run.tokens_out):
+        why = (
+            f"a run of {run.reviewer_id} on {run.review_id} went over the budget for one review"
+            f" ({run.cost_usd:.2f} USD, {run.tokens_in + run.tokens_out} tokens)"
+        )
+        return pool_state.pause(unit, pool, why, "budget_per_review", actor="broker", now_us=now_us)
+    day = utc_day(now_us)
+    used = reviewers.spent_on(unit, pool.id, day)
+    if spent(rules, cost_usd=used.cost_microusd / 1_000_000, tokens=used.tokens):
+        why = f"the budget for {day} is used up ({used.cost_microusd / 1_000_000:.2f} USD, {used.tokens} tokens)"
+        return pool_state.pause(unit, pool, why, "budget_per_day", actor="broker", now_us=now_us)
+    return pool
+
+
+def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
+    outcomes: dict[str, int] = orjson.loads(before.outcomes)
+    outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us)
+
+
+def _required(unit: Unit, reviewer_id: str) -> Reviewer:
+    found = reviewers.find(unit, reviewer_id)
+    if found is None:
+        raise UnknownReviewer(
+            f"No pool has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+            reviewer_id=reviewer_id,
+        )
+    return found
+
+
+def _pool(unit: Unit, reviewer: Reviewer) -> Pool:
+    found = reviewers.find_pool(unit, reviewer.pool_id)
+    if found is None:
+        raise LookupError(f"the pool {reviewer.pool_id} of {reviewer.id} is missing from the store")
+    return found

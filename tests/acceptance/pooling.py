@@ -1,0 +1,107 @@
+"""A supervisor without processes: what one says and hears, by the operations alone, at whatever pace a test wants."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from tests.acceptance.reviewing import Desk
+
+PID = 4_000_000
+"""Nobody has it: as large are the numbers of processes of hardly any machine."""
+
+
+class Steward:
+    """Runs a pool for one desk's project, on paper.
+
+    Attributes:
+        supervisor_id: Its id.
+        incarnation: That of its latest start.
+        known: What it was last told of each of its reviewers that has not ended.
+    """
+
+    def __init__(self, desk: Desk, **rules: Any) -> None:
+        self.desk = desk
+        self.supervisor_id = f"sv-{secrets.token_hex(6)}"
+        self.incarnation = ""
+        self.known: dict[str, str] = {}
+        # Tests do not wait for what they do not test.
+        self.rules: dict[str, Any] = {"spawn_cooldown_seconds": 0, "retry_delay_seconds": 0, **rules}
+
+    def register(self, **more: Any) -> dict[str, Any]:
+        """Start, or start anew; the answer."""
+        self.incarnation = secrets.token_hex(3)
+        self.known = {}
+        about = {"host": "a-host", "provider": "codex", "projects": [self.desk.project], "rules": self.rules}
+        return self.desk.do(
+            "supervisor_register", supervisor_id=self.supervisor_id, incarnation=self.incarnation, **about, **more
+        )
+
+    def beat(self, *ended: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """Say that all known reviewers run, but for those that have ended; the orders."""
+        orders = self.desk.do_unscoped("supervisor_heartbeat", **self.saying(*ended, **more))
+        self.known = {one["reviewer_id"]: one["wanted"] for one in orders["reviewers"]}
+        return orders
+
+    def saying(self, *ended: dict[str, Any], **more: Any) -> dict[str, Any]:
+        """The request of a heartbeat."""
+        gone = {one["reviewer_id"] for one in ended}
+        running = [
+            {"reviewer_id": name, "wanted": wanted, "state": "running", "pid": PID, "started_us": 1}
+            for name, wanted in self.known.items()
+            if name not in gone
+        ]
+        identity = {"supervisor_id": self.supervisor_id, "incarnation": self.incarnation}
+        return {**identity, "reviewers": [*running, *ended], **more}
+
+    def one(self) -> str:
+        """The only reviewer, known to run."""
+        self.beat()
+        self.beat()
+        [name] = self.known
+        return name
+
+    def seen(self, reviewer_id: str) -> dict[str, Any]:
+        """A reviewer as operators see it."""
+        listed = self.desk.do("list_reviewers")["reviewers"]
+        return next(one for one in listed if one["reviewer_id"] == reviewer_id)
+
+    def pool(self) -> dict[str, Any]:
+        """The pool as operators see it."""
+        pools = self.desk.do("list_reviewers")["pools"]
+        return next(one for one in pools if one["supervisor_id"] == self.supervisor_id)
+
+    def log(self, subject: str) -> list[dict[str, Any]]:
+        """The events of a reviewer or pool."""
+        return self.desk.do("get_audit_log", review_id=subject, project=None, limit=200, cursor=None)["events"]
+
+    def fail(self, reviewer_id: str, outcome: str = "timeout", **more: Any) -> dict[str, Any]:
+        """Claim the next review and report that it came to nothing."""
+        claim = self.desk.do("claim_review", reviewer_id=reviewer_id)
+        return self.report(reviewer_id, claim, outcome, **more)
+
+    def report(self, reviewer_id: str, claim: dict[str, Any], outcome: str, **more: Any) -> dict[str, Any]:
+        """Report how a run ended."""
+        return self.desk.do(
+            "report_outcome",
+            reviewer_id=reviewer_id,
+            review_id=claim["review_id"],
+            claim_generation=claim["claim_generation"],
+            outcome=outcome,
+            **{"reason": "it took too long", **more},
+        )
+
+
+def ended(
+    reviewer_id: str, exit_code: int | None = 0, *, quick: bool = False, error: str | None = None
+) -> dict[str, Any]:
+    """What a supervisor says of a reviewer whose process has ended."""
+    return {
+        "reviewer_id": reviewer_id,
+        "state": "ended",
+        "pid": PID,
+        "started_us": 1,
+        "exit_code": exit_code,
+        "quick": quick,
+        "error": error,
+    }

@@ -1,0 +1,327 @@
+"""A model program that does what the proposal's intent says: `scripted.py NOTES [ARGUMENT …]`.
+
+The intent is the name of a deed and its arguments; any other intent is approved. Below the folder NOTES each run
+leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it waits there for
+the files that a test makes. Only the standard library: it is started with nothing else, so that a start is cheap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+NOTES = Path(sys.argv[1])
+LONG_SECONDS = 300.0
+MEGABYTE = 1024 * 1024
+FACTS = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): facts \(JSON\)$(?P<json>.*?)^=== END DATA (?P=mark)$")
+FACTS_OF_ANOTHER = "0123456789abcdef" * 4
+facts: dict[str, Any] = {}
+
+
+def note(name: str, text: str) -> None:
+    """Writes a file all at once."""
+    fresh = NOTES / f".{os.getpid()}"
+    fresh.write_text(text, "utf-8")
+    fresh.rename(NOTES / name)
+
+
+def answer(verdict: str = "approved", **changes: Any) -> str:
+    """What decides the review that was asked for."""
+    whole: dict[str, Any] = {
+        "digest": facts.get("digest"),
+        "summary": None,
+        "comments": [],
+        "reason": "Read all of it.",
+        "verdict": verdict,
+        "counter_patch": None,
+    }
+    return json.dumps({**whole, **changes})
+
+
+def say(text: str) -> None:
+    """Prints at once."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+# --------------------------------------------------------------------------------------------- good ones
+
+
+def approve() -> None:
+    """Approves."""
+    say(answer())
+
+
+def request() -> None:
+    """Asks for a change, at a line."""
+    finding = {"file": "a.txt", "line": 2, "body": "This is not better."}
+    say(answer("changes_requested", reason="One line is worse.", comments=[finding]))
+
+
+def where() -> None:
+    """Approves, and says where it runs."""
+    say(answer(reason=str(Path.cwd())))
+
+
+def hold(name: str) -> None:
+    """Approves once a test has made a file."""
+    wait_for(name)
+    say(answer())
+
+
+def hold_with_brood(name: str) -> None:
+    """As `hold`, with children here and outside of the session."""
+    child()
+    runaway()
+    wait_for(name)
+    say(answer())
+
+
+def first(deed: str) -> None:
+    """Does something else at the first run, and approves at the second."""
+    if len(list(NOTES.glob(f"run-{facts['review_id']}-*"))) == 1:
+        DEEDS[deed]()
+    else:
+        say(answer())
+
+
+def brood_and_approve() -> None:
+    """Approves, and leaves children behind."""
+    child()
+    runaway()
+    say(answer())
+
+
+def complain_and_approve() -> None:
+    """Fills standard error, then approves."""
+    complain()
+    say(answer())
+
+
+# ------------------------------------------------------------------------------------------ without an answer
+
+
+def hang() -> None:
+    """Does nothing for ever."""
+    time.sleep(LONG_SECONDS)
+
+
+def leave() -> None:
+    """Ends at once and in order."""
+
+
+def fail() -> None:
+    """Ends at once with an error."""
+    sys.stderr.write("the service is not there\n")
+    sys.exit(3)
+
+
+def stubborn() -> None:
+    """Does not hear the request to end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hang()
+
+
+def brood() -> None:
+    """Hangs, with stubborn children here and outside of the session."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child()
+    runaway()
+    hang()
+
+
+def stand_still() -> None:
+    """Stops, as after Ctrl-Z, with half of an approval written."""
+    say(answer()[:-1])
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def close_output() -> None:
+    """Closes both outputs, and lives on."""
+    os.close(1)
+    os.close(2)
+    hang()
+
+
+def complain() -> None:
+    """Fills standard error, with an approval in it too."""
+    for _ in range(8):
+        os.write(2, b"e" * MEGABYTE)
+    os.write(2, answer().encode())
+
+
+def tamper() -> None:
+    """Approves by a file, as if that counted."""
+    for name in ("answer.json", "verdict.json"):
+        Path(os.environ["TANDEM_REVIEW_SCHEMA"]).with_name(name).write_text(answer())
+
+
+# ------------------------------------------------------------------------------------------ with a wrong one
+
+
+def garbage() -> None:
+    """Talks, and is not even readable."""
+    os.write(1, b"\xff\xfe\x00 I approve of this. approved! {verdict: approved} \x1b[2J")
+
+
+def half() -> None:
+    """Breaks off in the middle of an approval."""
+    text = answer()
+    say(text[: len(text) // 2])
+
+
+def megabytes() -> None:
+    """Writes more than is kept, and an approval at the end of it."""
+    for _ in range(3):
+        os.write(1, b"o" * MEGABYTE)
+    say(f"\n{answer()}\n")
+
+
+def endless() -> None:
+    """Approves, and writes on without end."""
+    say(answer())
+    while True:
+        os.write(1, b" " * MEGABYTE)
+
+
+def wrong_digest() -> None:
+    """Decides on content that nobody put up."""
+    say(answer(digest=FACTS_OF_ANOTHER))
+
+
+def no_digest() -> None:
+    """Approves without saying what."""
+    say(answer(digest=None))
+
+
+def other_digest(digest: str) -> None:
+    """Approves the content of another review."""
+    say(answer(digest=digest))
+
+
+def twice() -> None:
+    """Approves and rejects."""
+    say(f"{answer()}\n{answer('rejected', reason='No.')}\n")
+
+
+def comment() -> None:
+    """Decides nothing."""
+    say(answer("comment"))
+
+
+def more_fields() -> None:
+    """Answers in another form."""
+    say(answer(confidence=1.0))
+
+
+def approve_and_fail() -> None:
+    """Approves, then ends with an error."""
+    say(answer())
+    fail()
+
+
+def approve_and_die() -> None:
+    """Approves, then is ended by a signal."""
+    say(answer())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def approve_and_hang() -> None:
+    """Approves, and does not end."""
+    say(answer())
+    hang()
+
+
+# ------------------------------------------------------------------------------------------------- its parts
+
+
+def child() -> None:
+    """Starts a child, which outlives it if nobody ends it."""
+    source = f"import os, time; open(os.path.join({str(NOTES)!r}, f'process-{{os.getpid()}}'), 'w'); time.sleep(300)"
+    before = len(list(NOTES.glob("process-*")))
+    subprocess.Popen([sys.executable, "-I", "-S", "-c", source])
+    while len(list(NOTES.glob("process-*"))) == before:
+        time.sleep(0.01)
+
+
+def runaway() -> None:
+    """Starts a process that leaves the session, has no parent, and holds the output open."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            note(f"process-{os.getpid()}", "")
+            os.close(writing)
+            time.sleep(LONG_SECONDS)
+        os._exit(0)
+    os.close(writing)
+    os.read(reading, 1)
+
+
+def wait_for(name: str) -> None:
+    """Waits until a test has made a file."""
+    while not (NOTES / name).exists():
+        time.sleep(0.02)
+
+
+def run_tandem(*names: str) -> None:
+    """Approves after it has tried to start reviewers of its own, as `tandem-NAME.json` of the notes says how."""
+    for name in names:
+        asked = json.loads((NOTES / f"tandem-{name}.json").read_text("utf-8"))
+        done = subprocess.run(
+            asked["command"],
+            env={**os.environ, **asked["environment"]},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        ended = {"status": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+        note(f"tandem-{name}-ended.json", json.dumps(ended))
+    say(answer())
+
+
+DEEDS: dict[str, Callable[..., None]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        approve, request, where, hold, hold_with_brood, first, brood_and_approve, complain_and_approve, hang, leave,
+        fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage, half, megabytes, endless,
+        wrong_digest, no_digest, other_digest, twice, comment, more_fields, approve_and_fail, approve_and_die,
+        approve_and_hang, run_tandem,
+    )
+}  # fmt: skip
+
+
+def main() -> None:
+    """One review."""
+    prompt = sys.stdin.buffer.read().decode()
+    found = FACTS.search(prompt)
+    if found is None:
+        sys.exit("the prompt has no facts")
+    facts.update(json.loads(found["json"]))
+    given = {
+        "pid": os.getpid(),
+        "argv": sys.argv[1:],
+        "folder": str(Path.cwd()),
+        "environment": dict(os.environ),
+        "facts": facts,
+        "prompt": prompt,
+    }
+    review = facts["review_id"]
+    note(f"process-{os.getpid()}", "")
+    note(f"run-{review}-{len(list(NOTES.glob(f'run-{review}-*'))) + 1}.json", json.dumps(given))
+    deed, *arguments = facts["intent"].split() or [""]
+    DEEDS[deed](*arguments) if deed in DEEDS else approve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What the pool must not be talked into: by texts that a shell would run, by its own programs, by wrong settings."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program
+from tests.broker import CALL_SECONDS
+from tests.git.sandbox import Sandbox
+
+pytestmark = only_posix
+MARK = "marked-by-a-shell"
+WORDS = (
+    f"$(touch {MARK})",
+    f"`touch {MARK}`",
+    f"; touch {MARK} #",
+    f"&& touch {MARK}",
+    f"| touch {MARK}",
+    f"a word\ntouch {MARK}\n",
+    "a b  c",
+    "it's",
+    'say "it"',
+    "",
+    "*",
+    "~",
+    "$HOME",
+    "--option=value",
+    "\\",
+    "%PATH%",
+    "ünï",
+)
+"""What means something to a shell, and nothing to us."""
+
+SAID = 8
+"""So many of them are also said in proposals."""
+
+NAME = f"shop '$(touch {MARK})' `touch {MARK}`; touch {MARK} \"x\"\\"
+"""Of a folder, and of the project in it."""
+
+FILE = f"$(touch {MARK}) `touch {MARK}`; touch {MARK}.txt"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """A project with a terrible name, whose reviewers' program has terrible arguments."""
+    folder = tmp_path_factory.mktemp("guards")
+    pool = {"command": program(folder / "notes", *WORDS), "model": "a-model/of:them_1.0"}
+    with StaffedBroker(folder, pool) as broker, counter(broker, folder / NAME, NAME) as opened:
+        yield opened
+
+
+def assert_no_shell_ran(project: Counter, *folders: Path) -> None:
+    """Fails if any of the words was acted upon, wherever that would show."""
+    for folder in (project.broker.folder, project.root, Path.cwd(), *folders):
+        found = [path for path in folder.rglob(f"*{MARK}*") if path.name.strip().startswith(MARK)]
+        assert found == []
+
+
+def test_the_program_is_called_with_exactly_the_arguments_of_the_settings(project: Counter) -> None:
+    [run] = project.broker.runs(project.approved())
+    assert run["argv"] == [str(project.broker.notes), *WORDS]
+    assert run["environment"]["TANDEM_REVIEW_MODEL"] == "a-model/of:them_1.0"
+    assert run["folder"] == str(project.root)
+    assert_no_shell_ran(project)
+
+
+@pytest.mark.parametrize("word", WORDS[:SAID])
+def test_nothing_that_a_proposal_says_is_run_or_becomes_an_argument(project: Counter, word: str) -> None:
+    repository = Sandbox(project.root)
+    repository.write(FILE, f"{word}\n")
+    repository.git("add", "--all", "--", FILE)
+    diff = repository.diff("--cached")
+    repository.git("reset", "--quiet", "--hard")
+    said = {"description": word, "proposer_id": word, "agent_type": word, "agent_role": word, "phase": word}
+    review = project.put_up(intent=word, diff=diff, plan=word, task=word, metadata={word: word}, **said)
+    project.say(review, "proposer", word)
+    assert project.decided(review)["status"] == "approved"
+    [run] = project.broker.runs(review)
+    facts = run["facts"]
+    assert (facts["intent"], facts["project"]) == (word, NAME)
+    assert facts["agent"]["proposer_id"] == word
+    assert [file["path"] for file in facts["affected_files"]] == [FILE]
+    assert run["argv"] == [str(project.broker.notes), *WORDS]
+    assert not [name for name, value in run["environment"].items() if MARK in name + value]
+    assert word in run["prompt"]
+    assert_no_shell_ran(project)
+
+
+def test_nothing_that_the_projects_conventions_say_is_run(project: Counter) -> None:
+    (project.root / "AGENTS.md").write_text("\n".join(WORDS), "utf-8")
+    try:
+        [run] = project.broker.runs(project.approved())
+    finally:
+        (project.root / "AGENTS.md").unlink()
+    assert WORDS[0] in run["prompt"]
+    assert_no_shell_ran(project)
+
+
+def test_a_program_cannot_start_reviewers_of_its_own(project: Counter, tmp_path: Path) -> None:
+    broker = project.broker
+    inner = {"TANDEM_REVIEWER_POOL": json.dumps({**broker.pool, "command": program(tmp_path)})}
+    tandem = broker.command()[: -len(("--data-dir", "…"))]
+    tries = {
+        "up": [*tandem, "up", "--port", "0", "--data-dir", str(tmp_path / "up")],
+        "reviewers": [*tandem, "reviewers", "--broker", broker.url, "--data-dir", str(tmp_path / "reviewers")],
+    }
+    for name, command in tries.items():
+        asked = {"command": command, "environment": inner}
+        (broker.notes / f"tandem-{name}.json").write_text(json.dumps(asked), "utf-8")
+    project.approved("run-tandem up reviewers")
+    for name in tries:
+        ended: dict[str, Any] = json.loads((broker.notes / f"tandem-{name}-ended.json").read_text("utf-8"))
+        assert ended["status"] not in {0, None}
+        assert "TANDEM_REVIEWER is set" in ended["stderr"]
+        assert "a reviewer must not run reviewers" in " ".join(ended["stderr"].split())
+    assert list(tmp_path.glob("run-*")) == []
+    assert project.supervision()["state"] == "running"
+
+
+UNUSABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "provider": ({"provider": "hal9000"}, "provider"),
+    "command": ({"provider": "custom", "command": []}, "command"),
+    "template": ({"prompt_template_path": "TEMPLATE"}, "{{proposal}}"),
+    "no template": ({"prompt_template_path": "MISSING"}, "missing.md"),
+    "model": ({"model": f"$(touch {MARK})"}, "model"),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_settings_that_cannot_be_used_are_told_at_the_start_and_nothing_runs(tmp_path: Path, case: str) -> None:
+    changes, named = UNUSABLE[case]
+    template = tmp_path / "template.md"
+    template.write_text("Review this, and answer: {{answer}}\n", "utf-8")
+    places = {"TEMPLATE": str(template), "MISSING": str(tmp_path / "missing.md")}
+    pool = {name: places.get(value, value) if isinstance(value, str) else value for name, value in changes.items()}
+    broker = StaffedBroker(tmp_path, pool)
+    done = subprocess.run(
+        broker.command("up", "--json", "--port", "0"),
+        cwd=tmp_path,
+        env=broker.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CALL_SECONDS,
+    )
+    assert done.returncode not in {0, -15}
+    error = json.loads(done.stdout)["error"]
+    assert error["code"] == "CONFIG_INVALID"
+    assert named in error["message"]
+    assert error["message"].rstrip()[-1] in ".!?"
+    broker.assert_nobody_is_left()
+    assert not list(tmp_path.rglob(f"{MARK}*"))

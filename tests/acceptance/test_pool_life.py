@@ -1,0 +1,193 @@
+"""The pool over the broker's own life: killed, stopped in order, started anew; and what the machine shows of it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.acceptance.pooling import Steward
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.staffed import (
+    PATIENCE_SECONDS,
+    Counter,
+    StaffedBroker,
+    counter,
+    is_gone,
+    only_posix,
+    stand_still,
+    until,
+)
+from tests.broker import BrokerProcess, fresh_project
+
+pytestmark = only_posix
+EAGER = {"scaling_ratio": 1}
+
+
+@contextmanager
+def reopened(before: Counter) -> Generator[Counter]:
+    """The same project, at a broker that was started anew."""
+    with Counter(before.broker, before.root, before.project) as again:
+        yield again
+
+
+@contextmanager
+def without_pool(broker: StaffedBroker) -> Generator[BrokerProcess]:
+    """A broker on the same data and port that starts no reviewers."""
+    plain = BrokerProcess(broker.folder)
+    plain.port = broker.port
+    with plain:
+        yield plain
+
+
+def verify(broker: BrokerProcess) -> None:
+    """Checks the log, and the state against it."""
+    verified = broker.run("audit", "verify")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_go_on(tmp_path: Path) -> None:
+    with StaffedBroker(tmp_path, EAGER) as broker, counter(broker, tmp_path / "repository") as project:
+        free, still = [project.ask(f"hold-with-brood {name}") for name in ("free", "still")]
+        held = {review: project.claimed(review) for review in (free, still)}
+        until(lambda: len(broker.started()) == 6, "all programs and their children run")
+        # Of a project that no reviewer is for, so that none is quicker.
+        elsewhere = Desk(broker.url, fresh_project())
+        persons = elsewhere.put_up()
+        generation = elsewhere.claim(persons, "a-person")
+        elsewhere.close()
+        frozen = [project.member(held[still]["reviewer_id"])["pid"], *_programs_of(broker, held[still]["reviewer_id"])]
+        stand_still(frozen)
+        broker.kill()
+        # A worker notices by itself that nobody is there any more, and ends what it started.
+        until(lambda: len(broker.workers()) == 1, "the reviewer that can has ended")
+        until(lambda: {one.pid for one in broker.programs()} == set(frozen[1:]), "its program has ended")
+        assert [one.pid for one in broker.workers()] == frozen[:1]
+
+        broker.start()
+        # Who is found to be left behind is ended before the broker says that it is ready.
+        assert [pid for pid in frozen if not is_gone(pid)] == []
+        with reopened(project) as again:
+            for review in (free, still):
+                [reclaimed] = again.of_kind(review, "review_reclaimed")
+                assert reclaimed["data"]["reviewer_id"] == held[review]["reviewer_id"]
+                assert "started anew" in reclaimed["data"]["reason"]
+                # Nobody failed here: all tries are left.
+                assert "attempts" not in reclaimed["data"]
+                assert again.member(held[review]["reviewer_id"])["state"] == "terminated"
+            for name in ("free", "still"):
+                broker.let(name)
+            for review in (free, still):
+                status = again.decided(review)
+                assert status["status"] == "approved"
+                assert status["reviewer_id"] != held[review]["reviewer_id"]
+                assert len(again.of_kind(review, "verdict_submitted")) == 1
+        with Desk(broker.url, elsewhere.project) as again:
+            # A person's claim has nothing to do with the broker's reviewers.
+            again.verdict(persons, "approved", generation)
+        verify(broker)
+
+
+def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
+    return [one.pid for one in broker.programs() if one.environ().get("TANDEM_REVIEWER") == reviewer_id]
+
+
+def test_a_process_that_merely_has_the_number_of_a_recorded_reviewer_is_left_alone(tmp_path: Path) -> None:
+    broker = StaffedBroker(tmp_path)
+    with broker, counter(broker, tmp_path / "repository") as project:
+        supervisor_id = project.supervision()["supervisor_id"]
+    with sleeper() as bystander, sleeper() as orphan:
+        with without_pool(broker), reopened(project) as paper:
+            # The supervisor's last start, on paper: it noted one process, and another that is gone by now.
+            steward = Steward(paper, scaling_ratio=1)
+            steward.supervisor_id = supervisor_id
+            steward.register()
+            reviews = [paper.ask("approve") for _ in range(2)]
+            noted = {bystander.pid: started_us(bystander.pid) - 10_000_000, orphan.pid: started_us(orphan.pid)}
+            rows: list[dict[str, Any]] = []
+            for pid, started in noted.items():
+                [new] = {one["reviewer_id"] for one in steward.beat(*rows)["reviewers"]} - {
+                    row["reviewer_id"] for row in rows
+                }
+                rows.append(
+                    {"reviewer_id": new, "wanted": "run", "state": "running", "pid": pid, "started_us": started}
+                )
+            steward.beat(*rows)
+            assert {one["pid"] for one in paper.active()} == set(noted)
+            for review, row in zip(reviews, rows, strict=True):
+                paper.claim(review, row["reviewer_id"])
+        with broker, reopened(project) as again:
+            assert orphan.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+            assert bystander.poll() is None
+            for review, row in zip(reviews, rows, strict=True):
+                assert again.decided(review)["reviewer_id"] != row["reviewer_id"]
+                assert again.member(row["reviewer_id"])["state"] == "terminated"
+        assert bystander.poll() is None
+
+
+@contextmanager
+def sleeper() -> Generator[subprocess.Popen[bytes]]:
+    """A process that has nothing to do with reviewers."""
+    command = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)"]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def started_us(pid: int) -> int:
+    """When a process began, as it is noted."""
+    return round(psutil.Process(pid).create_time() * 1_000_000)
+
+
+def test_a_stop_waits_for_a_review_that_ends_in_time(tmp_path: Path) -> None:
+    broker = StaffedBroker(tmp_path, {"drain_seconds": 60})
+    with broker, counter(broker, tmp_path / "repository") as project:
+        review = project.ask("hold-with-brood drained")
+        reviewer = project.claimed(review)["reviewer_id"]
+        broker.running(review)
+        broker.signal_stop()
+        until(lambda: project.member(reviewer)["state"] == "draining", "the reviewer is drained")
+        waiting = project.ask("approve")
+        broker.let("drained")
+        assert broker.wait_stopped() == 0
+        broker.assert_nobody_is_left()
+        verify(broker)
+        with without_pool(broker), reopened(project) as again:
+            status = again.status(review)
+            assert (status["status"], status["reviewer_id"]) == ("approved", reviewer)
+            assert again.status(waiting)["status"] == "pending"
+            ended = again.member(reviewer)
+            assert (ended["state"], ended["drain_reason"], ended["exit_code"]) == ("terminated", "shutdown", 0)
+            assert again.supervision()["state"] == "ended"
+
+
+def test_a_stop_ends_a_review_that_takes_longer_and_gives_it_back(tmp_path: Path) -> None:
+    broker = StaffedBroker(tmp_path, {"drain_seconds": 0.5})
+    with broker, counter(broker, tmp_path / "repository") as project:
+        review = project.ask("brood")
+        reviewer = project.claimed(review)["reviewer_id"]
+        until(lambda: len(broker.started()) == 3, "its children run")
+        began = time.monotonic()
+        broker.signal_stop()
+        assert broker.wait_stopped() == 0
+        assert time.monotonic() - began < 20
+        broker.assert_nobody_is_left()
+        verify(broker)
+        broker.start()
+        with reopened(project) as again:
+            [released] = again.of_kind(review, "claim_released")
+            assert released["actor"] == reviewer
+            assert released["data"]["reason"].startswith("cancelled: ")
+            assert "attempts" not in released["data"]
+            assert again.outcomes(review)[0] == "cancelled"
+            assert again.status(review)["verdict"] is None
+            again.do("close_review", review_id=review)

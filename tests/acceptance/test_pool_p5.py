@@ -1,0 +1,197 @@
+"""P5 and P1 with real processes: reviewers that stand still, work long, or are killed in the middle of a review."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, go_on, only_posix, stand_still, until
+
+pytestmark = only_posix
+LEASE_SECONDS = 2
+DEADLINE_SECONDS = 10
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The project of a broker whose leases are short, and that always keeps two reviewers."""
+    folder = tmp_path_factory.mktemp("p5")
+    leases = {"claim_timeout_seconds": LEASE_SECONDS, "review_deadline_seconds": DEADLINE_SECONDS}
+    # Who lets a lease run out is ended; not so soon here that it could not come back and be late.
+    pool = {"min_pool_size": 2, "max_pool_size": 2, "background_check_interval_seconds": 1, "grace_seconds": 30}
+    with (
+        StaffedBroker(folder, pool, sweep_interval_seconds=0.2, **leases) as broker,
+        counter(broker, folder / "repository") as opened,
+    ):
+        until(lambda: len(opened.active()) == 2, "both reviewers run")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The project of a broker whose leases outlast any test: what comes back does so for another reason."""
+    folder = tmp_path_factory.mktemp("patient")
+    with StaffedBroker(folder) as broker, counter(broker, folder / "repository") as opened:
+        yield opened
+
+
+def halt(project: Counter, review: str) -> list[int]:
+    """Stops the reviewer that holds a review, and its program; their processes."""
+    holder = project.claimed(review)["reviewer_id"]
+    processes = [project.member(holder)["pid"], project.broker.running(review)["pid"]]
+    stand_still(processes)
+    return processes
+
+
+def instant(stated: str) -> datetime:
+    """A time as the broker writes it."""
+    return datetime.fromisoformat(stated)
+
+
+def test_p5_p1_the_late_verdict_of_one_who_stood_still_is_refused_and_the_second_reviewers_stands(
+    project: Counter,
+) -> None:
+    review = project.ask("hold late")
+    processes = halt(project, review)
+    late = project.status(review)["reviewer_id"]
+    try:
+        # The other one takes it when the lease is over, and its program answers at once.
+        second = project.broker.running(review, 2)
+        assert second["environment"]["TANDEM_REVIEWER"] != late
+        project.broker.let("late")
+        status = project.decided(review)
+        assert (status["status"], status["verdict"]) == ("approved", "approved")
+        decided_by = status["reviewer_id"]
+        assert decided_by == second["environment"]["TANDEM_REVIEWER"]
+        before = project.everything(review)
+    finally:
+        go_on(reversed(processes))
+    # It has its answer, which is an approval too; it hears that the claim is not its own any more.
+    until(lambda: project.outcomes(review).count("cancelled") == 1, "the late one says what became of it")
+    assert project.everything(review) == before
+    assert sorted(project.outcomes(review)) == ["cancelled", "timeout", "verdict"]
+    assert [event["actor"] for event in project.of_kind(review, "verdict_submitted")] == [decided_by]
+    assert "verdict" not in project.member(late)["outcomes"]
+    [reclaimed] = project.of_kind(review, "review_reclaimed")
+    assert (reclaimed["data"]["reviewer_id"], reclaimed["data"]["reason"]) == (late, "lease expired")
+
+
+def test_p5_p1_nor_does_it_change_what_a_person_decided_meanwhile(project: Counter) -> None:
+    # Both reviewers are held up, so that a person is the only one who can.
+    other = project.ask("hold for-the-other")
+    review = project.ask("hold for-the-person")
+    busy = project.claimed(other)["reviewer_id"]
+    processes = halt(project, review)
+    late = project.status(review)["reviewer_id"]
+    assert late != busy
+    began = time.monotonic()
+    status = project.pending(review)
+    assert time.monotonic() - began < LEASE_SECONDS + 5
+    assert status["attention"] is None
+    generation = project.claim(review, "a-person")
+    project.verdict(review, "rejected", generation)
+    before = project.everything(review)
+    project.broker.let("for-the-person")
+    go_on(processes)
+    until(lambda: "cancelled" in project.outcomes(review), "the late one says what became of it")
+    assert project.everything(review) == before
+    assert project.status(review)["reviewer_id"] == "a-person"
+    # Another one has its place, and goes on with the next review.
+    project.do("close_review", review_id=other)
+    assert project.approved()
+
+
+def test_p5_a_claim_lasts_as_long_as_its_reviewer_works_and_not_beyond_the_deadline(project: Counter) -> None:
+    slow, endless = project.ask("hold slow"), project.ask("hold never")
+    first = {review: project.claimed(review) for review in (slow, endless)}
+    leases = {review: instant(one["lease_expires_at"]) for review, one in first.items()}
+
+    def renewed() -> bool:
+        now = project.status(slow)
+        assert (now["status"], now["claim_generation"]) == ("claimed", 1)
+        assert now["reviewer_id"] == first[slow]["reviewer_id"]
+        return datetime.now(UTC) > leases[slow] and instant(now["lease_expires_at"]) > leases[slow]
+
+    until(renewed, "the first lease is over")
+    project.broker.let("slow")
+    assert project.decided(slow)["claim_generation"] == 1
+    assert project.outcomes(slow) == ["verdict"]
+
+    released = until(lambda: project.of_kind(endless, "claim_released"), "the deadline comes")[0]
+    claimed = project.of_kind(endless, "review_claimed")[0]
+    assert released["actor"] == first[endless]["reviewer_id"]
+    assert "deadline" in released["data"]["reason"]
+    assert released["data"]["attempts"] == 1
+    held = (instant(released["at"]) - instant(claimed["at"])).total_seconds()
+    assert LEASE_SECONDS < held <= DEADLINE_SECONDS
+    assert project.status(endless)["verdict"] is None
+    project.do("close_review", review_id=endless)
+    until(lambda: len(project.broker.programs()) == 0, "nobody works on what is closed")
+
+
+def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter) -> None:
+    review = patient.ask("hold-with-brood killed")
+    holder = patient.claimed(review)
+    run = patient.broker.running(review)
+    until(lambda: len(patient.broker.programs()) == 3, "the children run")
+    [worker] = patient.broker.workers()
+    assert worker.pid == patient.member(holder["reviewer_id"])["pid"]
+    theirs = patient.broker.programs()
+    assert run["pid"] in {one.pid for one in theirs}
+    assert len(theirs) == 3
+    os.kill(worker.pid, signal.SIGKILL)
+    status = patient.when(review, lambda one: one["claim_generation"] >= 3, "is claimed by the next")
+    assert status["reviewer_id"] != holder["reviewer_id"]
+    [reclaimed] = patient.of_kind(review, "review_reclaimed")
+    assert instant(reclaimed["at"]) < instant(holder["lease_expires_at"])
+    assert "SIGKILL" in reclaimed["data"]["reason"]
+    assert reclaimed["data"]["attempts"] == 1
+    assert [_lives(one) for one in theirs] == [False] * 3
+    gone = patient.member(holder["reviewer_id"])
+    assert (gone["state"], gone["exit_code"], gone["outcomes"]["crashed"]) == ("terminated", -signal.SIGKILL, 1)
+    patient.broker.let("killed")
+    assert patient.decided(review)["status"] == "approved"
+    assert patient.outcomes(review) == ["crashed", "verdict"]
+    assert len(patient.of_kind(review, "verdict_submitted")) == 1
+
+
+def test_p5_a_program_that_is_killed_costs_its_review_one_try_and_no_more(patient: Counter) -> None:
+    review = patient.ask("hold spared")
+    os.kill(patient.broker.running(review)["pid"], signal.SIGKILL)
+    again = patient.broker.running(review, 2)
+    assert again["facts"]["round"] == 1
+    patient.broker.let("spared")
+    patient.decided(review)
+    assert patient.outcomes(review) == ["crashed", "verdict"]
+
+
+def test_p5_a_review_whose_reviewer_is_ended_by_hand_goes_to_the_next_and_loses_no_try(patient: Counter) -> None:
+    review = patient.ask("hold-with-brood by-hand")
+    reviewer = patient.claimed(review)["reviewer_id"]
+    until(lambda: len(patient.broker.programs()) == 3, "the children run")
+    theirs = patient.broker.programs()
+    patient.do("kill_reviewer", reviewer_id=reviewer)
+    # Asked to end, it finishes what it is at; told to, it does not.
+    assert patient.member(reviewer)["state"] == "draining"
+    assert [_lives(one) for one in theirs] == [True] * 3
+    patient.do("kill_reviewer", reviewer_id=reviewer, force=True)
+    again = patient.when(review, lambda one: one["claim_generation"] >= 3, "is claimed by the next")
+    assert again["reviewer_id"] != reviewer
+    assert [_lives(one) for one in theirs] == [False] * 3
+    patient.broker.let("by-hand")
+    patient.decided(review)
+    assert patient.outcomes(review) == ["cancelled", "verdict"]
+    assert [event["data"].get("attempts") for event in patient.of_kind(review, "claim_released")] == [None]
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

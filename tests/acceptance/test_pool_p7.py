@@ -1,0 +1,196 @@
+"""P7 with real processes: a program that fails, times out or answers nonsense never becomes an approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
+
+pytestmark = only_posix
+TRIES = 3
+
+WITHOUT_ANSWER = {
+    "hang": ("timeout", "The program said nothing and was ended after"),
+    "stubborn": ("timeout", "The program said nothing and was ended after"),
+    "brood": ("timeout", "The program said nothing and was ended after"),
+    "close-output": ("timeout", "The program said nothing and was ended after"),
+    "stand-still": ("timeout", "The program was ended after"),
+    "approve-and-hang": ("timeout", "The program was ended after"),
+    "leave": ("no_verdict", "The program ended in order and gave no answer"),
+    "complain": ("no_verdict", "The program ended in order and gave no answer"),
+    "tamper": ("no_verdict", "The program ended in order and gave no answer"),
+}
+WITH_A_WRONG_ONE = {
+    "garbage": ("unreadable", "The program's answer cannot be used"),
+    "half": ("unreadable", "The program's answer cannot be used"),
+    "megabytes": ("unreadable", "The program wrote more than is kept"),
+    "endless": ("unreadable", "The program wrote without end"),
+    "wrong-digest": ("unreadable", "The program's answer cannot be used"),
+    "other-digest": ("unreadable", "The program's answer cannot be used"),
+    "no-digest": ("unreadable", "The program's answer cannot be used"),
+    "twice": ("unreadable", "The program's answer cannot be used"),
+    "comment": ("unreadable", "decides nothing"),
+    "more-fields": ("unreadable", "The program's answer cannot be used"),
+}
+CRASHES = {
+    "fail": ("crashed", "The program ended with status 3: the service is not there"),
+    "approve-and-fail": ("crashed", "The program ended with status 3: the service is not there"),
+    "approve-and-die": ("crashed", "The program ended by signal 9"),
+}
+MISCHIEF = {**WITHOUT_ANSWER, **WITH_A_WRONG_ONE}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StaffedBroker]:
+    """A broker with a pool of impatient reviewers."""
+    pool = {"max_pool_size": 6, "scaling_ratio": 1, "attempt_seconds": 3, "output_bytes": 1_000_000}
+    with StaffedBroker(tmp_path_factory.mktemp("p7"), {**pool, "log_max_bytes": 1_000_000}) as started:
+        yield started
+        verified = started.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.fixture(scope="module")
+def project(broker: StaffedBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """Its project."""
+    with counter(broker, tmp_path_factory.mktemp("p7") / "repository") as opened:
+        yield opened
+
+
+@dataclass(frozen=True)
+class Mischief:
+    """Reviews whose programs did all that was asked of them.
+
+    Attributes:
+        reviews: The review of each deed.
+        left: The processes that were there, in words, when the last of them was done.
+        started: How many processes the programs had noted by then.
+    """
+
+    reviews: dict[str, str]
+    left: list[list[str]]
+    started: int
+
+
+@pytest.fixture(scope="module")
+def mischief(broker: StaffedBroker, project: Counter) -> Mischief:
+    """All deeds at once, since most of them take their time: each is tried until a person is asked."""
+    good = project.approved()
+    digest = project.status(good)["digest"]
+    asked = {deed: f"{deed} {digest}" if deed == "other-digest" else deed for deed in MISCHIEF}
+    reviews = {deed: project.ask(intent) for deed, intent in asked.items()}
+    for review in reviews.values():
+        project.decided(review)
+    left = [one.cmdline() for one in broker.programs()]
+    return Mischief(reviews, left, len(broker.started()))
+
+
+@pytest.mark.parametrize("deed", MISCHIEF)
+def test_p7_never_an_approval(project: Counter, mischief: Mischief, deed: str) -> None:
+    outcome, reason = MISCHIEF[deed]
+    assert_given_up(project, mischief.reviews[deed], outcome, reason)
+
+
+def assert_given_up(project: Counter, review: str, outcome: str, reason: str) -> None:
+    """All that a user sees of a review at which three runs have failed."""
+    status = project.status(review)
+    assert (status["status"], status["verdict"], status["outcome"]) == ("pending", None, None)
+    assert (status["turn"], status["next_action"]) == ("proposer", "escalate")
+    assert f"{TRIES} reviewers gave no verdict" in status["attention"]
+    assert reason in status["attention"]
+    assert not project.is_open_for(status["digest"])
+    assert project.kinds(review) == [
+        "review_created",
+        *["review_claimed", "claim_released"] * TRIES,
+        "attention_raised",
+    ]
+    released = [event["data"] for event in project.of_kind(review, "claim_released")]
+    assert [one["attempts"] for one in released] == [1, 2, 3]
+    assert [one["not_before"] is None for one in released] == [False, False, True]
+    assert all(one["reason"].startswith(f"{outcome}: ") for one in released), released
+    assert all(reason in one["reason"] for one in released), released
+    assert project.outcomes(review) == [outcome] * TRIES
+    assert len(project.broker.runs(review)) == TRIES
+    waiting = [one["review_id"] for one in project.do("list_reviews", attention=True)["reviews"]]
+    assert review in waiting
+
+
+def test_p7_nothing_of_theirs_is_left_running(mischief: Mischief) -> None:
+    # Every run notes itself; `brood` has two more each time, one of them outside of its session.
+    assert mischief.started >= 1 + TRIES * len(MISCHIEF) + 2 * TRIES
+    assert mischief.left == []
+
+
+def test_p7_the_next_good_review_is_approved(project: Counter, mischief: Mischief) -> None:
+    review = project.approved()
+    assert review not in mischief.reviews.values()
+    status = project.status(review)
+    assert project.is_open_for(status["digest"])
+    assert project.supervision()["state"] == "running"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
+    """The project of a broker that has one reviewer at a time, so that it is known which is the newest."""
+    folder = tmp_path_factory.mktemp("p7-small")
+    with StaffedBroker(folder, {"max_pool_size": 1}) as broker, counter(broker, folder / "repository") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("deed", CRASHES)
+def test_p7_a_program_that_crashes_is_tried_again_and_its_reviewer_replaced(small: Counter, deed: str) -> None:
+    outcome, reason = CRASHES[deed]
+    review = small.ask(deed)
+    small.decided(review)
+    assert_given_up(small, review, outcome, reason)
+    assert small.broker.programs() == []
+    claimants = {event["actor"] for event in small.of_kind(review, "review_claimed")}
+    assert len(claimants) == TRIES
+    for reviewer in claimants:
+        ended = until(lambda who=reviewer: _ended(small, who), f"{reviewer} has ended")
+        assert ended["exit_code"] == 3
+        assert reason in ended["end_reason"]
+    # As after every good sign: a fourth crash in a row would stop the pool.
+    small.do("resume_reviewers")
+    assert small.approved()
+
+
+def _ended(project: Counter, reviewer_id: str) -> dict[str, Any] | None:
+    shown = project.member(reviewer_id)
+    return shown if shown["state"] == "terminated" else None
+
+
+def test_p7_one_failure_is_only_that(project: Counter) -> None:
+    review = project.approved("first garbage")
+    assert project.outcomes(review) == ["unreadable", "verdict"]
+    assert len(project.of_kind(review, "verdict_submitted")) == 1
+
+
+@pytest.mark.parametrize("deed", ["brood-and-approve", "complain-and-approve"])
+def test_a_good_answer_counts_and_what_came_with_it_is_cleared_away(project: Counter, deed: str) -> None:
+    project.approved(deed)
+    assert project.broker.programs() == []
+
+
+def test_p7_a_pool_whose_program_always_crashes_stops_loudly_until_somebody_says_so(small: Counter) -> None:
+    reviews = [small.ask("fail") for _ in range(3)]
+    pool = until(lambda: _with_open_circuit(small), "the circuit opens")
+    assert "the service is not there" in pool["why"]
+    assert small.refused("SPAWN_COOLDOWN", "spawn_reviewer")["retry_after_s"] > 0
+    good = small.ask("approve")
+    for review in reviews:
+        assert small.status(review)["verdict"] is None
+        small.do("close_review", review_id=review)
+    assert (small.status(good)["status"], small.active()) == ("pending", [])
+    small.do("resume_reviewers")
+    assert small.decided(good)["status"] == "approved"
+    assert small.supervision()["state"] == "running"
+
+
+def _with_open_circuit(project: Counter) -> dict[str, Any] | None:
+    pool = project.supervision()
+    return pool if pool["state"] == "circuit_open" else None

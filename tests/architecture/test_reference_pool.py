@@ -1,0 +1,175 @@
+"""The page of the reviewer pool says what its rules and settings do, in the words that it has for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tandem.domain.pool_answers import PoolView
+from tandem.domain.reviewers import DrainReason, PauseKind, PoolRules, ReviewerState, RunOutcome
+from tandem.operations import reference_pages, reference_pool, reference_pool_programs
+from tandem.operations import reference_words_pool as words
+from tandem.operations.reference_schema import Undocumented
+from tandem.pool_settings import PoolSettings
+from tandem.reviewers import Room, templates
+from tandem.reviewers.answer_schema import EXAMPLE, SCHEMA
+from tandem.reviewers.providers import NAMES, provider
+from tandem.reviewers.templates import load_template
+from tandem.reviewers.verdicts import Outcome, read_answer
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return reference_pool.reviewer_pool()
+
+
+def rows(page: str, section: str) -> list[list[str]]:
+    """The cells of all tables of a section, heads included."""
+    text = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+
+
+def names_in(page: str, section: str) -> list[str]:
+    return [row[0].strip("`") for row in rows(page, section)]
+
+
+def test_every_setting_is_on_the_page_with_its_limits_and_its_words(page: str) -> None:
+    assert [one for one in PoolSettings.model_fields if one not in names_in(page, "Settings")] == []
+    assert "| `max_pool_size` | integer | `3` | 1 to 10 | Most reviewers at a time. |" in page
+    assert "| `idle_timeout_seconds` | number | `300` | 60 to 86 400 |" in page
+    assert "| `enabled` | boolean | `false` |" in page
+    assert "| `provider` | one of `codex`, `claude`, `gemini`, `opencode`, `custom` | `codex` |" in page
+    assert "| `prompt_template_path` | file or null |" in page
+
+
+def test_the_page_of_settings_leads_to_the_table_of_the_pool() -> None:
+    (row,) = [line for line in reference_pages.settings().splitlines() if line.startswith("| `reviewer_pool` |")]
+    assert "[its settings](reviewer-pool.md#settings) | no pool |" in row
+    assert "PoolSettings" not in row
+
+
+def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PoolSettings.model_fields["quiet_hours"], "description", None)
+    with pytest.raises(Undocumented, match=r"reviewer_pool\.quiet_hours"):
+        reference_pool.reviewer_pool()
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("OUTCOMES", "crashed"),
+        ("REVIEWER_STATES", ReviewerState.DRAINING),
+        ("DRAIN_REASONS", DrainReason.IDLE),
+        ("PAUSES", "quiet_hours"),
+        ("PROGRAMS", "gemini"),
+        ("TEMPLATE", "guidance"),
+        ("ANSWER", "verdict"),
+    ],
+)
+def test_what_has_no_words_fails(table: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(getattr(words, table), key)
+    with pytest.raises(Undocumented, match=str(key)):
+        reference_pool.reviewer_pool()
+
+
+def test_outcomes_states_reasons_and_pauses_are_those_that_there_are(page: str) -> None:
+    assert names_in(page, "Outcomes")[2:] == [*get_args(RunOutcome)] == [*Outcome]
+    assert set(names_in(page, "States")) >= {*ReviewerState}
+    assert names_in(page, "Draining")[2:] == [*DrainReason]
+    assert names_in(page, "Pauses")[2:] == [*get_args(PauseKind)]
+    assert [name for name in words.POOL_STATES if f"`{name}`" not in (PoolView.__doc__ or "")] == []
+
+
+def test_the_numbers_are_those_of_the_rules(page: str) -> None:
+    assert rows(page, "Retries")[2:] == [
+        ["1", "30 s later, by any reviewer"],
+        ["2", "120 s later, by any reviewer"],
+        ["3", "not by itself: `attention` is raised"],
+    ]
+    assert rows(page, "The circuit")[2:] == [
+        ["0", "10 s"],
+        ["1", "20 s"],
+        ["2", "40 s"],
+        ["3", "80 s"],
+        ["4", "300 s: the circuit is open"],
+    ]
+    assert "for 600, 1 200, 2 400 and at most 3 600 s" in page
+
+
+def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.domain.reviewers.RETRIES", 1)
+    monkeypatch.setattr("tandem.domain.reviewers.CIRCUIT_FAILURES", 2)
+    page = reference_pool.reviewer_pool()
+    assert rows(page, "Retries")[-1] == ["2", "not by itself: `attention` is raised"]
+    assert rows(page, "The circuit")[-1] == ["2", "300 s: the circuit is open"]
+
+
+@pytest.mark.parametrize(("pending", "active"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (100, 3)])
+def test_so_many_reviewers_as_the_page_says_are_started(pending: int, active: int) -> None:
+    assert reference_pool.reviewers_for(pending, PoolRules()) == active
+
+
+def test_a_wider_pool_starts_more() -> None:
+    assert reference_pool.reviewers_for(100, PoolRules(max_pool_size=10, scaling_ratio=20)) == 5
+
+
+def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:
+    shown = json.loads(page.partition("```json\n")[2].partition("\n```")[0])
+    assert shown == EXAMPLE
+    answer = read_answer(json.dumps(shown), digest=shown["digest"], files=None)
+    assert answer.verdict == "changes_requested"
+    fields = [row[0].strip("`") for row in rows(page, "The answer of a program")]
+    assert [name for name in SCHEMA["properties"] if name not in fields] == []
+
+
+def test_the_variables_of_templates_are_those_that_are_read(page: str) -> None:
+    shown = {(row[0].strip("`"), row[1].strip("`{}")) for row in rows(page, "The prompt template")[2:]}
+    assert shown == {("worker", one) for one in templates.REVIEW.allowed} | {
+        ("agent", one) for one in templates.AGENT.allowed
+    }
+    assert load_template(None).form is templates.REVIEW
+
+
+def room(tmp_path: Path) -> Room:
+    return Room(
+        workspace=str(tmp_path),
+        scratch=str(tmp_path),
+        model="service/model",
+        effort="low",
+        schema=SCHEMA,
+        environment={"PATH": ""},
+        reviewer_id="any-r1-abcdef",
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_programs_is_how_they_are_run(name: str, tmp_path: Path) -> None:
+    model, effort, form, _, talks = words.PROGRAMS[name]
+    program: Any = provider(name, (name,))
+    review = program.review(room(tmp_path), "prompt")
+    agent = program.agent(room(tmp_path), "prompt", "http://127.0.0.1:8321/mcp/reviewer")
+    assert review.talks is (talks == "yes")
+    assert agent.talks is (talks == "yes" or talks.endswith("as an agent yes"))
+    given = f"{review.argv} {review.environment}"
+    assert ("low" in given) is (effort != "cannot be told")
+    assert "model" in given
+    assert model
+    held = json.dumps(SCHEMA) in review.argv or any("schema" in one for one in review.argv)
+    assert held is (form == "held to the schema")
+
+
+def test_every_program_has_a_row(page: str) -> None:
+    assert names_in(page, "Programs")[2:] == [*NAMES]
+    assert reference_pool_programs.without_words() == []
+
+
+def test_every_operation_of_pools_is_linked(page: str) -> None:
+    linked = names_in(page, "Operations")
+    for name in ("retry_review", "list_reviewers", "spawn_reviewer", "kill_reviewer", "supervisor_register"):
+        assert any(name in cell for cell in linked)
+    section = reference_pages.operations().partition("\n## supervisor_heartbeat\n")[2].partition("\n## ")[0]
+    assert "| MCP | not offered |" in section
+    assert "| MCP | tool `list_reviewers` at `/mcp`, `/mcp/operator` |" in reference_pages.operations()

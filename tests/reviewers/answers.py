@@ -1,0 +1,31 @@
+"""Answers of a reviewer program, as tests of reading them begin with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tandem.reviewers.verdicts import Answer, read_answer
+
+DIGEST = "5f" * 32
+FILES = frozenset({"src/a.py", "docs/plan.md"})
+GOOD: dict[str, Any] = {
+    "digest": DIGEST,
+    "summary": None,
+    "comments": [{"file": "src/a.py", "line": 3, "body": "Off by one: the last row is lost."}],
+    "reason": "The last row is lost.",
+    "verdict": "changes_requested",
+    "counter_patch": None,
+}
+APPROVAL: dict[str, Any] = {**GOOD, "verdict": "approved", "reason": "Read all of it.", "comments": []}
+GOOD_TEXT = json.dumps(GOOD)
+DELETED = object()
+SURROGATE = "\ud800"
+
+
+def changed(base: dict[str, Any] = GOOD, **values: Any) -> dict[str, Any]:
+    return {name: value for name, value in {**base, **values}.items() if value is not DELETED}
+
+
+def read(text: str, *, digest: str | None = DIGEST, files: frozenset[str] | None = FILES) -> Answer:
+    return read_answer(text, digest=digest, files=files)

@@ -1,0 +1,62 @@
+"""Claude Code: three tools that read, and nothing of anybody's settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tandem.reviewers import Room
+from tests.reviewers.providing import MCP, MODEL, PROMPT, SCHEMA, ended, made, values, without_keys
+
+
+def test_claude_has_three_tools_and_nothing_of_anybodys_settings(room: Room, tmp_path: Path) -> None:
+    invocation = made("claude").review(room, PROMPT)
+    assert values(invocation, "--tools") == ["Read,Grep,Glob"]
+    assert values(invocation, "--setting-sources") == [""]
+    assert values(invocation, "--effort") == ["high"]
+    assert values(invocation, "--model") == [MODEL]
+    assert values(invocation, "--add-dir") == [str(tmp_path / "run" / "given")]
+    assert [json.loads(one) for one in values(invocation, "--json-schema")] == [SCHEMA]
+    assert {"--restricted", "--safe-mode", "--strict-mcp-config", "--disable-slash-commands"} <= set(invocation.argv)
+    assert invocation.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "run" / "home" / ".claude")
+    assert (invocation.folder, invocation.talks) == (room.workspace, False)
+
+
+def test_claude_says_what_it_found_and_what_it_cost(room: Room) -> None:
+    usage = {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40, "output_tokens": 20}
+    result = {"type": "result", "is_error": False, "result": "words", "usage": usage, "total_cost_usd": 0.25}
+    reply = made("claude").read(ended(json.dumps({**result, "structured_output": {"verdict": "approved"}})), room)
+    assert reply.text == '{"verdict": "approved"}'
+    assert (reply.tokens_in, reply.tokens_out, reply.cost_usd) == (145, 20, 0.25)
+    assert made("claude").read(ended(json.dumps(result)), room).text == "words"
+    failed = made("claude").read(ended(json.dumps({**result, "is_error": True}), 1), room)
+    assert (failed.text, failed.cost_usd) == (None, 0.25)
+
+
+def test_claude_takes_the_users_login_but_not_what_can_be_used_once(room: Room) -> None:
+    login = Path(room.environment["HOME"], ".claude", ".credentials.json")
+    login.parent.mkdir()
+    login.write_text(json.dumps({"claudeAiOauth": {"accessToken": "a", "refreshToken": "once"}, "mcpOAuth": {"x": 1}}))
+    invocation = made("claude").review(without_keys(room), PROMPT)
+    copy = json.loads(invocation.files["home/.claude/.credentials.json"])
+    assert copy == {"claudeAiOauth": {"accessToken": "a", "refreshToken": None}}
+    assert "home/.claude/.credentials.json" not in made("claude").review(room, PROMPT).files
+
+
+def test_claude_is_given_the_keys_of_a_cloud_only_when_it_is_told_to_use_it(room: Room) -> None:
+    keys = {"AWS_SECRET_ACCESS_KEY": "secret", "CLAUDE_CODE_USE_BEDROCK": "1"}
+    assert "AWS_SECRET_ACCESS_KEY" not in made("claude").review(room, PROMPT).environment
+    cloud = replace(room, environment={**room.environment, **keys})
+    assert made("claude").review(cloud, PROMPT).environment["AWS_SECRET_ACCESS_KEY"] == "secret"
+
+
+def test_claude_as_an_agent_has_the_one_server(room: Room) -> None:
+    invocation = made("claude").agent(room, PROMPT, MCP)
+    (file,) = values(invocation, "--mcp-config")
+    servers = json.loads(invocation.files[os.path.relpath(file, room.scratch)])
+    assert servers == {"mcpServers": {"tandem": {"type": "http", "url": MCP}}}
+    assert values(invocation, "--allowedTools") == ["mcp__tandem__*"]
+    assert {"--restricted", "--strict-mcp-config"} <= set(invocation.argv)
+    assert invocation.talks

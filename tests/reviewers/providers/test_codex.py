@@ -1,0 +1,119 @@
+"""Codex: a permission profile, a schema, and the answer in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.errors import ConfigInvalid
+from tandem.reviewers import Invocation, Room
+from tests.reviewers.providing import MCP, PROMPT, SCHEMA, ended, made, values, without_keys
+
+
+def settings_of_codex(invocation: Invocation) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for one in values(invocation, "-c"):
+        merged |= {one.partition("=")[0]: tomllib.loads(f"value = {one.partition('=')[2]}")["value"]}
+    return merged
+
+
+def test_codex_answers_by_schema_into_a_file(room: Room) -> None:
+    invocation = made("codex").review(room, PROMPT)
+    assert invocation.argv[:3] == ("codex", "exec", "--json")
+    assert invocation.argv[-1] == "-"
+    assert values(invocation, "-C") == [room.workspace]
+    (schema,) = values(invocation, "--output-schema")
+    assert json.loads(invocation.files[os.path.relpath(schema, room.scratch)]) == SCHEMA
+    answer = Path(*values(invocation, "--output-last-message"))
+    answer.write_text('{"verdict": "approved"}\n')
+    events = [
+        {"type": "item.completed", "item": {"type": "agent_message", "text": "Let me see."}},
+        {"type": "turn.completed", "usage": {"input_tokens": 200, "cached_input_tokens": 80, "output_tokens": 40}},
+    ]
+    reply = made("codex").read(ended("\n".join(map(json.dumps, events))), room)
+    assert (reply.text, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ('{"verdict": "approved"}', 200, 40, None)
+
+
+def test_codex_only_reads_the_repository_and_reaches_no_network(room: Room, tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "node_modules" / "@openai" / "codex" / "bin"
+    package.mkdir(parents=True)
+    (package / "codex.js").touch(0o700)
+    (tmp_path / "codex").symlink_to(package / "codex.js")
+    room = replace(room, environment={**room.environment, "PATH": str(tmp_path)})
+    for invocation in (made("codex").review(room, PROMPT), made("codex").agent(room, PROMPT, MCP)):
+        settings = settings_of_codex(invocation)
+        assert settings["default_permissions"] == "tandem"
+        assert settings["permissions.tandem"] == {
+            "filesystem": {
+                ":minimal": "read",
+                ":workspace_roots": {".": "read"},
+                str(tmp_path / "lib" / "node_modules"): "read",
+                str(tmp_path / "run" / "given"): "read",
+            },
+            "network": {"enabled": False},
+        }
+        assert settings["model_reasoning_effort"] == "high"
+        assert settings["project_doc_max_bytes"] == 0
+        assert not any("danger" in word or word in {"--sandbox", "--trust"} for word in invocation.argv)
+
+
+def test_codex_behind_a_launcher_is_refused(room: Room, tmp_path: Path) -> None:
+    (tmp_path / "volta-shim").touch(0o700)
+    (tmp_path / "codex").symlink_to(tmp_path / "volta-shim")
+    with pytest.raises(ConfigInvalid, match="launcher"):
+        made("codex").review(replace(room, environment={"PATH": str(tmp_path)}), PROMPT)
+
+
+def test_codex_does_without_the_repositorys_skills(room: Room) -> None:
+    skill = Path(room.workspace, ".agents", "skills", "a", "SKILL.md")
+    skill.parent.mkdir(parents=True)
+    skill.touch()
+    settings = settings_of_codex(made("codex").review(room, PROMPT))
+    assert settings["skills.config"] == [{"path": str(skill), "enabled": False}]
+
+
+def codex_login(room: Room, content: object) -> Path:
+    file = Path(room.environment["HOME"], ".codex", "auth.json")
+    file.parent.mkdir()
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_codex_takes_the_users_login_but_not_what_can_be_used_once(room: Room) -> None:
+    tokens = {"access_token": "a", "id_token": "i", "refresh_token": "once", "account_id": "x"}
+    login = codex_login(room, {"OPENAI_API_KEY": None, "tokens": tokens})
+    invocation = made("codex").review(without_keys(room, OPENAI_API_KEY="of another program"), PROMPT)
+    assert json.loads(invocation.files["home/.codex/auth.json"])["tokens"] == {**tokens, "refresh_token": ""}
+    assert json.loads(login.read_text())["tokens"] == tokens
+    assert "CODEX_API_KEY" not in invocation.environment
+
+
+def test_codex_takes_a_key_before_a_login_and_a_login_before_anothers_key(room: Room) -> None:
+    bare = without_keys(room, OPENAI_API_KEY="of others")
+    assert made("codex").review(bare, PROMPT).environment["CODEX_API_KEY"] == "of others"
+    codex_login(room, {"OPENAI_API_KEY": "of the login", "tokens": None})
+    assert made("codex").review(bare, PROMPT).environment["CODEX_API_KEY"] == "of the login"
+    own = made("codex").review(room, PROMPT)
+    assert own.environment["CODEX_API_KEY"] == "key"
+    assert "home/.codex/auth.json" not in own.files
+
+
+def test_codex_can_use_another_service(room: Room) -> None:
+    elsewhere = replace(room, environment={**room.environment, "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
+    settings = settings_of_codex(made("codex").review(elsewhere, PROMPT))
+    assert settings["model_provider"] == "tandem"
+    assert settings["model_providers.tandem"]["base_url"] == "http://127.0.0.1:4000/v1"
+    assert settings["model_providers.tandem"]["env_key"] == "CODEX_API_KEY"
+    of_this_machine = made("codex").review(without_keys(room, OPENAI_BASE_URL="http://127.0.0.1:4000/v1"), PROMPT)
+    assert "env_key" not in settings_of_codex(of_this_machine)["model_providers.tandem"]
+
+
+def test_codex_as_an_agent_waits_for_the_server(room: Room) -> None:
+    settings = settings_of_codex(made("codex").agent(room, PROMPT, MCP))
+    assert settings["mcp_servers.tandem"] == {"url": MCP, "required": True}

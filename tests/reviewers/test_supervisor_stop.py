@@ -1,0 +1,291 @@
+"""Nothing is left of the reviewers when their supervisor stops, dies, or finds what an earlier one left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tandem import platforms
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.platforms import ProcessIdentity
+from tests.reviewers.running import is_gone, until
+from tests.reviewers.supervising import OrderBook, Row, Scene
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).resolve().parents[2]
+LONE = Path(__file__).parent / "programs" / "lone_supervisor.py"
+only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals and sessions are of POSIX")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+@pytest.fixture
+def book() -> OrderBook:
+    return OrderBook()
+
+
+@contextmanager
+def sleeper(**environment: str) -> Generator[tuple[subprocess.Popen[bytes], ProcessIdentity]]:
+    """A process that does nothing, in a session of its own."""
+    command = [sys.executable, "-c", "import time; time.sleep(300)"]
+    process = subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True)
+    try:
+        yield process, ProcessIdentity(process.pid, round(psutil.Process(process.pid).create_time() * 1_000_000))
+    finally:
+        process.kill()
+        process.wait()
+
+
+def fresh_name() -> str:
+    """A reviewer's id that no test beside this one has."""
+    return f"codex-r1-{secrets.token_hex(6)}"
+
+
+# ---------------------------------------------------------------------------------------------------- the stop
+
+
+async def test_a_stop_drains_the_idle_and_cancels_the_busy(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "busy", grace_seconds=30.0)
+    await supervisor.start()
+    rows = [book.order(scene.root) for _ in range(3)]
+    for row in rows:
+        await scene.job(row)
+    await supervisor.stop()
+    assert [scene.noted(row, "end") for row in rows] == ["drain cancel"] * 3
+    assert [(row.told["state"], row.told["exit_code"], row.told["error"]) for row in rows] == [("ended", 0, None)] * 3
+    assert book.heartbeats[-1]["closing"]
+    assert not supervisor.running
+    assert not list((scene.data / "reviewers" / "scratch").iterdir())
+
+
+async def test_a_stop_waits_for_reviews_that_are_under_way(scene: Scene, book: OrderBook) -> None:
+    async with scene.supervising(book, "busy", drain_seconds=60.0) as supervisor:
+        row = book.order(scene.root)
+        await scene.job(row)
+        stopping = asyncio.create_task(supervisor.stop())
+        assert await scene.note(row, "heard") == "drain"
+        # Meanwhile the broker hears of it, and may lose patience.
+        await book.until("the broker was told", lambda: book.heartbeats[-1]["closing"])
+        assert not stopping.done()
+        os.kill(row.pid, signal.SIGTERM)
+        await stopping
+        assert row.ended
+
+
+async def test_nothing_new_is_started_during_a_stop(scene: Scene, book: OrderBook) -> None:
+    async with scene.supervising(book, "busy", drain_seconds=60.0) as supervisor:
+        first, second = [book.order(scene.root) for _ in range(2)]
+        for row in (first, second):
+            await scene.job(row)
+        stopping = asyncio.create_task(supervisor.stop())
+        await book.until("the broker was told", lambda: book.heartbeats[-1]["closing"])
+        late = book.order(scene.root)
+        os.kill(first.pid, signal.SIGTERM)
+        # The answer to this has the late one.
+        await book.until("an end was told", lambda: first.ended)
+        os.kill(second.pid, signal.SIGTERM)
+        await stopping
+        assert late.told == {}
+        assert scene.noted(late, "pid") is None
+
+
+async def test_stopping_twice_at_once_and_again_is_safe(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "obedient")
+    await supervisor.start()
+    await scene.job(book.order(scene.root))
+    await asyncio.gather(supervisor.stop(), supervisor.stop())
+    told = len(book.heartbeats)
+    await supervisor.stop()
+    await supervisor.wait_ended()
+    assert len(book.heartbeats) == told
+
+
+async def test_one_that_never_started_is_stopped_at_once(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "obedient")
+    await supervisor.stop()
+    await supervisor.start()
+    assert not supervisor.running
+    assert book.registrations == []
+
+
+@only_posix
+async def test_reviewers_that_stand_still_are_ended_by_a_stop(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "stands-still")
+    await supervisor.start()
+    row = book.order(scene.root)
+    await scene.job(row)
+    for _ in until("it stands still"):
+        if psutil.Process(row.pid).status() == psutil.STATUS_STOPPED:
+            break
+    began = time.monotonic()
+    await supervisor.stop()
+    assert time.monotonic() - began < 20
+    assert is_gone(row.pid)
+    assert (row.told["state"], row.told["exit_code"], row.told["quick"]) == ("ended", -signal.SIGKILL, False)
+
+
+@only_posix
+async def test_a_stop_goes_on_when_the_caller_loses_patience(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "deaf")
+    await supervisor.start()
+    row = book.order(scene.root)
+    runaway = int(await scene.note(row, "runaway"))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(supervisor.stop(), 0.01)
+    await supervisor.wait_ended()
+    assert is_gone(row.pid)
+    assert is_gone(runaway)
+
+
+async def test_a_stop_needs_no_broker(scene: Scene, book: OrderBook) -> None:
+    supervisor = scene.supervisor(book, "obedient")
+    await supervisor.start()
+    row = book.order(scene.root)
+    await scene.job(row)
+    book.away = lambda _: True
+    await supervisor.stop()
+    assert is_gone(row.pid)
+
+
+def kill_a_supervisor(scene: Scene, folder: Path) -> None:
+    """Runs a supervisor with two reviewers in a process of its own, and kills that."""
+    process = subprocess.Popen(
+        [sys.executable, str(LONE), str(folder), "2"], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        for _ in until("its reviewers run"):
+            if (scene.notes / "ready").exists():
+                break
+    finally:
+        process.kill()
+        process.wait()
+
+
+@only_posix
+async def test_reviewers_end_by_themselves_when_their_supervisor_is_killed(scene: Scene, tmp_path: Path) -> None:
+    await asyncio.to_thread(kill_a_supervisor, scene, tmp_path)
+    rows = [Row(path.stem, "acme", None) for path in scene.notes.glob("*.job")]
+    assert [await scene.note(row, "end") for row in rows] == ["end of input"] * 2
+    # Its place is free, and so is its folder.
+    book = OrderBook()
+    async with scene.supervising(book, "obedient"):
+        assert not list((scene.data / "reviewers" / "scratch").iterdir())
+        await scene.job(book.order(scene.root))
+
+
+# ---------------------------------------------------------------------------------------------------- orphans
+
+
+async def start_with(scene: Scene, book: OrderBook, **orphan: Any) -> None:
+    book.orphans = [orphan]
+    async with scene.supervising(book, "obedient"):
+        pass
+
+
+async def test_orphans_are_ended_by_number_and_start_time(scene: Scene, book: OrderBook) -> None:
+    with sleeper() as (process, identity):
+        await start_with(scene, book, reviewer_id=fresh_name(), pid=identity.pid, started_us=identity.started_us)
+        assert process.wait(10) != 0
+
+
+async def test_who_merely_has_an_orphans_number_is_left_alone(scene: Scene, book: OrderBook) -> None:
+    with sleeper() as (process, identity):
+        earlier_us = identity.started_us - 60_000_000
+        await start_with(scene, book, reviewer_id=fresh_name(), pid=identity.pid, started_us=earlier_us)
+        assert process.poll() is None
+        assert platforms.is_alive(identity)
+
+
+async def test_what_an_orphan_started_is_ended_by_the_name_it_bears(scene: Scene, book: OrderBook) -> None:
+    name = fresh_name()
+    with sleeper(TANDEM_REVIEWER=name) as (process, _):
+        await start_with(scene, book, reviewer_id=name, pid=None, started_us=None)
+        assert process.wait(10) != 0
+
+
+async def test_what_no_broker_knows_of_is_found_by_its_scratch_folder(scene: Scene, book: OrderBook) -> None:
+    name = fresh_name()
+    left = scene.data / "reviewers" / "scratch" / name
+    (left / "home" / "locked").mkdir(parents=True)
+    (left / "home" / "locked" / "login").write_text("secret")
+    (left / "home" / "locked").chmod(0o500)
+    with sleeper(TANDEM_REVIEWER=name) as (process, _):
+        async with scene.supervising(book, "obedient"):
+            pass
+        assert process.wait(10) != 0
+    assert not left.exists()
+
+
+# ----------------------------------------------------------------------------------------- refusals at the start
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"command": ()}, "needs a command"),
+        ({"prompt_template_path": Path("no-such-template.md")}, "no such file"),
+        ({"quiet_hours": ("late",)}, "no part of the day"),
+    ],
+)
+async def test_what_cannot_work_is_refused_at_the_start(
+    scene: Scene, book: OrderBook, settings: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigInvalid, match=says):
+        await scene.supervisor(book, "obedient", **settings).start()
+    assert book.registrations == []
+
+
+async def test_a_reviewer_runs_no_reviewers(scene: Scene, book: OrderBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = {**os.environ, "TANDEM_REVIEWER": "codex-r1-abcdef"}
+    with pytest.raises(ConfigInvalid, match="TANDEM_REVIEWER is set"):
+        await scene.supervisor(book, "obedient", environment=marked).start()
+    monkeypatch.setenv("TANDEM_REVIEWER", "codex-r1-abcdef")
+    with pytest.raises(ConfigInvalid, match="TANDEM_REVIEWER is set"):
+        await scene.supervisor(book, "obedient", environment={}).start()
+    assert book.registrations == []
+
+
+async def test_a_program_that_is_not_there_yet_is_warned_of(
+    scene: Scene, book: OrderBook, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scene.supervising(book, "obedient", command=("no-such-program",)) as supervisor:
+        assert supervisor.running
+    assert "'no-such-program' is not on the PATH" in caplog.text
+
+
+async def test_one_supervisor_runs_on_a_folder(scene: Scene, book: OrderBook) -> None:
+    async with scene.supervising(book, "obedient") as first:
+        second = scene.supervisor(OrderBook(), "obedient")
+        with pytest.raises(Unavailable, match="Another supervisor"):
+            await second.start()
+        assert first.running
+    async with scene.supervising(book, "obedient") as third:
+        assert third.running
+
+
+@pytest.mark.parametrize("error", [InvalidInput("no such rules"), Unavailable("no broker answers")])
+async def test_a_start_that_fails_leaves_nothing_behind(scene: Scene, book: OrderBook, error: Exception) -> None:
+    book.refusal = error
+    failed = scene.supervisor(book, "obedient")
+    with pytest.raises(type(error)):
+        await failed.start()
+    await failed.stop()
+    await failed.wait_ended()
+    book.refusal = None
+    async with scene.supervising(book, "obedient") as next_one:
+        assert next_one.running

@@ -1,0 +1,315 @@
+"""What counts as a reviewer's answer, what does not, and what becomes of the run (P7)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tandem.operations.requests import SubmitVerdict
+from tandem.reviewers.answer_schema import EXAMPLE
+from tandem.reviewers.verdicts import (
+    SCHEMA,
+    Answer,
+    LineComment,
+    Outcome,
+    Unreadable,
+    WrongDigest,
+    outcome_of,
+)
+from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, SURROGATE, changed, read
+
+
+def commented(**values: Any) -> dict[str, Any]:
+    return {"comments": [changed({"file": "src/a.py", "line": 3, "body": "Wrong."}, **values)]}
+
+
+def refusal(text: str, **how: Any) -> str:
+    with pytest.raises(Unreadable) as refused:
+        read(text, **how)
+    return str(refused.value)
+
+
+# ---------------------------------------------------------------------------------------------- what is read
+
+
+def test_an_answer_becomes_what_submit_verdict_takes() -> None:
+    answer = read(json.dumps(changed(counter_patch="--- a/src/a.py\n")))
+    assert answer == Answer(
+        "changes_requested",
+        "The last row is lost.",
+        (LineComment("src/a.py", 3, "Off by one: the last row is lost."),),
+        "--- a/src/a.py\n",
+    )
+    request = SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
+    assert (request.verdict, request.reason) == (answer.verdict, answer.reason)
+    assert request.comments is not None
+    assert [(one.file, one.line) for one in request.comments] == [("src/a.py", 3)]
+    assert request.counter_patch == "--- a/src/a.py\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\ufeff \n{GOOD_TEXT}\n",
+        json.dumps(GOOD, indent=4),
+        f"```json\n{GOOD_TEXT}\n```",
+        f"```\r\n{GOOD_TEXT}\r\n```\r\n",
+        f"I looked at `if (x) {{ return; }}` and at {{}}.\n\nMy verdict: {GOOD_TEXT} Thanks!",
+        f"{GOOD_TEXT}\n\nAs said:\n\n```json\n{json.dumps(GOOD, indent=2)}\n```",
+    ],
+    ids=["alone", "indented", "fenced", "fenced on Windows", "in words", "twice the same"],
+)
+def test_one_object_is_found_wherever_it_stands(text: str) -> None:
+    assert read(text) == read(GOOD_TEXT)
+
+
+def test_braces_and_fences_inside_the_texts_change_nothing() -> None:
+    reason = 'It prints {"verdict": "approved"} and\n```json\n{"verdict": "approved"}\n```\n}}{{ "\\'
+    assert read(json.dumps(changed(reason=reason))).reason == reason
+
+
+def test_what_may_be_null_may_be_left_out_or_empty() -> None:
+    left_out = changed(summary=DELETED, counter_patch=DELETED, comments=DELETED, digest=DELETED)
+    assert read(json.dumps(left_out), digest=None) == Answer("changes_requested", "The last row is lost.")
+    assert read(json.dumps(changed(APPROVAL, counter_patch=" ", reason="", summary=""))) == Answer("approved", None)
+    whole_file = json.dumps(changed(**commented(line=DELETED)))
+    assert read(whole_file).comments == (LineComment("src/a.py", None, "Wrong."),)
+
+
+def test_a_pair_of_surrogates_is_a_character() -> None:
+    assert read(json.dumps(changed(reason="🧪 fails"), ensure_ascii=True)).reason == "🧪 fails"
+
+
+def test_the_summary_is_kept_in_the_reason() -> None:
+    assert (
+        read(json.dumps(changed(APPROVAL, summary="All callers."))).reason == "Read all of it.\n\nChecked: All callers."
+    )
+    assert read(json.dumps(changed(APPROVAL, summary="All callers.", reason=""))).reason == "Checked: All callers."
+
+
+def test_comments_outside_the_change_are_kept_in_the_reason() -> None:
+    comments = [
+        {"file": "src/b.py", "line": 7, "body": "Still calls the old name."},
+        {"file": "src/a.py", "line": 3, "body": "Renamed here."},
+        {"file": "README.md", "line": None, "body": "Names it too."},
+    ]
+    answer = read(json.dumps(changed(comments=comments)))
+    assert answer.comments == (LineComment("src/a.py", 3, "Renamed here."),)
+    assert answer.reason == (
+        "The last row is lost.\n\nOn files outside the change:\n"
+        "- src/b.py:7: Still calls the old name.\n- README.md: Names it too."
+    )
+    everywhere = read(json.dumps(changed(comments=comments)), files=None)
+    assert [one.file for one in everywhere.comments] == ["src/b.py", "src/a.py", "README.md"]
+
+
+@pytest.mark.parametrize("file", ["a/src/a.py", "b/src/a.py", "./src/a.py", "src\\a.py"])
+def test_a_file_is_known_by_how_a_diff_or_another_system_names_it(file: str) -> None:
+    assert read(json.dumps(changed(**commented(file=file)))).comments[0].file == "src/a.py"
+
+
+# ------------------------------------------------------------------------------------------- what is refused
+
+UNREADABLE: dict[str, tuple[str, str]] = {
+    "nothing": ("", "it is empty"),
+    "space": (" \n\t", "it is empty"),
+    "words": ("I approve this change. LGTM!", "no JSON object in it: 'I approve this"),
+    "a text": ('"approved"', "no JSON object"),
+    "null, and an empty object": ("null {}", "no JSON object"),
+    "an array": (f"[{json.dumps(APPROVAL)}]", "not one in an array"),
+    "an array of two": (f"```\n[\n  {json.dumps(APPROVAL)}, 1]\n```", "not one in an array"),
+    "half": (json.dumps(APPROVAL)[:-1], "ends before its JSON object does"),
+    "half a text": (json.dumps(APPROVAL)[:40], "ends before its JSON object does"),
+    "half, then whole": (
+        f'{{"verdict": "rejected", "rea\n{json.dumps(APPROVAL)}',
+        "no JSON (Invalid control character",
+    ),
+    "whole, then half": (f'{json.dumps(APPROVAL)} {{"verdict": "rejec', "ends before its JSON object does"),
+    "whole, then another's end": (f'{json.dumps(APPROVAL)}, "verdict": "rejected"}}', "closes what was not opened"),
+    "two": (f"{GOOD_TEXT}\n{json.dumps(APPROVAL)}", "two different"),
+    "one and another thing": (f'{{"file": "a"}} {json.dumps(APPROVAL)}', "two different"),
+    "wrapped": (f'{{"answer": {json.dumps(APPROVAL)}}}', "has the property 'answer'"),
+    "wrapped and broken": (f'{{"answer": {json.dumps(APPROVAL)}', "ends before"),
+    "wrapped in a text": (json.dumps(json.dumps(APPROVAL)), "no JSON"),
+    "python": ("{'verdict': 'rejected'} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
+    "javascript": ("{verdict: rejected} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
+    "without values": ('{"rejected"} ' + json.dumps(APPROVAL), "no JSON (Expecting ':'"),
+    "in braces": ("{ " + json.dumps(APPROVAL) + " }", "no JSON"),
+    "a trailing comma": (GOOD_TEXT[:-1] + ",}", "no JSON"),
+    "a key twice": ('{"verdict": "rejected", ' + json.dumps(APPROVAL)[1:], "property 'verdict' is there twice"),
+    "a key twice, escaped": ('{"\\u0076erdict": "rejected", ' + json.dumps(APPROVAL)[1:], "'verdict' is there twice"),
+    "a comment's key twice": (GOOD_TEXT.replace('"line": 3', '"line": 3, "line": 4'), "'line' is there twice"),
+    "NaN": (GOOD_TEXT.replace('"line": 3', '"line": NaN'), "NaN is no number"),
+    "infinity": (GOOD_TEXT.replace('"line": 3', '"line": -Infinity'), "-Infinity is no number"),
+    "a large power": (GOOD_TEXT.replace('"line": 3', '"line": 1e999'), "comments[0].line must be a whole number"),
+    "many digits": (GOOD_TEXT.replace('"line": 3', f'"line": {"9" * 5000}'), "too long to be read"),
+    "deep": ('{"comments": ' + "[" * 200_000, "nested too deeply"),
+    "deep and whole": ('{"x":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
+    "megabytes": (json.dumps(changed(APPROVAL, counter_patch="x" * 1_000_000)), "the answer has 1000"),
+    "megabytes in UTF-8": (json.dumps(changed(reason="é" * 500_000), ensure_ascii=False), "the answer has 1000"),
+    "NUL": (f"{GOOD_TEXT}\0", "NUL character in the answer"),
+    "a lone surrogate": (f"{GOOD_TEXT}{SURROGATE}", "lone surrogate in the answer"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_p7_what_is_not_one_whole_object_is_refused(text: str, why: str) -> None:
+    assert why in refusal(text)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no verdict": ({"verdict": DELETED}, "verdict is missing"),
+    "verdict null": ({"verdict": None}, "verdict must be a text, not null"),
+    "verdict true": ({"verdict": True}, "verdict must be a text, not true or false"),
+    "verdict a list": ({"verdict": ["approved"]}, "verdict must be a text, not an array"),
+    "verdict unknown": ({"verdict": "lgtm"}, "the verdict 'lgtm' is unknown; it must be one of approved, changes_"),
+    "verdict in capitals": ({"verdict": "APPROVED"}, "is unknown"),
+    "verdict with space": ({"verdict": "approved "}, "is unknown"),
+    "a synonym": ({"verdict": "approve"}, "the verdict 'approve' is unknown"),
+    "a comment": ({"verdict": "comment"}, "the verdict 'comment' decides nothing"),
+    "no reason": ({"reason": DELETED}, "reason is missing"),
+    "reason null": ({"reason": None}, "reason must be a text"),
+    "reason empty": ({"reason": " \n"}, "reason is empty, and changes_requested needs one"),
+    "rejected without": ({"verdict": "rejected", "reason": ""}, "reason is empty, and rejected needs one"),
+    "reason long": ({"reason": "x" * 64_001}, "reason has 64001 bytes; 64000 is the most"),
+    "reason long in UTF-8": ({"reason": "é" * 32_001}, "reason has 64002 bytes"),
+    "reason with NUL": ({"reason": "a\0b"}, "NUL character in reason"),
+    "reason with surrogate": ({"reason": f"a{SURROGATE}b"}, "lone surrogate in reason: 'a\\ud800b'"),
+    "summary a number": ({"summary": 1}, "summary must be a text, not a number"),
+    "summary long": ({"summary": "x" * 64_001}, "summary has 64001 bytes"),
+    "digest a number": ({"digest": 5}, "digest must be a text"),
+    "comments null": ({"comments": None}, "comments must be an array, not null"),
+    "comments an object": ({"comments": {}}, "comments must be an array, not an object"),
+    "a comment a text": ({"comments": ["Wrong."]}, "comments[0] must be an object, not a text"),
+    "201 comments": (
+        {"comments": [{"file": "a", "line": 1, "body": "b"}] * 201},
+        "there are 201 comments; 200 is the most",
+    ),
+    "no file": (commented(file=DELETED), "comments[0].file is missing"),
+    "file empty": (commented(file=" "), "comments[0].file is empty"),
+    "file null": (commented(file=None), "comments[0].file must be a text, not null"),
+    "file long": (commented(file="x" * 4097), "comments[0].file has 4097 characters"),
+    "file with NUL": (commented(file="src/a.py\0"), "NUL character in comments[0].file"),
+    "body empty": (commented(body=""), "comments[0].body is empty"),
+    "no body": (commented(body=DELETED), "comments[0].body is missing"),
+    "body long": (commented(body="x" * 64_001), "comments[0].body has 64001 bytes"),
+    "body with surrogate": (commented(body=SURROGATE), "lone surrogate in comments[0].body"),
+    "line 0": (commented(line=0), "comments[0].line must be from 1"),
+    "line negative": (commented(line=-1), "comments[0].line must be from 1"),
+    "line large": (commented(line=2**31), "comments[0].line must be from 1 to 2147483647"),
+    "line true": (commented(line=True), "comments[0].line must be a whole number or null, not true or false"),
+    "line a fraction": (commented(line=3.0), "comments[0].line must be a whole number"),
+    "line a text": (commented(line="3"), "comments[0].line must be a whole number or null, not a text"),
+    "a comment's property": (commented(severity="high"), "comments[0] has the property 'severity'; it may have file"),
+    "a property": ({"confidence": 1}, "the answer has the property 'confidence'; it may have digest"),
+    "patch a list": ({"counter_patch": ["x"]}, "counter_patch must be a text"),
+    "patch with NUL": ({"counter_patch": "x\0"}, "NUL character in counter_patch"),
+    "patch with approval": ({"verdict": "approved", "counter_patch": "x"}, "goes with changes_requested, not with app"),
+    "patch with rejection": ({"verdict": "rejected", "counter_patch": "x"}, "not with rejected"),
+    "too long together": (
+        {"reason": "x" * 40_000, "comments": [{"file": "else.py", "line": 1, "body": "y" * 30_000}]},
+        "the reason, with the summary and the comments outside the change, has 70",
+    ),
+}
+
+
+def test_nesting_that_can_just_be_read_is_refused_too() -> None:
+    for depth in range(sys.getrecursionlimit() - 300, sys.getrecursionlimit(), 10):
+        nested = '{"x":' * depth + "1" + "}" * depth
+        refusal(f"{nested} {nested}")
+
+
+@pytest.mark.parametrize(("values", "why"), WRONG.values(), ids=WRONG.keys())
+def test_p7_what_does_not_have_the_form_is_refused(values: dict[str, Any], why: str) -> None:
+    assert why in refusal(json.dumps(changed(**values)))
+
+
+def test_at_the_limits_it_still_counts() -> None:
+    comments = [{"file": "src/a.py", "line": 2**31 - 1, "body": "é"}] * 200
+    answer = read(json.dumps(changed(reason="x" * 64_000, comments=comments, counter_patch="y" * 900_000)))
+    assert (len(answer.comments), len(answer.reason or ""), len(answer.counter_patch or "")) == (200, 64_000, 900_000)
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "\x1b[2J" * 500, f'{{"{"y" * 5000}": 1}}', '{"verdict": "' + "é" * 5000])
+def test_a_refusal_quotes_little_and_nothing_that_a_terminal_obeys(text: str) -> None:
+    why = refusal(text)
+    assert len(why) < 350
+    assert why.isprintable()
+
+
+@pytest.mark.parametrize("named", ["5f" * 31, DIGEST.upper(), f" {DIGEST}", "0" * 64, "x" * 50_000, "", None, DELETED])
+def test_p7_another_digest_is_refused(named: object) -> None:
+    with pytest.raises(WrongDigest) as refused:
+        read(json.dumps(changed(APPROVAL, digest=named)))
+    assert DIGEST in str(refused.value)
+    assert len(str(refused.value)) < 350
+
+
+def test_p7_a_digest_is_refused_where_there_is_none() -> None:
+    with pytest.raises(WrongDigest, match="what was to be reviewed has no digest"):
+        read(json.dumps(APPROVAL), digest=None)
+    assert read(json.dumps(changed(APPROVAL, digest=None)), digest=None).verdict == "approved"
+
+
+def test_p7_the_example_in_the_prompt_is_an_answer_to_nothing() -> None:
+    with pytest.raises(WrongDigest):
+        read(json.dumps(EXAMPLE))
+    assert read(json.dumps({**EXAMPLE, "digest": DIGEST}), files=None).verdict == "changes_requested"
+
+
+# --------------------------------------------------------------------------------------------------- the schema
+
+
+def test_the_schema_is_as_strict_as_structured_outputs_demand() -> None:
+    for each in (SCHEMA, SCHEMA["properties"]["comments"]["items"]):
+        assert each["additionalProperties"] is False
+        assert each["required"] == list(each["properties"])
+    assert SCHEMA["properties"]["verdict"]["enum"] == ["approved", "changes_requested", "rejected"]
+    known = {"type", "description", "properties", "items", "enum", "required", "additionalProperties"}
+    assert keywords(SCHEMA) <= known
+
+
+def keywords(schema: dict[str, Any]) -> set[str]:
+    inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
+    return set(schema).union(*map(keywords, inner))
+
+
+# ------------------------------------------------------------------------------------------ what became of it
+
+
+@dataclass(frozen=True)
+class Run:
+    exit_code: int | None = 0
+    ended_by: str = "itself"
+    output_was_cut: bool = False
+
+
+ANSWER = read(json.dumps(APPROVAL))
+RUNS: dict[str, tuple[Run, Answer | Unreadable | WrongDigest | None, Outcome]] = {
+    "answered": (Run(), ANSWER, Outcome.VERDICT),
+    "silent": (Run(), None, Outcome.NO_VERDICT),
+    "unreadable": (Run(), Unreadable("no"), Outcome.UNREADABLE),
+    "wrong digest": (Run(), WrongDigest("no"), Outcome.UNREADABLE),
+    "cut": (Run(output_was_cut=True), ANSWER, Outcome.UNREADABLE),
+    "too much": (Run(-9, "too_much_output", output_was_cut=True), ANSWER, Outcome.UNREADABLE),
+    "failed": (Run(1), None, Outcome.CRASHED),
+    "failed with an answer": (Run(1), ANSWER, Outcome.CRASHED),
+    "killed": (Run(-9), ANSWER, Outcome.CRASHED),
+    "no exit code": (Run(None), ANSWER, Outcome.CRASHED),
+    "timeout": (Run(-15, "timeout"), ANSWER, Outcome.TIMEOUT),
+    "timeout, ended in order": (Run(0, "timeout"), ANSWER, Outcome.TIMEOUT),
+    "silence": (Run(-9, "silence"), None, Outcome.TIMEOUT),
+    "cancelled": (Run(0, "cancelled"), ANSWER, Outcome.CANCELLED),
+    "unheard of": (Run(0, "aliens"), ANSWER, Outcome.CRASHED),
+}
+
+
+@pytest.mark.parametrize(("run", "answer", "outcome"), RUNS.values(), ids=RUNS.keys())
+def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
+    run: Run, answer: Answer | Unreadable | WrongDigest | None, outcome: Outcome
+) -> None:
+    assert outcome_of(run, answer) == outcome

@@ -1,0 +1,308 @@
+"""A reviewer process takes reviews, has its program judge them, and hands in what it plainly said."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import stat
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.reviewers.job import Exit
+from tests.reviewers.peer import DIFF, Peer, Refusal
+from tests.reviewers.working import StartReviewer, answer, deeds, keeping
+
+FINDING = {"file": "src/a.py", "line": 1, "body": "Off by one."}
+
+
+def outcome(peer: Peer, number: int = 1) -> dict[str, Any]:
+    """The outcome that was reported, without the key."""
+    reported = peer.wait_for("report_outcome", number)
+    return {name: value for name, value in reported.items() if name != "idempotency_key"}
+
+
+@pytest.mark.parametrize("verdict", ["approved", "changes_requested", "rejected"])
+def test_a_verdict_is_handed_in_under_its_claim(peer: Peer, start: StartReviewer, verdict: str) -> None:
+    peer.put_up()
+    reviewer = start(deeds("say", answer(verdict, comments=[FINDING])))
+    sent = peer.wait_for("submit_verdict")
+    key = sent.pop("idempotency_key")
+    assert sent == {
+        "review_id": "rv_1",
+        "project": "shop",
+        "claim_generation": 1,
+        "round": 1,
+        "reviewer_id": reviewer.job.reviewer_id,
+        "verdict": verdict,
+        "reason": "Read all of it.",
+        "comments": [FINDING],
+    }
+    assert len(key) == 32
+    told = outcome(peer)
+    assert 0 < told.pop("seconds") < 30
+    assert told == {
+        "reviewer_id": reviewer.job.reviewer_id,
+        "review_id": "rv_1",
+        "claim_generation": 1,
+        "outcome": "verdict",
+        "reason": verdict,
+        "exit_code": 0,
+    }
+
+
+def test_reviews_are_taken_one_after_the_other(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    start(keeping(tmp_path / "kept", answer()))
+    outcome(peer)
+    peer.put_up(review_id="rv_2", intent="Rename two")
+    assert peer.wait_for("submit_verdict", 2)["review_id"] == "rv_2"
+    outcome(peer, 2)
+    assert "Rename two" in (tmp_path / "kept" / "prompt-2.txt").read_text()
+    keys = [sent["idempotency_key"] for sent in peer.all("submit_verdict") + peer.all("claim_review")]
+    assert len(set(keys)) == len(keys)
+
+
+def test_while_nothing_waits_nothing_is_written(peer: Peer, start: StartReviewer) -> None:
+    start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 2)
+    assert peer.all("claim_review") == []
+    asked = peer.wait_for("list_reviews", 2)
+    assert (asked["wait"], asked["cursor"], asked["timeout_s"], asked["status"]) == (True, "0", 10.0, "pending")
+
+
+def test_a_review_that_comes_between_the_look_and_the_wait_is_found(peer: Peer, start: StartReviewer) -> None:
+    def comes_at_once(sent: dict[str, Any]) -> dict[str, Any]:
+        peer.put_up()
+        return {"reviews": [], "cursor": "0", "changed": False}
+
+    peer.script["list_reviews"].append(comes_at_once)
+    start(deeds("say", answer()))
+    assert outcome(peer)["outcome"] == "verdict"
+
+
+def test_an_old_cursor_is_given_up(peer: Peer, start: StartReviewer) -> None:
+    nothing: dict[str, Any] = {"reviews": [], "cursor": "0", "changed": False}
+    peer.script["list_reviews"] += [nothing, Refusal("CURSOR_EXPIRED")]
+    start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 3)
+    peer.put_up()
+    assert outcome(peer)["outcome"] == "verdict"
+    assert "cursor" not in peer.wait_for("list_reviews", 3)
+
+
+def test_a_broker_that_answers_waits_at_once_is_not_asked_all_the_time(peer: Peer, start: StartReviewer) -> None:
+    asked: list[float] = []
+
+    def answers_at_once(_: dict[str, Any]) -> dict[str, Any]:
+        asked.append(time.monotonic())
+        return {"reviews": [], "cursor": "0", "changed": False}
+
+    peer.script["list_reviews"] += [answers_at_once] * 4
+    start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 5)
+    assert [later - sooner > 0.4 for sooner, later in itertools.pairwise(asked)] == [False, True, True]
+
+
+def test_the_program_is_told_everything(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    said = {"kind": "verdict", "round": 1, "at": "t", "author": "codex-r1", "sender_role": "reviewer"}
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "AGENTS.md").write_text("Use tabs.")
+    peer.script["get_discussion"] += [
+        {"entries": [{**said, "body": "It loses a row.", "verdict": "changes_requested"}], "next_page": "p2"},
+        {"entries": [{**said, "kind": "comment", "body": "Why two?", "resolved_by": None}], "next_page": None},
+    ]
+    peer.script["get_proposal"].append({"interdiff": "-lost\n+kept\n"})
+    peer.put_up(round=3)
+    start(keeping(tmp_path / "kept", answer()))
+    assert outcome(peer)["outcome"] == "verdict"
+    prompt = (tmp_path / "kept" / "prompt-1.txt").read_text()
+    for words in ("Use tabs.", "It loses a row.", "Why two?", "-lost\n+kept", DIFF, '"round": 3'):
+        assert words in prompt
+    asked = peer.wait_for("get_proposal")
+    assert (asked["round"], asked["since_round"], asked["files"]) == (3, 1, [])
+
+
+def test_a_broker_that_refuses_the_past_costs_no_review(peer: Peer, start: StartReviewer) -> None:
+    peer.script["get_discussion"].append(Refusal("INTERNAL_ERROR"))
+    peer.put_up(round=2)
+    reviewer = start(deeds("say", answer()))
+    assert outcome(peer)["outcome"] == "verdict"
+    assert "INTERNAL_ERROR" in reviewer.said()
+
+
+def test_a_large_diff_is_given_by_file(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    diff = DIFF + "+x\n" * 100_000
+    peer.put_up(diff=diff)
+    reviewer = start(keeping(tmp_path / "kept", answer()))
+    assert outcome(peer)["outcome"] == "verdict"
+    prompt = (tmp_path / "kept" / "prompt-1.txt").read_text()
+    assert "+x" not in prompt
+    name = prompt.partition("The file `")[2].partition("`")[0]
+    assert name.startswith(str(reviewer.scratch))
+    assert name.endswith("/given/proposal.diff")
+    assert (tmp_path / "kept" / "given-1" / "proposal.diff").read_text() == diff
+
+
+def test_nothing_of_a_run_is_left_on_the_disk(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    reviewer = start(deeds("say", answer()))
+    outcome(peer)
+    assert list(reviewer.scratch.iterdir()) == []
+
+
+def test_the_program_knows_whose_it_is(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    reviewer = start(keeping(tmp_path / "kept", answer()), model="some/model", effort="low")
+    outcome(peer)
+    environment = json.loads((tmp_path / "kept" / "environment-1.json").read_text())
+    assert environment["TANDEM_REVIEWER"] == reviewer.job.reviewer_id
+    assert environment["TANDEM_REVIEW_MODEL"] == "some/model"
+    assert environment["TANDEM_REVIEW_EFFORT"] == "low"
+
+
+def test_an_own_template_is_used(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("Be kind.\n{{proposal}}\n{{answer}}\n")
+    peer.put_up()
+    start(keeping(tmp_path / "kept", answer()), prompt_template=str(tmp_path / "mine.md"))
+    outcome(peer)
+    assert (tmp_path / "kept" / "prompt-1.txt").read_text().startswith("Be kind.\n")
+
+
+def test_a_comment_elsewhere_goes_into_the_reason(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    comments = [{"file": "b/src/a.py", "line": 2, "body": "Here."}, {"file": "README.md", "line": 9, "body": "There."}]
+    start(deeds("say", answer("changes_requested", comments=comments)))
+    sent = peer.wait_for("submit_verdict")
+    assert sent["comments"] == [{"file": "src/a.py", "line": 2, "body": "Here."}]
+    assert "README.md:9: There." in sent["reason"]
+
+
+def test_what_touches_no_file_may_be_commented_on_anywhere(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up(category="plan_review", diff=None, affected_files=[], digest=None)
+    start(deeds("say", answer("rejected", digest=None, comments=[FINDING])))
+    assert peer.wait_for("submit_verdict")["comments"] == [FINDING]
+
+
+# ------------------------------------------------------------------------------------------- counter-patches
+
+
+def test_a_counter_patch_is_handed_in(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    start(deeds("say", answer("changes_requested", counter_patch=DIFF)))
+    assert peer.wait_for("submit_verdict")["counter_patch"] == DIFF
+    assert outcome(peer)["reason"] == "changes_requested"
+
+
+@pytest.mark.parametrize("code", ["INVALID_DIFF", "SCHEMA_INVALID", "TOO_LARGE", "INVALID_INPUT"])
+def test_a_counter_patch_that_is_refused_is_left_out(peer: Peer, start: StartReviewer, code: str) -> None:
+    peer.script["submit_verdict"].append(Refusal(code, field="counter_patch"))
+    peer.put_up()
+    start(deeds("say", answer("changes_requested", counter_patch="no diff")))
+    first, second = (peer.wait_for("submit_verdict", number) for number in (1, 2))
+    assert first["counter_patch"] == "no diff"
+    assert "counter_patch" not in second
+    assert second["reason"] == f"Read all of it.\n\nA counter-patch was left out: Tandem refused it ({code})."
+    assert first["idempotency_key"] != second["idempotency_key"]
+    assert outcome(peer)["outcome"] == "verdict"
+
+
+def test_without_a_counter_patch_such_a_refusal_is_final(peer: Peer, start: StartReviewer) -> None:
+    peer.script["submit_verdict"].append(Refusal("INVALID_INPUT", "comments: too many."))
+    peer.put_up()
+    start(deeds("say", answer("rejected")))
+    told = outcome(peer)
+    assert (told["outcome"], len(peer.all("submit_verdict"))) == ("unreadable", 1)
+    assert told["reason"] == "The verdict was refused (INVALID_INPUT): comments: too many."
+
+
+# ------------------------------------------------------------------------------------------ what is no verdict
+
+
+@pytest.mark.parametrize("code", ["STALE_CLAIM", "STALE_ROUND", "NOT_CLAIMANT", "INVALID_TRANSITION"])
+def test_a_verdict_that_comes_too_late_is_dropped(peer: Peer, start: StartReviewer, code: str) -> None:
+    peer.script["submit_verdict"].append(Refusal(code))
+    peer.put_up()
+    start(deeds("say", answer()))
+    told = outcome(peer)
+    assert (told["outcome"], told["reason"]) == ("cancelled", f"The claim was over before the verdict ({code}).")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "reason"),
+    [
+        (("say", "I approve of this."), "unreadable", "there is no JSON object in it"),
+        (("say", answer()[:-9]), "unreadable", "ends before its JSON object does"),
+        (("say", answer(digest="0" * 64)), "unreadable", "the answer names the digest"),
+        (("say", answer("comment")), "unreadable", "decides nothing"),
+        (("print-megabytes", "3", "say", answer()), "unreadable", "wrote more than is kept"),
+        (("sleep", "0"), "no_verdict", "gave no answer"),
+        (("fill-stderr", "2", "say", answer(), "leave", "9"), "crashed", "with status 9: last complaint"),
+        (("say", answer(), "die-by", "9"), "crashed", "by signal 9"),
+    ],
+    ids=["words", "half", "digest", "comment", "megabytes", "nothing", "status", "signal"],
+)
+def test_what_is_not_plainly_a_verdict_is_none(
+    peer: Peer, start: StartReviewer, words: tuple[str, ...], expected: str, reason: str
+) -> None:
+    if sys.platform == "win32" and "die-by" in words:
+        pytest.skip("platform: signals are of POSIX")
+    peer.put_up()
+    reviewer = start(deeds(*words))
+    told = outcome(peer)
+    assert told["outcome"] == expected
+    assert reason in told["reason"]
+    assert "\n" not in told["reason"]
+    assert peer.all("submit_verdict") == []
+    assert list(reviewer.scratch.iterdir()) == []
+
+
+def test_a_program_that_hangs_is_ended(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    start(deeds("say", "I think", "ignore-sigterm", "sleep", "300"), attempt_seconds=1.0, grace_seconds=0.2)
+    told = outcome(peer)
+    assert told["outcome"] == "timeout"
+    assert 1 < told["seconds"] < 20
+
+
+def test_a_failure_is_no_reason_to_end(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    start(keeping(tmp_path / "kept", "garbage", answer()))
+    assert [outcome(peer, number)["outcome"] for number in (1, 2)] == ["unreadable", "verdict"]
+
+
+def test_an_outcome_that_nobody_wants_to_know_is_no_reason_to_end(peer: Peer, start: StartReviewer) -> None:
+    peer.script["report_outcome"].append(Refusal("STALE_CLAIM"))
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    start(deeds("say", answer()))
+    assert outcome(peer, 2)["review_id"] == "rv_2"
+
+
+def test_who_is_not_known_any_more_takes_no_further_review(peer: Peer, start: StartReviewer) -> None:
+    peer.script["report_outcome"].append(Refusal("UNKNOWN_REVIEWER"))
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    reviewer = start(deeds("say", answer()))
+    assert reviewer.wait() == Exit.BROKER_GONE
+    assert len(peer.all("claim_review")) == 1
+
+
+# ------------------------------------------------------------------------------------------------- its log
+
+
+def test_the_log_has_the_output_and_no_prompt(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up(description="the secret of the proposal")
+    reviewer = start(deeds("say", "I am at it", "fill-stderr", "0", "say", answer()))
+    outcome(peer)
+    said = reviewer.said()
+    for words in ("I am at it", "last complaint", "custom runs as process", "claim 1: verdict: approved"):
+        assert words in said
+    assert "the secret of the proposal" not in said
+    assert "PATH" not in said
+    if sys.platform != "win32":
+        assert stat.S_IMODE(reviewer.log.stat().st_mode) == 0o600

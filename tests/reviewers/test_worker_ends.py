@@ -1,0 +1,283 @@
+"""A reviewer process ends when it is told to, when its supervisor is gone, and when it can do nothing more."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.reviewers.job import Exit
+from tandem.reviewers.processes import CANCEL, DRAIN
+from tests.reviewers.peer import Peer, Refusal
+from tests.reviewers.running import is_gone, number_in
+from tests.reviewers.working import StartReviewer, answer, deeds
+
+only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals are of POSIX")
+AT_ONCE_SECONDS = 6.0
+"""Less than a wait for reviews lasts."""
+
+
+def hanging(folder: Path) -> tuple[str, ...]:
+    """A program that notes its own number and its child's, and hangs."""
+    return deeds("child", str(folder / "child"), "note", str(folder / "program"), "sleep", "300")
+
+
+def until_it_hangs(folder: Path) -> tuple[int, int]:
+    """The numbers of the program and of its child, once both run."""
+    return number_in(folder / "child"), number_in(folder / "program")
+
+
+# ---------------------------------------------------------------------------------------------- told to stop
+
+
+@only_posix
+def test_told_to_stop_while_idle_it_ends_at_once(peer: Peer, start: StartReviewer) -> None:
+    reviewer = start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 2)
+    reviewer.stop()
+    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+    assert "told to stop" in reviewer.said()
+
+
+@pytest.mark.parametrize("line", [DRAIN, CANCEL])
+def test_told_to_stop_by_a_line_it_ends_too(peer: Peer, start: StartReviewer, line: bytes) -> None:
+    reviewer = start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 2)
+    reviewer.say(b"who knows\n" + line)
+    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+
+
+@only_posix
+def test_told_to_stop_while_the_broker_is_away_it_ends_at_once(peer: Peer, start: StartReviewer) -> None:
+    reviewer = start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 2)
+    peer.stop()
+    reviewer.stop()
+    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+
+
+@only_posix
+def test_told_to_stop_during_a_review_it_finishes_that_one(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    reviewer = start(deeds("note", str(tmp_path / "program"), "wait-for", str(go_on), "say", answer()))
+    number_in(tmp_path / "program")
+    reviewer.stop()
+    go_on.touch()
+    assert reviewer.wait() == Exit.IN_ORDER
+    assert peer.wait_for("report_outcome")["outcome"] == "verdict"
+    assert len(peer.all("claim_review")) == 1
+
+
+def test_told_to_drain_however_often_it_finishes_its_review(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    peer.put_up()
+    reviewer = start(deeds("note", str(tmp_path / "program"), "wait-for", str(go_on), "say", answer()))
+    number_in(tmp_path / "program")
+    reviewer.say(2 * DRAIN)
+    reviewer.until_said("told to stop after the review")
+    go_on.touch()
+    assert reviewer.wait() == Exit.IN_ORDER
+    assert peer.wait_for("report_outcome")["outcome"] == "verdict"
+
+
+def test_told_to_cancel_it_ends_the_review_as_well(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    reviewer = start(hanging(tmp_path))
+    pids = until_it_hangs(tmp_path)
+    reviewer.say(CANCEL)
+    assert reviewer.wait() == Exit.IN_ORDER
+    assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
+    assert all(is_gone(pid) for pid in pids)
+
+
+@only_posix
+def test_told_twice_it_ends_the_review_as_well(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    reviewer = start(hanging(tmp_path))
+    pids = until_it_hangs(tmp_path)
+    reviewer.stop()
+    # Signals do not queue up.
+    reviewer.until_said("told to stop after the review")
+    reviewer.stop()
+    assert reviewer.wait() == Exit.IN_ORDER
+    told = peer.wait_for("report_outcome")
+    assert (told["outcome"], told["reason"]) == ("cancelled", "The reviewer was told to stop at once.")
+    assert all(is_gone(pid) for pid in pids)
+    assert list(reviewer.scratch.iterdir()) == []
+
+
+@only_posix
+def test_what_was_claimed_while_it_was_told_to_stop_is_given_back(peer: Peer, start: StartReviewer) -> None:
+    reviewers: list[Any] = []
+
+    def stop_first(_: dict[str, Any]) -> None:
+        reviewers[0].stop()
+        reviewers[0].until_said("told to stop after the review")
+
+    peer.script["claim_review"].append(stop_first)
+    reviewers.append(start(deeds("say", answer())))
+    peer.wait_for("list_reviews", 2)
+    peer.put_up()
+    assert reviewers[0].wait() == Exit.IN_ORDER
+    assert [sent["claim_generation"] for sent in peer.all("release_claim")] == [1]
+    assert peer.all("report_outcome") == []
+
+
+# ----------------------------------------------------------------------------------- its supervisor is gone
+
+
+def test_without_its_supervisor_it_ends_at_once(peer: Peer, start: StartReviewer) -> None:
+    reviewer = start(deeds("say", answer()))
+    peer.wait_for("list_reviews", 2)
+    reviewer.leave()
+    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.SUPERVISOR_GONE
+    assert "supervisor is gone" in reviewer.complaint()
+
+
+def test_without_its_supervisor_the_program_and_its_children_end(
+    peer: Peer, start: StartReviewer, tmp_path: Path
+) -> None:
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    reviewer = start(hanging(tmp_path))
+    pids = until_it_hangs(tmp_path)
+    reviewer.leave()
+    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert all(is_gone(pid) for pid in pids)
+    assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
+    assert len(peer.all("claim_review")) == 1
+    assert list(reviewer.scratch.iterdir()) == []
+
+
+def test_without_supervisor_and_broker_the_program_ends(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.put_up()
+    reviewer = start(hanging(tmp_path))
+    pids = until_it_hangs(tmp_path)
+    peer.stop()
+    reviewer.leave()
+    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert all(is_gone(pid) for pid in pids)
+
+
+# ------------------------------------------------------------------------------------- the program is no good
+
+
+def test_a_program_that_fails_at_once_ends_it(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    peer.put_up(review_id="rv_2")
+    reviewer = start(deeds("fill-stderr", "0", "leave", "1"))
+    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    told = peer.wait_for("report_outcome")
+    assert (told["outcome"], told["exit_code"]) == ("crashed", 1)
+    assert len(peer.all("claim_review")) == 1
+    assert "last complaint" in reviewer.complaint()
+
+
+def test_a_program_that_is_not_there_ends_it(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    reviewer = start(("no-such-program", "review"))
+    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    told = peer.wait_for("report_outcome")
+    assert told["outcome"] == "crashed"
+    assert "'no-such-program' cannot be started" in told["reason"]
+    assert "Install it" in reviewer.complaint()
+
+
+def test_a_model_that_cannot_be_named_ends_it(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    reviewer = start(deeds("say", answer()), model="--yolo")
+    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    assert "model" in peer.wait_for("report_outcome")["reason"]
+
+
+def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    words = r"'first\n\x1b[31mNo\x07 key\x1b[0m \u202eevil' + 'x' * 500 + '\n\n'"
+    start((sys.executable, "-c", f"import sys; sys.stderr.write({words}); sys.exit(1)"))
+    reason = peer.wait_for("report_outcome")["reason"]
+    assert reason.startswith("The program ended with status 1: No key evilxxx")
+    assert len(reason) < 350
+
+
+# ----------------------------------------------------------------------------------------- the claim is over
+
+
+@pytest.mark.parametrize("code", ["STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"])
+def test_a_claim_that_is_over_ends_its_run(peer: Peer, start: StartReviewer, tmp_path: Path, code: str) -> None:
+    def over(_: dict[str, Any]) -> None:
+        until_it_hangs(tmp_path)
+        raise Refusal(code)
+
+    peer.lease_seconds = 1.5
+    peer.script["renew_claim"].append(over)
+    peer.put_up()
+    start(hanging(tmp_path))
+    told = peer.wait_for("report_outcome")
+    assert told["outcome"] == "cancelled"
+    assert told["reason"] == f"The claim was over before there was an answer ({code})."
+    assert all(is_gone(pid) for pid in until_it_hangs(tmp_path))
+    assert len(peer.all("renew_claim")) == 1
+
+
+def test_the_claim_is_renewed_while_the_program_lives(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    peer.lease_seconds = 1.5
+    peer.script["renew_claim"] += [Refusal("UNAVAILABLE", retryable=True), Refusal("INTERNAL_ERROR")]
+    peer.put_up()
+    start(deeds("wait-for", str(go_on), "say", answer()))
+    sent = peer.wait_for("renew_claim", 4)
+    go_on.touch()
+    assert sent["claim_generation"] == 1
+    assert peer.wait_for("report_outcome")["outcome"] == "verdict"
+
+
+def test_a_run_ends_before_the_deadline_of_its_claim(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    peer.lease_seconds = 2.0
+    peer.deadline_seconds = 2.0
+    peer.put_up()
+    start(hanging(tmp_path))
+    told = peer.wait_for("report_outcome")
+    assert told["outcome"] == "timeout"
+    assert "deadline" in told["reason"]
+    assert told["seconds"] < 20
+
+
+# ----------------------------------------------------------------------------------------- the broker is away
+
+
+def test_a_broker_that_comes_back_finds_it_at_work(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    go_on = tmp_path / "go on"
+    peer.put_up()
+    reviewer = start(deeds("note", str(tmp_path / "program"), "wait-for", str(go_on), "say", answer()))
+    number_in(tmp_path / "program")
+    peer.stop()
+    go_on.touch()
+    reviewer.until_said('"verdict": "approved"')
+    peer.start()
+    assert peer.wait_for("report_outcome")["outcome"] == "verdict"
+    assert len(peer.all("submit_verdict")) == 1
+    peer.put_up(review_id="rv_2")
+    assert peer.wait_for("submit_verdict", 2)["review_id"] == "rv_2"
+
+
+def test_a_broker_that_refuses_it_ends_it(peer: Peer, start: StartReviewer) -> None:
+    peer.script["claim_review"].append(Refusal("UNKNOWN_REVIEWER", "Nobody knows you."))
+    peer.put_up()
+    reviewer = start(deeds("say", answer()))
+    assert reviewer.wait() == Exit.BROKER_GONE
+    assert "UNKNOWN_REVIEWER: Nobody knows you." in reviewer.complaint()
+
+
+def test_a_fault_of_ours_gives_the_claim_back_and_is_told(peer: Peer, start: StartReviewer) -> None:
+    peer.script["get_discussion"].append({"entries": "none"})
+    peer.put_up()
+    reviewer = start(deeds("say", answer()))
+    assert reviewer.wait() == Exit.FAULT
+    told = peer.wait_for("report_outcome")
+    assert told["outcome"] == "crashed"
+    assert "Traceback" in reviewer.said()
+    assert "its traceback" in reviewer.complaint()

@@ -1,0 +1,35 @@
+"""How often a claim is renewed, and in which words a run's end is told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tandem.reviewers.lease import Claimed, Lease
+from tandem.reviewers.reasons import last_line, one_line
+from tandem.reviewers.wire import Wire
+from tests.reviewers.peer import proposal
+
+
+def test_a_reason_is_one_line_that_does_nothing() -> None:
+    assert one_line("  a\r\n\tb\x00c\u2028d \x1b]0;title\x07\x1b[1;31mred\x1b[0m ") == "a b c d red"
+    assert one_line("x" * 700) == "x" * 599 + "…"
+
+
+def test_of_complaints_the_last_that_says_something_counts() -> None:
+    assert last_line(b"one\ntwo \xff\n\x1b[0m\n \n") == "two \ufffd"
+    assert last_line(b"") == ""
+    assert last_line(b"y" * 400) == "y" * 299 + "…"
+
+
+@pytest.mark.parametrize(
+    ("left_seconds", "every_seconds"),
+    [(1200, 20.0), (60, 20.0), (30, 10.0), (0.6, 0.5), (-3600, 20.0), (10**9, 20.0)],
+    ids=["long", "shortest", "short", "tiny", "clock ahead", "clock behind"],
+)
+def test_a_lease_is_renewed_often_enough_whatever_our_clock_says(left_seconds: float, every_seconds: float) -> None:
+    ends = round((time.time() + left_seconds) * 1_000_000)
+    claimed = Claimed("rv_1", "shop", 1, 1, ends, proposal())
+    lease = Lease(Wire("http://127.0.0.1:9", agent="r"), claimed, grace_seconds=1.0, on_end=lambda: None)
+    assert lease._every_seconds == pytest.approx(every_seconds, abs=0.1)

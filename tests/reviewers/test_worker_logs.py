@@ -1,0 +1,87 @@
+"""A reviewer's log is private, does not outgrow its limit, and keeps the worker's lines apart from the program's."""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from tandem.reviewers.logs import RotatingLog
+
+
+def opened(folder: Path, max_bytes: int = 0, backups: int = 0) -> RotatingLog:
+    return RotatingLog(str(folder / "logs" / "r.log"), max_bytes=max_bytes, backups=backups)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted((folder / "logs").iterdir())}
+
+
+def test_is_for_the_user_alone(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.write(b"x")
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "logs" / "r.log").stat().st_mode) == 0o600
+        assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
+
+
+def test_goes_on_where_it_was(tmp_path: Path) -> None:
+    for word in (b"one\n", b"two\n"):
+        with opened(tmp_path) as log:
+            log.write(word)
+    assert contents(tmp_path) == {"r.log": b"one\ntwo\n"}
+
+
+def test_a_full_one_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None:
+    with opened(tmp_path, 10, 2) as log:
+        for word in (b"first...", b"second..", b"third...", b"fourth.."):
+            log.write(word)
+    assert contents(tmp_path) == {"r.log": b"fourth..", "r.log.1": b"third...", "r.log.2": b"second.."}
+    if sys.platform != "win32":
+        assert stat.S_IMODE((tmp_path / "logs" / "r.log").stat().st_mode) == 0o600
+
+
+def test_without_others_a_full_one_begins_afresh(tmp_path: Path) -> None:
+    with opened(tmp_path, 10) as log:
+        for word in (b"first...", b"second.."):
+            log.write(word)
+    assert contents(tmp_path) == {"r.log": b"second.."}
+
+
+def test_a_chunk_is_never_torn(tmp_path: Path) -> None:
+    with opened(tmp_path, 10, 1) as log:
+        log.write(b"x" * 50)
+        log.write(b"y" * 50)
+    assert contents(tmp_path) == {"r.log": b"y" * 50, "r.log.1": b"x" * 50}
+
+
+def test_lines_of_the_worker_begin_on_their_own(tmp_path: Path) -> None:
+    with opened(tmp_path) as log:
+        log.note("begins")
+        log.write(b"half a line")
+        log.note("a\nb\x1b[0m\u202e")
+        log.write(b"whole\n")
+        log.note("ends")
+    said = re.sub(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b"T", contents(tmp_path)["r.log"])
+    assert said == b"T tandem: begins\nhalf a line\nT tandem: a b [0m \nwhole\nT tandem: ends\n"
+
+
+def test_one_that_was_closed_takes_no_more(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    log.close()
+    log.close()
+    log.note("nobody hears")
+    with pytest.raises(ValueError, match="closed"):
+        log.write(b"x")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: links need a privilege on Windows")
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "r.log").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic links"):
+        opened(tmp_path)
+    assert not (tmp_path / "victim").exists()

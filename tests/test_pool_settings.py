@@ -1,0 +1,174 @@
+"""The reviewer pool's settings: the contract's defaults and ranges, and how a wrong value is refused."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tandem import pool_settings
+from tandem.domain.reviewers import PoolRules
+from tandem.errors import ConfigInvalid
+from tandem.pool_settings import PoolSettings, load
+from tandem.reviewers import Effort, providers
+from tandem.reviewers.job import Mode
+from tandem.reviewers.providers import clean_room
+
+
+def refusal(**table: Any) -> ConfigInvalid:
+    with pytest.raises(ConfigInvalid) as refused:
+        load(table)
+    return refused.value
+
+
+def test_the_defaults_are_those_of_the_contract() -> None:
+    settings = load({})
+    expected = {
+        "enabled": False,
+        "provider": "codex",
+        "mode": "worker",
+        "model": None,
+        "reasoning_effort": "high",
+        "workspace_path": "auto",
+        "wsl_distro": "Ubuntu",
+        "max_pool_size": 3,
+        "min_pool_size": 0,
+        "scaling_ratio": 3,
+        "idle_timeout_seconds": 300,
+        "max_ttl_seconds": 3600,
+        "spawn_cooldown_seconds": 10,
+        "background_check_interval_seconds": 30,
+        "prompt_template_path": None,
+        "budget_per_review": None,
+        "budget_per_day": None,
+        "quiet_hours": (),
+    }
+    assert {name: getattr(settings, name) for name in expected} == expected
+    assert settings == PoolSettings()
+
+
+def test_the_brokers_rules_are_settings_with_the_same_defaults() -> None:
+    settings = load({})
+    assert {name: getattr(settings, name) for name in asdict(PoolRules())} == asdict(PoolRules())
+
+
+def test_the_choices_are_those_of_the_reviewers() -> None:
+    fields = PoolSettings.model_fields
+    assert get_args(fields["provider"].annotation) == providers.NAMES
+    assert get_args(fields["reasoning_effort"].annotation) == get_args(Effort)
+    assert get_args(fields["mode"].annotation) == get_args(Mode)
+
+
+@pytest.mark.parametrize("model", ["gpt-5.2-codex", "anthropic/claude-opus-4:beta", "a_b", "x" * 100])
+def test_a_model_that_is_taken_can_be_given_to_a_program(model: str) -> None:
+    assert load({"model": model}).model == model
+    assert clean_room.word("model", model) == model
+
+
+def test_everything_is_described() -> None:
+    assert [name for name, field in PoolSettings.model_fields.items() if not field.description] == []
+
+
+def test_settings_that_were_read_stay_as_they_are() -> None:
+    settings = load({"max_pool_size": 5})
+    assert load(settings) is settings
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("max_pool_size", 1, 10),
+        ("idle_timeout_seconds", 60, 86_400),
+        ("max_ttl_seconds", 300, 86_400),
+        ("spawn_cooldown_seconds", 0, 86_400),
+        ("scaling_ratio", 1, 100),
+        ("background_check_interval_seconds", 1, 86_400),
+        ("drain_seconds", 0, 86_400),
+    ],
+)
+def test_a_number_has_its_range(key: str, least: float, most: float) -> None:
+    for fine in (least, most):
+        assert getattr(load({key: fine}), key) == fine
+    for wrong in (least - 1, most + 1, float("nan"), "many"):
+        refused = refusal(**{key: wrong})
+        assert refused.message.startswith(f"reviewer_pool.{key}: ")
+        assert refused.details["setting"] == f"reviewer_pool.{key}"
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"provider": "gpt"}, "'codex', 'claude', 'gemini', 'opencode' or 'custom'"),
+        ({"mode": "boss"}, "'worker' or 'agent'"),
+        ({"reasoning_effort": "extreme"}, "'low', 'medium' or 'high'"),
+        ({"provider": "custom"}, "needs a command"),
+        ({"command": "codex --yes; rm -rf ."}, "write it as a list of texts"),
+        ({"command": [" "]}, "has to name a program"),
+        ({"command": ["a", "b\0c"]}, "NUL"),
+        ({"model": "gpt-5; touch x"}, "letters, digits"),
+        ({"model": "--dangerous"}, "no hyphen first"),
+        ({"model": ""}, "1 to 100"),
+        ({"model": "x" * 101}, "1 to 100"),
+        ({"model": "gpt-4", "allowed_models": ["gpt-5", "o9"]}, "'gpt-4' is not among them"),
+        ({"allowed_models": ["gpt-5"]}, "no model is set"),
+        ({"allowed_models": "gpt-5"}, "write it as a list of texts"),
+        ({"workspace_path": ""}, "name a folder"),
+        ({"workspace_path": "a\nb"}, "name a folder"),
+        ({"workspace_wsl_path": "C:\\project"}, "as the distribution calls it"),
+        ({"wsl_distro": "-d evil"}, "no hyphen first"),
+        ({"min_pool_size": 4}, "min_pool_size (4) is over max_pool_size (3)"),
+        ({"min_pool_size": -1}, "greater than or equal to 0"),
+        ({"prompt_template_path": ""}, "cannot be empty"),
+        ({"budget_per_review": 0}, "greater than 0"),
+        ({"token_budget_per_day": 0}, "greater than or equal to 1"),
+        ({"quiet_hours": ["22:00 to 07:00"]}, "no part of the day"),
+        ({"quiet_hours": ["07:00-07:00"]}, "no part of the day"),
+        ({"quiet_hours": "22:00-07:00"}, "write it as a list of texts"),
+        ({"grace_seconds": 601}, "less than or equal to 600"),
+        ({"log_backups": -1}, "greater than or equal to 0"),
+        ({"claim_timeout_seconds": 1200}, "a setting of the broker itself"),
+        ({"review_deadline_seconds": 3600}, "a setting of the broker itself"),
+        ({"pool_size": 3}, "there is no setting 'pool_size'. There are: allowed_models"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_what_would_be(table: dict[str, Any], says: str) -> None:
+    refused = refusal(**table)
+    assert says in refused.message
+    assert refused.message.startswith("reviewer_pool")
+    assert str(refused.details["setting"]).startswith("reviewer_pool")
+
+
+def test_a_value_is_not_repeated_where_it_may_be_a_secret() -> None:
+    assert "s3cret" not in refusal(command="tool --key s3cret").message
+
+
+@pytest.mark.parametrize("value", [3, "x", ["enabled"], None])
+def test_what_is_no_table_is_refused(value: object) -> None:
+    with pytest.raises(ConfigInvalid, match="must be a table"):
+        load(value)
+
+
+def test_paths_do_not_depend_on_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load({"prompt_template_path": "review.md", "workspace_path": "copy"})
+    assert settings.prompt_template_path == tmp_path / "review.md"
+    assert settings.workspace_path == str(tmp_path / "copy")
+    assert load({"workspace_path": "~/copy"}).workspace_path == str(Path.home() / "copy")
+
+
+def test_a_model_among_the_allowed_ones_is_taken() -> None:
+    assert load({"model": "o9", "allowed_models": ["gpt-5", "o9"]}).model == "o9"
+
+
+def test_on_windows_the_workspace_in_wsl_has_to_be_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_settings, "THROUGH_WSL", True)
+    assert not load({}).enabled
+    assert "set workspace_wsl_path" in refusal(enabled=True).message
+    assert load({"enabled": True, "workspace_wsl_path": "/home/me/p"}).workspace_wsl_path == "/home/me/p"
+
+
+def test_elsewhere_nothing_is_asked_about_wsl(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_settings, "THROUGH_WSL", False)
+    assert load({"enabled": True}).enabled
