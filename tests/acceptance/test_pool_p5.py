@@ -14,8 +14,9 @@ import pytest
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, go_on, only_posix, stand_still, until
 
 pytestmark = only_posix
-LEASE_SECONDS = 2
-DEADLINE_SECONDS = 10
+LEASE_SECONDS = 5
+"""Long enough to be renewed on a busy machine, too: who lets it run out is ended."""
+DEADLINE_SECONDS = 15
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_p5_p1_nor_does_it_change_what_a_person_decided_meanwhile(project: Count
     assert late != busy
     began = time.monotonic()
     status = project.pending(review)
-    assert time.monotonic() - began < LEASE_SECONDS + 5
+    assert time.monotonic() - began < LEASE_SECONDS + 10
     assert status["attention"] is None
     generation = project.claim(review, "a-person")
     project.verdict(review, "rejected", generation)
