@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from tandem import platforms, pool_settings
 from tandem.domain import workflows
 from tandem.errors import ConfigInvalid
-from tandem.pool_settings import PoolSettings
+from tandem.pool_settings import PoolSettings, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,13 +49,6 @@ class Tighten(StrEnum):
 
 def _default_data_dir() -> Path:
     return Path(platforms.data_dir())
-
-
-def _absolute(value: object) -> object:
-    """A path without `~` that does not depend on where one stands; texts only."""
-    if value == "":
-        raise ValueError("a path cannot be empty")
-    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
 
 
 def _comma_separated(value: object) -> object:
@@ -96,7 +89,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
-    data_dir: Annotated[Path, BeforeValidator(_absolute)] = Field(
+    data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(
         default_factory=_default_data_dir,
         description="Folder of the database, logs, archives, secret key and instance lock.",
     )
@@ -162,10 +155,10 @@ class Settings(BaseSettings):
     session_idle_seconds: float = Field(
         43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
     )
-    archive_dir: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
+    archive_dir: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."
     )
-    secret_key_file: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
+    secret_key_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         None,
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )

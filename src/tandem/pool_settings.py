@@ -36,7 +36,7 @@ _OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
 _NO_CONTROL: Final = re.compile(r"[^\x00-\x1f\x7f]*")
 
 
-def _absolute(value: object) -> object:
+def absolute_path(value: object) -> object:
     """A path without `~` that does not depend on where one stands; texts only."""
     if value == "":
         raise ValueError("a path cannot be empty")
@@ -103,7 +103,7 @@ class PoolSettings(BaseModel):
     background_check_interval_seconds: Seconds = Field(
         default=30, ge=1, description="Longest time between two looks at the queue; every proposal is a look too."
     )
-    prompt_template_path: Annotated[Path | None, BeforeValidator(_absolute)] = Field(
+    prompt_template_path: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         default=None, description="File of the prompt; default: the one that comes with Tandem."
     )
     budget_per_review: Dollars | None = Field(default=None, description="The pool pauses when one run cost more.")
@@ -163,7 +163,7 @@ class PoolSettings(BaseModel):
             return path
         if not path.strip() or not _NO_CONTROL.fullmatch(path):
             raise ValueError(f"name a folder, or write '{AUTO}' for the one of each project")
-        return str(_absolute(path))
+        return str(absolute_path(path))
 
     @field_validator("workspace_wsl_path")
     @classmethod

@@ -35,6 +35,7 @@ from tandem.cli.whereabouts import (
     Place,
     TimeoutOption,
     WaitOption,
+    one_of,
 )
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
@@ -243,10 +244,7 @@ def _arguments(fields: list[Field], values: dict[str, Any]) -> Iterator[tuple[st
 
 def _chosen(field: Field, values: dict[str, Any]) -> Any:
     """A field's value, given by its name or by its place."""
-    by_name, by_place = values.get(field.name), values.get(field.name + _ARGUMENT_SUFFIX)
-    if by_name is not None and by_place is not None and by_name != by_place:
-        raise typer.BadParameter(f"Given twice: {by_place} and {by_name}.", param_hint=field.option)
-    value = by_place if by_name is None else by_name
+    value = one_of(values.get(field.name + _ARGUMENT_SUFFIX), values.get(field.name), field.option)
     if value is None and field.info.is_required():
         raise typer.BadParameter(f"Missing {field.name.upper()}.", param_hint=field.option)
     return value

@@ -13,7 +13,15 @@ from tandem.cli.calls import Patience, call, run
 from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation, new_group
-from tandem.cli.whereabouts import COMMON_PANEL, AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.whereabouts import (
+    AgentOption,
+    BrokerOption,
+    JsonOption,
+    KeyOption,
+    Place,
+    ProjectOption,
+    one_of,
+)
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
 from tandem.errors import InvalidInput
@@ -121,22 +129,12 @@ def kill(
     force: Annotated[bool, typer.Option("--force", help="At once; its review goes back into the queue.")] = False,
     broker: BrokerOption = None,
     project: ProjectOption = None,
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key",
-            metavar="TEXT",
-            help="The same key with the same body has one effect and one answer, for a day.",
-            rich_help_panel=COMMON_PANEL,
-        ),
-    ] = None,
+    idempotency_key: KeyOption = None,
     agent: AgentOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """End a reviewer of the pool: after its current review, or with force at once."""
-    if reviewer and reviewer_id and reviewer != reviewer_id:
-        raise typer.BadParameter(f"Given twice: {reviewer} and {reviewer_id}.", param_hint="--reviewer-id")
-    whom = reviewer or reviewer_id
+    whom = one_of(reviewer or None, reviewer_id or None, "--reviewer-id")
     if whom is None:
         raise typer.BadParameter("Missing REVIEWER.", param_hint="--reviewer-id")
     arguments: dict[str, Any] = {"force": force}

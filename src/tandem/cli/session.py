@@ -13,7 +13,15 @@ from tandem.cli.cycle_record import WorkflowOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.key_sources import session_key
-from tandem.cli.whereabouts import COMMON_PANEL, AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.whereabouts import (
+    AgentOption,
+    BrokerOption,
+    JsonOption,
+    KeyOption,
+    Place,
+    ProjectOption,
+    one_of,
+)
 from tandem.client.table import OPERATIONS
 
 _EPILOG = """[bold]Examples[/bold]
@@ -57,22 +65,12 @@ def open_session(  # noqa: PLR0913 - an option each
     workflow: WorkflowOption = None,
     broker: BrokerOption = None,
     project: ProjectOption = None,
-    idempotency_key: Annotated[
-        str | None,
-        typer.Option(
-            "--idempotency-key",
-            metavar="TEXT",
-            help="The same key with the same body has one effect and one answer, for a day.",
-            rich_help_panel=COMMON_PANEL,
-        ),
-    ] = None,
+    idempotency_key: KeyOption = None,
     agent: AgentOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
-    if role and role_option and role != role_option:
-        raise typer.BadParameter(f"Given twice: {role} and {role_option}.", param_hint="--role")
-    whose = role or role_option or stated_role()
+    whose = one_of(role or None, role_option or None, "--role") or stated_role()
     if whose is None:
         raise typer.BadParameter("Missing ROLE.", param_hint="--role")
     stated = {"role": whose, "workflow": workflow, "idempotency_key": idempotency_key}

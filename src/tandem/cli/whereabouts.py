@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,6 +36,15 @@ AgentOption = Annotated[
         metavar="NAME",
         envvar="TANDEM_AGENT",
         help="Who is calling, for the log.",
+        rich_help_panel=COMMON_PANEL,
+    ),
+]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="TEXT",
+        help="The same key with the same body has one effect and one answer, for a day.",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -82,3 +91,14 @@ async def find_project(client: TandemClient, place: Place) -> str | None:
     if top_level(here) is None:
         return registered[0].project if len(registered) == 1 else None
     return owner(here, {project.project: project.root for project in registered})
+
+
+def one_of(by_place: Any, by_name: Any, option: str) -> Any:
+    """What was given by its place or by its option's name; null if neither was.
+
+    Raises:
+        BadParameter: Both were, and they differ.
+    """
+    if by_place is not None and by_name is not None and by_place != by_name:
+        raise typer.BadParameter(f"Given twice: {by_place} and {by_name}.", param_hint=option)
+    return by_place if by_name is None else by_name

@@ -8,7 +8,7 @@ from typing import Any, cast
 import orjson
 
 from tandem.domain.cycles import Cycle, Transition
-from tandem.domain.texts import storable_json
+from tandem.domain.texts import json_kind, storable_json
 from tandem.errors import SchemaInvalid
 
 TEXTS = ("cycle_id", "feature", "producer", "consumer")
@@ -27,7 +27,7 @@ def checked(payload: object, cycle: Cycle, step: Transition) -> dict[str, Any]:
         SchemaInvalid: It does not; `details.problems` lists every complaint, `details.field` names the first.
     """
     if not isinstance(payload, dict):
-        raise _refusal([{"field": "payload", "problem": f"must be an object, not {_kind(payload)}"}])
+        raise _refusal([{"field": "payload", "problem": f"must be an object, not {json_kind(payload)}"}])
     fields = cast("dict[str, Any]", payload)
     problems = [*_form(fields), *_consistency(fields, cycle, step)]
     if problems:
@@ -63,7 +63,7 @@ def _form(payload: dict[str, Any]) -> list[Problem]:
         if name not in payload:
             problems.append({"field": name, "problem": "is missing: a text that is not empty"})
         elif not isinstance(value, str):
-            problems.append({"field": name, "problem": f"must be a text, not {_kind(value)}"})
+            problems.append({"field": name, "problem": f"must be a text, not {json_kind(value)}"})
         elif not value.strip():
             problems.append({"field": name, "problem": "must not be empty"})
     for name in ARRAYS:
@@ -71,12 +71,12 @@ def _form(payload: dict[str, Any]) -> list[Problem]:
         if name not in payload:
             problems.append({"field": name, "problem": "is missing: an array, which may be empty"})
         elif not isinstance(value, list):
-            problems.append({"field": name, "problem": f"must be an array, not {_kind(value)}"})
+            problems.append({"field": name, "problem": f"must be an array, not {json_kind(value)}"})
         elif len(cast("list[Any]", value)) > ARRAY_LIMIT:
             problems.append({"field": name, "problem": f"must have at most {ARRAY_LIMIT} entries"})
     extras = payload.get(EXTRAS)
     if EXTRAS in payload and not isinstance(extras, dict):
-        problems.append({"field": EXTRAS, "problem": f"must be an object, not {_kind(extras)}"})
+        problems.append({"field": EXTRAS, "problem": f"must be an object, not {json_kind(extras)}"})
     known = {*TEXTS, *ARRAYS, EXTRAS}
     problems += [
         {"field": name[:100], "problem": "is no field of a hand-off; put further facts into extras"}
@@ -98,20 +98,6 @@ def _consistency(payload: dict[str, Any], cycle: Cycle, step: Transition) -> lis
         for name, value in expected.items()
         if isinstance(payload.get(name), str) and payload[name].strip() and payload[name] != value
     ]
-
-
-_KINDS: dict[type, str] = {
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "an array",
-    dict: "an object",
-}
-
-
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "null")
 
 
 def _refusal(problems: list[Problem]) -> SchemaInvalid:

@@ -7,6 +7,20 @@ from typing import Any
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
 
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def json_kind(value: object) -> str:
+    """What a value of JSON is, in words."""
+    return _KINDS.get(type(value), "null")
+
 
 def storable_text(text: str) -> str:
     """The text, if UTF-8 and both databases can hold it.

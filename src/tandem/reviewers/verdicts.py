@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol, cast
 
+from tandem.domain.texts import json_kind
 from tandem.reviewers.answer_schema import (
     ANSWER_LIMIT_BYTES,
     COMMENT_FIELDS,
@@ -109,7 +110,7 @@ def _verdict(found: dict[str, Any]) -> Decision:
 
 def _comments(stated: Any) -> list[LineComment]:
     if not isinstance(stated, list):
-        raise Unreadable(f"comments must be an array, not {_kind(stated)}")
+        raise Unreadable(f"comments must be an array, not {json_kind(stated)}")
     entries = cast("list[Any]", stated)
     if len(entries) > COMMENT_LIMIT:
         raise Unreadable(f"there are {len(entries)} comments; {COMMENT_LIMIT} is the most")
@@ -118,7 +119,7 @@ def _comments(stated: Any) -> list[LineComment]:
 
 def _comment(where: str, stated: Any) -> LineComment:
     if not isinstance(stated, dict):
-        raise Unreadable(f"{where} must be an object, not {_kind(stated)}")
+        raise Unreadable(f"{where} must be an object, not {json_kind(stated)}")
     found = cast("dict[str, Any]", stated)
     _check_names(where, found, COMMENT_FIELDS)
     file = _text(found, "file", prefix=f"{where}.")
@@ -135,7 +136,7 @@ def _line(where: str, stated: Any) -> int | None:
         return None
     # Python counts the truth values among the whole numbers; JSON does not.
     if not isinstance(stated, int) or isinstance(stated, bool):
-        raise Unreadable(f"{where}.line must be a whole number or null, not {_kind(stated)}")
+        raise Unreadable(f"{where}.line must be a whole number or null, not {json_kind(stated)}")
     if not 1 <= stated <= _LAST_LINE:
         raise Unreadable(f"{where}.line must be from 1 to {_LAST_LINE}, or null")
     return stated
@@ -147,7 +148,7 @@ def _text(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES,
         raise Unreadable(f"{where} is missing")
     stated = found[name]
     if not isinstance(stated, str):
-        raise Unreadable(f"{where} must be a text, not {_kind(stated)}")
+        raise Unreadable(f"{where} must be a text, not {json_kind(stated)}")
     check_text(where, stated, limit_bytes)
     return stated
 
@@ -210,20 +211,6 @@ def _whole_reason(reason: str, summary: str | None, outside: list[LineComment]) 
     whole = "\n\n".join(parts)
     check_text("the reason, with the summary and the comments outside the change,", whole, TEXT_LIMIT_BYTES)
     return whole or None
-
-
-_KINDS: dict[type, str] = {
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "an array",
-    dict: "an object",
-}
-
-
-def _kind(value: object) -> str:
-    return _KINDS.get(type(value), "null")
 
 
 class Outcome(StrEnum):

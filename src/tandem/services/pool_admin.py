@@ -8,8 +8,8 @@ import orjson
 
 from tandem.domain.pool_answers import PoolsChanged, ReviewerList, ReviewerView
 from tandem.domain.reviewers import DrainReason, Pool, Reviewer, ReviewerState
-from tandem.errors import NotFound, PoolDisabled, TandemError, UnknownReviewer
-from tandem.services import pool_plan, pool_state
+from tandem.errors import NotFound, PoolDisabled, TandemError
+from tandem.services import pool_plan, pool_state, reviewer_runs
 from tandem.services.context import Call, Services, amend, transact
 from tandem.services.waits import wait_until
 from tandem.store import events, reviewers
@@ -74,12 +74,7 @@ async def kill(services: Services, call: Call, reviewer_id: str, *, force: bool)
 
     def work(unit: Unit) -> ReviewerView:
         events.lock(unit)
-        found = reviewers.find(unit, reviewer_id)
-        if found is None:
-            raise UnknownReviewer(
-                f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
-                reviewer_id=reviewer_id,
-            )
+        found = reviewer_runs.require(unit, reviewer_id)
         now = services.clock.now_us()
         if found.state != ReviewerState.TERMINATED:
             found = pool_plan.drain(

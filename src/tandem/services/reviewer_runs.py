@@ -83,7 +83,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     after = attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
         # Read again: only now does nobody else write to it.
-        current = _required(unit, holder.id)
+        current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
         reviewers.put(unit, current, counted, actor="broker", kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
@@ -114,7 +114,7 @@ async def reclaim_abandoned(services: Services) -> int:
 
 def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -> int:
     before = reviews.get(unit, review_id, lock=True)
-    reviewer = _required(unit, holder)
+    reviewer = require(unit, holder)
     if not before.held or before.reviewer_id != holder or reviewer.ended_at is None:
         return 0
     # Whom we ended, or lost with its supervisor, has not failed.
@@ -140,10 +140,10 @@ async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
         if run.outcome == "verdict" or not holds or before.claim_generation != run.claim_generation:
             after = before
         else:
-            pool = _pool(unit, _required(unit, run.reviewer_id))
+            pool = _pool(unit, require(unit, run.reviewer_id))
             after = attention.take_back(unit, before, _failure(run, pool), now)
         events.lock(unit)
-        reviewer = _required(unit, run.reviewer_id)
+        reviewer = require(unit, run.reviewer_id)
         pool = _pool(unit, reviewer)
         _use(unit, reviewer, run, now)
         paused = _check_budgets(unit, pool, run, now)
@@ -214,11 +214,16 @@ def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
     return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us)
 
 
-def _required(unit: Unit, reviewer_id: str) -> Reviewer:
+def require(unit: Unit, reviewer_id: str) -> Reviewer:
+    """A reviewer of a pool.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+    """
     found = reviewers.find(unit, reviewer_id)
     if found is None:
         raise UnknownReviewer(
-            f"No pool has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+            f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
             reviewer_id=reviewer_id,
         )
     return found
