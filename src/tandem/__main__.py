@@ -1,7 +1,7 @@
-"""The `tandem` program: the bridge when asked for it, the command line for everything else.
+"""The `tandem` program: the bridge or a hook when asked for it, the command line for everything else.
 
-The bridge runs once per agent start and answers within milliseconds, so it is chosen before anything
-heavy is imported.
+The bridge runs once per agent start, a hook once per commit, and a workflow's step in projects where nobody reviews,
+too. They answer within milliseconds, so they are chosen before anything heavy is imported.
 """
 
 from __future__ import annotations
@@ -17,14 +17,26 @@ def main() -> None:
         from tandem.bridge.main import run as run_bridge
 
         run_bridge(sys.argv[2:], platforms)
+    elif sys.argv[1:2] == ["hook"]:
+        from tandem.hooks.main import main as run_hook
+
+        run_hook(sys.argv[2:])
+    elif sys.argv[1:2] == ["gate"] and (solo := _solo()) is not None:
+        sys.stdout.write(solo)
     else:
-        if sys.argv[1:2] == ["up"]:
-            # A broker imports for most of its start, and what it imports stays: collecting meanwhile finds
-            # nothing and takes a tenth of the time. The SDK comes last, and `SdkMount` turns it on again.
-            gc.disable()
+        # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
+        # takes a tenth of the time. `cli.main` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
+        gc.disable()
         from tandem.cli.main import run as run_commands
 
         run_commands()
+
+
+def _solo() -> str | None:
+    """What a workflow's step prints where nobody reviews, which is most projects: they pay for one look only."""
+    from tandem.hooks import solo
+
+    return solo.answer(sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ def policy_of(settings: Settings) -> Policy:
         page_limit=settings.page_limit,
         idempotency_ttl_seconds=settings.idempotency_ttl_seconds,
         session_idle_seconds=settings.session_idle_seconds,
+        gate_exempt=settings.gate_exempt,
     )
 
 

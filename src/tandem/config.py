@@ -11,8 +11,7 @@ import json
 import os
 import re
 import tomllib
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,9 +19,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tandem import platforms, pool_settings
-from tandem.domain import workflows
+from tandem.domain import exempt, workflows
 from tandem.errors import ConfigInvalid
 from tandem.pool_settings import PoolSettings, absolute_path
+from tandem.project_settings import PROJECT_FILE, Ignored, ProjectFiles, ProjectSays, Rules, Tighten, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,20 +31,12 @@ if TYPE_CHECKING:
 
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
-PROJECT_FILE = Path(".tandem", "config.toml")
 USER_FILE = "config.toml"
 DEFAULT_PORT = 8321
 
 # As much as could be a password, for what is hidden too much does no harm.
 _PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
-
-
-class Tighten(StrEnum):
-    """In which direction a project's file may move a setting."""
-
-    LOWER = "a lower value"
-    FULL_DURABILITY = "full"
 
 
 def _default_data_dir() -> Path:
@@ -162,6 +154,20 @@ class Settings(BaseSettings):
         None,
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )
+    gate_exempt: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], NoDecode, BeforeValidator(_comma_separated)
+    ] = Field(
+        exempt.DEFAULT_PATTERNS,
+        description="Paths that a gate sets aside, as patterns from the repository's root: `*` and `?` within a"
+        " folder, `**` through folders; separated by commas.",
+    )
+    verify_command: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...], NoDecode, BeforeValidator(_from_json)
+    ] = Field(
+        (),
+        description="Program and arguments that say by their exit status whether a rolled back plan still works;"
+        " default: none. The variable holds JSON.",
+    )
     reviewer_pool: Annotated[PoolSettings, NoDecode, BeforeValidator(_sound_pool)] = Field(
         PoolSettings(),
         description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
@@ -202,21 +208,6 @@ class Settings(BaseSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
-    """A value that was found and not used.
-
-    Attributes:
-        key: The setting as it was written.
-        origin: The file or variable.
-        reason: Why, and what would be allowed.
-    """
-
-    key: str
-    origin: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class LoadedSettings:
     """The settings and where they come from.
 
@@ -224,18 +215,22 @@ class LoadedSettings:
         settings: The values.
         origins: For each setting, `default`, a file, a variable or a flag.
         ignored: What was found and not used.
+        trusted: The project's files that count in full because a person trusted them.
+        pool_origins: For each of the pool's settings that the project changed, the file.
     """
 
     settings: Settings
     origins: Mapping[str, str]
     ignored: tuple[Ignored, ...]
+    trusted: tuple[str, ...] = ()
+    pool_origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
     """What one place says: value and origin by setting."""
 
-    values: dict[str, tuple[Any, str]]
+    values: dict[str, Value]
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | None = None) -> LoadedSettings:
@@ -250,12 +245,12 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
             what is allowed.
     """
     user = _file_layer(user_file())
-    ignored: list[Ignored] = []
-    project = _tightening(project_root, user, ignored) if project_root is not None else _Layer({})
+    project = _project(project_root, user) if project_root is not None else ProjectSays()
     merged = {**user.values, **project.values, **_environment_layer().values, **_flags_layer(flags or {}).values}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
-    return LoadedSettings(settings, origins, tuple(ignored))
+    pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}
+    return LoadedSettings(settings, origins, tuple(project.ignored), tuple(project.trusted), pool)
 
 
 def user_file() -> Path:
@@ -273,7 +268,7 @@ def masked(key: str, value: Any) -> Any:
 
 
 def _file_layer(path: Path) -> _Layer:
-    document = _read_toml(path)
+    document = _parsed(path, _read(path))
     return _Layer({key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()})
 
 
@@ -297,25 +292,12 @@ def _flag(key: str) -> str:
     return "--" + key.replace("_", "-")
 
 
-def _tightening(project_root: Path, below: _Layer, ignored: list[Ignored]) -> _Layer:
-    """The project's values that are stricter than what they would replace."""
-    path = project_root / PROJECT_FILE
-    values: dict[str, tuple[Any, str]] = {}
-    for key, raw in _read_toml(path).items():
-        direction = _direction(key)
-        if direction is None:
-            ignored.append(Ignored(key, str(path), "a repository may not set this; use your own configuration"))
-            continue
-        value = _checked(key, raw, str(path))
-        current = below.values[key][0] if key in below.values else Settings.model_fields[key].get_default()
-        if _is_stricter(direction, value, current):
-            values[key] = (value, str(path))
-        else:
-            reason = f"a repository may only tighten this: {direction.value} than {current}"
-            if direction is Tighten.FULL_DURABILITY:
-                reason = "a repository may only tighten this: to full"
-            ignored.append(Ignored(key, str(path), reason))
-    return _Layer(values)
+def _project(root: Path, user: _Layer) -> ProjectSays:
+    """What the project's files come to: what tightens, or what a person has trusted."""
+    path = root / PROJECT_FILE
+    content = _read(path)
+    rules = Rules(_checked, _direction, lambda key: Settings.model_fields[key].get_default())
+    return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user.values)
 
 
 def _direction(key: str) -> Tighten | None:
@@ -324,21 +306,21 @@ def _direction(key: str) -> Tighten | None:
     return extra["tighten"] if extra else None
 
 
-def _is_stricter(direction: Tighten, value: Any, current: Any) -> bool:
-    if direction is Tighten.FULL_DURABILITY:
-        return value == "full"
-    return value < current
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> bytes:
+    """A file's content; nothing if there is none."""
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        return path.read_bytes()
     except FileNotFoundError:
-        return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigInvalid(f"{path} is not valid TOML: {error}.", origin=str(path)) from error
+        return b""
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be read: {error.strerror}.", origin=str(path)) from error
+
+
+def _parsed(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path} is not valid TOML: {error}.", origin=str(path)) from error
 
 
 def _checked(key: str, value: Any, origin: str) -> Any:

@@ -46,6 +46,10 @@ STOPS_BY_FILE = sys.platform == "win32"
 """Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
 
 
+_PEOPLE = range(501 if sys.platform == "darwin" else 1000, 60_000)
+"""Numbers of users that are people, and not services."""
+
+
 def data_dir() -> str:
     """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
     if sys.platform == "win32":
@@ -72,6 +76,19 @@ def _xdg(variable: str, default: str) -> str:
 
 def _windows_local() -> str:
     return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+
+
+def accounts() -> list[str]:
+    """The names of the people who have an account on this machine; empty where the system has no such list."""
+    try:
+        import pwd
+    except ImportError:
+        return []
+    return [
+        one.pw_name
+        for one in pwd.getpwall()
+        if one.pw_uid in _PEOPLE and not one.pw_shell.endswith(("nologin", "false", "sync", "halt", "shutdown"))
+    ]
 
 
 def lock_file(descriptor: int) -> bool:

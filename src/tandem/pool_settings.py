@@ -1,7 +1,7 @@
 """The reviewer pool's settings: which program reviews, how it is called, how many there are and what they may take.
 
-They are the table `[reviewer_pool]` of the user's configuration. Nothing of a repository counts here: a program,
-a model or a prompt comes from the person who runs the broker.
+They are the table `[reviewer_pool]` of the user's configuration. A repository may only tighten some of them: a
+program, a model or a prompt comes from the person who runs the broker, or from what they have trusted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,26 @@ SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
 _DISTRO: Final = re.compile(r"(?!-)[A-Za-z0-9._-]{1,64}")
 _OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
 _NO_CONTROL: Final = re.compile(r"[^\x00-\x1f\x7f]*")
+_FEWER: Final = frozenset(
+    {
+        "max_pool_size",
+        "min_pool_size",
+        "idle_timeout_seconds",
+        "max_ttl_seconds",
+        "budget_per_review",
+        "budget_per_day",
+        "token_budget_per_review",
+        "token_budget_per_day",
+        "attempt_seconds",
+        "start_seconds",
+        "silence_seconds",
+        "output_bytes",
+    }
+)
+"""What a repository may lower: fewer reviewers, that cost less."""
+
+_MORE: Final = frozenset({"scaling_ratio", "spawn_cooldown_seconds", "retry_delay_seconds"})
+"""What a repository may raise, to the same end."""
 
 
 def absolute_path(value: object) -> object:
@@ -239,3 +259,20 @@ def _refused(error: ValidationError) -> ConfigInvalid:
             f"{TABLE}: there is no setting '{key}'. There are: {there_are}.", setting=setting, allowed=allowed
         )
     return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
+
+
+def loosening(key: str, before: PoolSettings, after: PoolSettings) -> str | None:
+    """Why a repository may not make this change of one setting; null if the change tightens, or is none."""
+    old, new = getattr(before, key), getattr(after, key)
+    if old == new:
+        return None
+    if key in _FEWER:
+        allowed = old is None or (new is not None and new < old)
+        return None if allowed else f"a repository may only tighten this: a lower value than {old}"
+    if key in _MORE:
+        return None if new > old else f"a repository may only tighten this: a higher value than {old}"
+    if key == "enabled":
+        return None if not new else "a repository may only tighten this: to false"
+    if key == "quiet_hours":
+        return None if set(old) <= set(new) else "a repository may only tighten this: more hours, and none left out"
+    return "a repository may not set this"

@@ -22,6 +22,7 @@ from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 
 AGENT = "agent-7"
+CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
 TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 
 
@@ -36,6 +37,15 @@ class Shop:
     offered: str
     patch: str
     approved: str
+
+    @cached_property
+    def rolled_back(self) -> str:
+        """A plan with two recorded commits, whose change was rolled back; its key."""
+        for commit in ("a" * 40, "b" * 40):
+            self.desk.do("record_commit", commit=commit, plan="03-02", review_ids=[self.approved])
+        heads = {"head_before": "b" * 40, "head_after": "c" * 40}
+        self.desk.do("record_rollback", review_id=self.approved, branch="feature", **heads)
+        return "03-02"
 
     @cached_property
     def staff(self) -> Staff:
@@ -189,7 +199,29 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "get_review_stats": [lambda _: {}, lambda _: {"since": "2026-01-01"}],
     "check_gate": [
         lambda _: {"digest": "1" * 64},
-        lambda _: {"changes": [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]},
+        lambda _: {"changes": CHANGES},
+    ],
+    "set_gate": [lambda _: {"enabled": True, "branches": ["main"]}, lambda _: {"enabled": False, "reason": "A pause."}],
+    "get_gate": [lambda _: {}, lambda shop: {"plan": shop.rolled_back}],
+    "override_gate": [lambda _: {"changes": CHANGES, "reason": "The shop is down."}],
+    "record_commit": [
+        lambda _: {"commit": "1" * 40, "plan": "03-02"},
+        lambda shop: {"commit": "2" * 40, "parent": "1" * 40, "review_ids": [shop.approved], "changes": CHANGES},
+    ],
+    "list_commits": [
+        lambda _: {"commits": []},
+        lambda shop: {"plan": shop.rolled_back, "limit": 1},
+    ],
+    "record_rollback": [
+        lambda shop: {
+            "review_id": shop.approved,
+            "branch": "feature",
+            "head_before": "1" * 40,
+            "head_after": "2" * 40,
+            "reverted": [{"commit": "1" * 40, "reverted_by": "3" * 40}],
+            "carried": [{"commit": "4" * 40, "becomes": "2" * 40}],
+            "rework": ["5" * 40],
+        },
     ],
     "register_project": [lambda shop: {"root": shop.root, "name": shop.desk.project}],
     "list_projects": [lambda _: {}],

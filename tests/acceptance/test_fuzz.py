@@ -27,6 +27,26 @@ JSON = st.recursive(
     max_leaves=6,
 )
 
+OF_GATES: dict[str, list[Any]] = {
+    "head": ["1" * 40],
+    "enabled": [True, False],
+    "branches": [["main"], []],
+    "branch": ["main", "feature"],
+    "commit": ["1" * 40, "2" * 40, "2" * 64],
+    "parent": ["2" * 40],
+    "replaces": ["2" * 40],
+    "commits": [["1" * 40]],
+    "plan": ["03-02", "feature"],
+    "at": ["2026-01-01T00:00:00Z", "2026-01-01"],
+    "override_id": ["ov-1", "ov-2"],
+    "head_before": ["1" * 40],
+    "head_after": ["2" * 40],
+    "reverted": [[{"commit": "1" * 40, "reverted_by": "2" * 40}]],
+    "carried": [[{"commit": "1" * 40, "becomes": "2" * 40}]],
+    "rework": [["1" * 40]],
+}
+"""What hooks tell of."""
+
 
 class Situation:
     """A project with a review in several states, and what a request may name there."""
@@ -71,6 +91,8 @@ class Situation:
             "wait": [False, True],
             "wake_on": ["turn", "any"],
             "changes": [[], [{"path": "a.txt"}]],
+            "review_ids": [[pending, approved], ["rv_nobody"]],
+            **OF_GATES,
             "digest": ["1" * 64],
             "files": [["a.txt"]],
             "path": ["docs/plan.md"],

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+import pytest
+
 from tests.architecture.source import Import, Module, imports, package_modules
 
 # What a room must not import itself; that something it imports does so is what layers are for.
@@ -36,6 +38,7 @@ LATE_IMPORTS = {
     ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",
     ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
     ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
+    ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
     ("tandem.platforms", "*"): "some of the standard library exists on one platform only",
 }
 
@@ -70,22 +73,27 @@ def test_imports_are_at_the_top_unless_a_reason_is_listed() -> None:
     assert late == []
 
 
-def test_the_bridge_stands_on_the_standard_library_alone() -> None:
+@pytest.mark.parametrize(("room", "rooms"), [("bridge", ("bridge",)), ("hooks", ("bridge", "hooks"))])
+def test_the_bridge_and_the_hooks_stand_on_the_standard_library_alone(room: str, rooms: tuple[str, ...]) -> None:
+    allowed = [f"tandem.{name}" for name in rooms]
     foreign = [
         f"{module.where}:{one.line} imports {one.name}"
         for module in package_modules()
-        if module.inside("tandem.bridge")
+        if module.inside(f"tandem.{room}")
         for one in imports(module)
-        if not within(one.name, "tandem.bridge") and one.name.partition(".")[0] not in sys.stdlib_module_names
+        if not within(one.name, *allowed) and one.name.partition(".")[0] not in sys.stdlib_module_names
     ]
     assert foreign == []
 
 
-def test_starting_the_bridge_loads_nothing_else() -> None:
-    names = [one.name for one in package_modules() if one.inside("tandem.bridge") and not one.name.endswith("__main__")]
+@pytest.mark.parametrize(("room", "rooms"), [("bridge", ("bridge",)), ("hooks", ("bridge", "hooks"))])
+def test_starting_the_bridge_or_a_hook_loads_nothing_else(room: str, rooms: tuple[str, ...]) -> None:
+    allowed = [f"tandem.{name}" for name in rooms]
+    modules = [one for one in package_modules() if one.inside(f"tandem.{room}")]
+    names = [one.name for one in modules if not one.name.endswith("__main__")]
     script = f"import json, sys, tandem\nfor name in {names!r}: __import__(name)\nprint(json.dumps([*sys.modules]))"
     command = [sys.executable, "-c", script]
     loaded: list[str] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    ours = {name for name in loaded if within(name, "tandem") and not within(name, "tandem.bridge")}
+    ours = {name for name in loaded if within(name, "tandem") and not within(name, *allowed)}
     assert ours == {"tandem"}
     assert {"pydantic", "httpx", "anyio", "mcp", "sqlalchemy", "starlette", "typer"}.isdisjoint(loaded)

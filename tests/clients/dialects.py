@@ -36,7 +36,7 @@ class Dialect(Protocol):
         ...
 
     def call(self, body: dict[str, Any], number: int, name: str, arguments: dict[str, Any]) -> Said:
-        """The model calls a tool; `server/tool` is a tool of an MCP server."""
+        """The model calls a tool; `server/tool` is a tool of an MCP server, and only `input` is one that takes text."""
         ...
 
     def answer(self, body: dict[str, Any], answer: dict[str, Any]) -> Said:
@@ -58,9 +58,13 @@ class Responses:
         return found
 
     def results(self, body: dict[str, Any]) -> list[str]:
-        return [json.dumps(item["output"]) for item in body["input"] if item["type"] == "function_call_output"]
+        ends = {"function_call_output", "custom_tool_call_output"}
+        return [json.dumps(item["output"]) for item in body["input"] if item["type"] in ends]
 
     def call(self, body: dict[str, Any], number: int, name: str, arguments: dict[str, Any]) -> Said:
+        if set(arguments) == {"input"}:
+            text = {"type": "custom_tool_call", "id": f"ct_{number}", "call_id": f"call_{number}", "name": name}
+            return self._done({**text, **arguments})
         item = {
             "type": "function_call",
             "id": f"fc_{number}",

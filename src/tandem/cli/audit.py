@@ -1,4 +1,4 @@
-"""`tandem audit …`: the log of everything that happened, and the proof that it is whole."""
+"""`tandem audit …`: are these commits approved? And the log of everything that happened, with its proof."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from tandem.cli import audit_commits
 from tandem.cli.broker import DataDirOption
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
@@ -30,15 +31,24 @@ _EPILOG = """[bold]Examples[/bold]
   tandem audit verify
 
   tandem audit verify --data-dir ./copy --json"""
+_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
+
+[bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
+_GROUP_EPILOG = """[bold]Examples[/bold]
+
+  tandem audit main..HEAD
+
+  tandem audit verify"""
 _SQLITE = "sqlite:///"
 _QUIET_SECONDS = 1.0
 
 
 def register(app: typer.Typer) -> None:
     """Add the group `audit`."""
-    group = new_group("audit", "The log of everything that happened, and its proof.")
+    group = new_group("audit", _ABOUT)
+    group.command(audit_commits.NAME, epilog=audit_commits.EPILOG)(audit_commits.commits)
     group.command("verify", epilog=_EPILOG)(verify)
-    app.add_typer(group, name="audit")
+    app.add_typer(group, name="audit", cls=audit_commits.RangeGroup, epilog=_GROUP_EPILOG)
 
 
 def verify(

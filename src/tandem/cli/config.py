@@ -12,9 +12,10 @@ from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
-from tandem.config import LoadedSettings, Settings, load_settings, masked
+from tandem.config import LoadedSettings, Settings, load_settings, masked, user_file
 from tandem.domain.workflows import BUILT_IN, load
 from tandem.errors import TandemError
+from tandem.hooks import planning, trust
 
 
 def register(app: typer.Typer) -> None:
@@ -33,15 +34,17 @@ def show_settings(
 ) -> None:
     """Show every setting with its value and origin, and what was found and ignored.
 
-    The project's .tandem/config.toml is that of the repository you are in. It may only tighten.
+    The project's .tandem/config.toml is that of the repository you are in, and so are GSD's settings in its
+    .planning/config.json. They may only tighten, unless you trusted them: tandem trust.
     """
     root = top_level(".")
     try:
         loaded = load_settings({"data_dir": data_dir}, Path(root) if root else None)
     except TandemError as error:
         raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    workflow = _planning(root) if root else {}
     if as_json:
-        show_envelope(json.dumps({"ok": True, "data": described(loaded)}).encode())
+        show_envelope(json.dumps({"ok": True, "data": {**described(loaded), "workflow": workflow}}).encode())
         return
     table = Table(box=None, pad_edge=False)
     for column in ("setting", "value", "from"):
@@ -50,7 +53,22 @@ def show_settings(
         style = "dim" if entry["origin"] == "default" else ""
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
+    for key, entry in workflow.items():
+        style = "dim" if entry["origin"] == "default" else ""
+        table.add_row(*(Text(visible(text), style) for text in (key, _shown(entry["value"]), entry["origin"])))
     show(table)
+    _say_what_counts(loaded, workflow)
+
+
+def _say_what_counts(loaded: LoadedSettings, workflow: dict[str, dict[str, Any]]) -> None:
+    """What of the project's files counts, and what does not."""
+    for file in loaded.trusted:
+        say(f"trusted: {file} counts in full, as its content was trusted; 'tandem trust --revoke' takes that back")
+    for key, origin in loaded.pool_origins.items():
+        say(f"reviewer_pool.{key} is from {origin}")
+    for key, entry in workflow.items():
+        if entry["ignored"] is not None:
+            say(f"ignored: {key} in {entry['origin']}: {entry['ignored']} loosens; a person may run 'tandem trust'")
     for ignored in loaded.ignored:
         say(f"ignored: {ignored.key} in {ignored.origin}: {ignored.reason}")
 
@@ -67,6 +85,27 @@ def described(loaded: LoadedSettings) -> dict[str, Any]:
             for key, field in Settings.model_fields.items()
         },
         "ignored": [{"key": one.key, "origin": one.origin, "reason": one.reason} for one in loaded.ignored],
+        "trusted": list(loaded.trusted),
+        "reviewer_pool_origins": dict(loaded.pool_origins),
+    }
+
+
+def _planning(root: str) -> dict[str, dict[str, Any]]:
+    """GSD's three settings of Tandem's: the value that holds, its file, and a looser one that nobody has trusted."""
+    found = planning.read(root)
+    holds = planning.effective(found, trusted=trust.trusts(str(user_file().parent), found))
+    values: dict[str, tuple[bool | str, bool | str]] = {
+        planning.ENABLED: (holds.tandem_enabled, found.tandem_enabled),
+        planning.GRANULARITY: (holds.granularity, found.granularity),
+        planning.MODE: (holds.mode, found.mode),
+    }
+    return {
+        key: {
+            "value": value,
+            "origin": str(Path(found.root, found.origins[key])) if key in found.origins else "default",
+            "ignored": stated if stated != value else None,
+        }
+        for key, (value, stated) in values.items()
     }
 
 

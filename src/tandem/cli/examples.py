@@ -45,6 +45,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "get_activity_feed": ("tandem review feed", "tandem review feed --wait --json"),
     "get_audit_log": ("tandem audit log", "tandem audit log --kind verdict_submitted --limit 20"),
     "get_review_stats": ("tandem review stats", "tandem review stats --since 2026-11-01"),
+    "set_gate": (
+        "tandem gate set --enabled --branches main --project webshop",
+        "tandem gate set --no-enabled --reason 'Moving house' --project webshop",
+    ),
+    "get_gate": ("tandem gate show --project webshop", "tandem gate show --project webshop --plan 03-02 --json"),
+    "override_gate": (
+        "tandem gate record-override --changes @changes.json --reason 'The shop is down' --project webshop",
+    ),
+    "record_commit": ("tandem commit record --commit 5f3e… --branch feature --plan 03-02 --review-ids rv_4k2m",),
+    "list_commits": (
+        "tandem commit list --project webshop --plan 03-02",
+        "tandem commit list --project webshop --json",
+    ),
+    "record_rollback": ("tandem commit rolled-back rv_4k2m --branch feature --head-before 5f3e… --head-after 9c1d…",),
     "list_projects": ("tandem project list",),
     "remove_project": ("tandem project remove webshop",),
     "list_reviewers": ("tandem reviewers list", "tandem reviewers list --project webshop --json"),

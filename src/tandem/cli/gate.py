@@ -8,13 +8,15 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from tandem.cli import sources
+from tandem.cli import gate_override, gate_steps, gate_switch, sources
 from tandem.cli.calls import present, run
 from tandem.cli.exits import Exit
+from tandem.cli.generated import add_operation
 from tandem.cli.inputs import Inputs
 from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress
 from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.client.table import OPERATIONS
 from tandem.domain.answers import GateDecision
 from tandem.errors import InvalidInput
 
@@ -29,8 +31,13 @@ _EPILOG = """[bold]Examples[/bold]
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    group = typer.Typer(help="Is exactly this content approved?", no_args_is_help=True)
+    group = typer.Typer(help="The gate: is exactly this content approved?", no_args_is_help=True)
     group.command("check", epilog=_EPILOG)(check)
+    gate_switch.add_commands(group)
+    gate_override.add_commands(group)
+    gate_steps.register(group)
+    for name in ("set_gate", "get_gate", "override_gate"):
+        add_operation(group, OPERATIONS[name])
     app.add_typer(group, name="gate")
 
 

@@ -189,7 +189,8 @@ def _is_argument(operation: Described, field: Field) -> bool:
 
 
 def _option(operation: Described, field: Field) -> inspect.Parameter:
-    flags = f"{field.option}/--no-{field.option[2:]}" if field.info.default is None and field.hint is bool else None
+    is_open = field.info.is_required() or field.info.default is None
+    flags = f"{field.option}/--no-{field.option[2:]}" if is_open and field.hint is bool else None
     is_argument = _is_argument(operation, field)
     option = typer.Option(
         flags or field.option,

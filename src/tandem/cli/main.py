@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import sys
@@ -37,18 +38,25 @@ COMMANDS: dict[str, Entry] = {
     "apply": Entry("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
     "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
     "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
-    "audit": Entry("tandem.cli.audit", "The log of everything that happened, and its proof.", _REVIEWING),
+    "commit": Entry("tandem.cli.commit", "What hooks told of commits and rollbacks.", _REVIEWING),
+    "rollback": Entry("tandem.cli.rollback", "Take back a commit that was decided against.", _REVIEWING),
+    "audit": Entry("tandem.cli.audit", "Is every commit approved? And the log, with its proof.", _REVIEWING),
     "reviewers": Entry("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
     "cycle": Entry("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
     "session": Entry("tandem.cli.session", "Sessions of roles, opened with their keys.", _HANDING_OVER),
     "lock": Entry("tandem.cli.handoff", "The lock of the role whose turn it is.", _HANDING_OVER),
     "handoff": Entry("tandem.cli.handoff", "What one role hands over to the next.", _HANDING_OVER),
+    "init": Entry("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
+    "uninit": Entry("tandem.cli.init", "Take back exactly what 'tandem init' did.", _SETTING_UP),
+    "doctor": Entry("tandem.cli.doctor", "Find what is wrong, and how it is mended.", _SETTING_UP),
     "project": Entry("tandem.cli.project", "Registered projects and their folders.", _SETTING_UP),
     "up": Entry("tandem.cli.broker", "Start the broker.", _SETTING_UP),
     "status": Entry("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
     "down": Entry("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
     "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
     "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
+    "gsd": Entry("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
+    "trust": Entry("tandem.cli.trust", "Let a project's settings loosen, by their hash.", _SETTING_UP),
     "supervisor": Entry("tandem.cli.reviewers", "For programs that run reviewers themselves.", _SETTING_UP),
     "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
     "demo": Entry("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
@@ -89,6 +97,10 @@ def load(name: str) -> Any:
     """Import a command of the first level."""
     loaded = typer.Typer(rich_markup_mode="rich")
     importlib.import_module(COMMANDS[name].module).register(loaded)
+    if name != "up":
+        # See `__main__`. What is there now stays, and need not be looked through again.
+        gc.freeze()
+        gc.enable()
     return get_group(loaded).commands[name]
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import typer
 
 from tandem import logs, platforms, pool_settings
@@ -21,7 +20,6 @@ from tandem.client import TandemClient
 from tandem.config import Settings, load_settings
 from tandem.errors import ConfigInvalid, InvalidSession, TandemError
 from tandem.pool_settings import PoolSettings
-from tandem.refusals import error_from
 from tandem.reviewers.supervisor import Supervisor
 from tandem.reviewers.trees import end_reviewer
 
@@ -48,10 +46,7 @@ class Remote:
         Raises:
             TandemError: The broker refuses, or does not answer.
         """
-        envelope: dict[str, Any] = orjson.loads(await self._client.call(operation, arguments))
-        if not envelope["ok"]:
-            raise error_from(envelope["error"])
-        data: dict[str, Any] = envelope["data"]
+        data: dict[str, Any] = await self._client.data(operation, arguments)
         if operation == "supervisor_register":
             self.registration = self.registration or data
         elif operation == "supervisor_heartbeat":

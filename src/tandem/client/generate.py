@@ -35,7 +35,7 @@ _MANY = "# ruff: noqa: PLR0913 - a method has the fields of its request.\n"
 _REVIEW_IMPORTS = """\
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.pool_methods import PoolOperations
+from tandem.client.gate_methods import GateOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
@@ -61,6 +61,16 @@ if TYPE_CHECKING:
     # Named in signatures only; to build the models would take longer than a call.
     from tandem.operations import pool_requests
 """
+_GATE_IMPORTS = """\
+from typing import TYPE_CHECKING, Any
+
+from tandem.client.pool_methods import PoolOperations
+from tandem.domain import gate_answers
+
+if TYPE_CHECKING:
+    # Named in signatures only; to build the models would take longer than a call.
+    from tandem.operations import gate_requests, requests
+"""
 _TABLE = '''"""What each operation is. Written by `python -m tandem.client.generate`; do not edit."""
 
 # ruff: noqa: E501 - a line each.
@@ -70,14 +80,14 @@ _TABLE = '''"""What each operation is. Written by `python -m tandem.client.gener
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers, cycle_answers, pool_answers
-from tandem.operations import cycle_requests, pool_requests, requests
+from tandem.domain import answers, cycle_answers, gate_answers, pool_answers
+from tandem.operations import cycle_requests, gate_requests, pool_requests, requests
 
 OPERATIONS: dict[str, Described] = {
 '''
 _CLASS = '''
 
-class Operations(PoolOperations):
+class Operations(GateOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 '''
 _CYCLE_CLASS = '''
@@ -95,10 +105,17 @@ _POOL_CLASS = '''
 class PoolOperations(CycleOperations):
     """The operations on reviewer pools. Each raises the `TandemError` of the refusal's code."""
 '''
+_GATE_CLASS = '''
+
+class GateOperations(PoolOperations):
+    """The operations on gates. Each raises the `TandemError` of the refusal's code."""
+'''
 _CYCLES = "cycle_requests"
 """The module whose requests are those of cycles."""
 _POOLS = "pool_requests"
 """The module whose requests are those of reviewer pools."""
+_GATES = "gate_requests"
+"""The module whose requests are those of gates."""
 
 
 def render(registry: Registry) -> dict[str, str]:
@@ -107,7 +124,8 @@ def render(registry: Registry) -> dict[str, str]:
     repeatable = _names(operation.name for operation in registry if _is_repeatable(operation))
     cycles = [operation for operation in registry if operation.request.__module__.endswith(_CYCLES)]
     pools = [operation for operation in registry if operation.request.__module__.endswith(_POOLS)]
-    reviews = [operation for operation in registry if operation not in (*cycles, *pools)]
+    gates = [operation for operation in registry if operation.request.__module__.endswith(_GATES)]
+    reviews = [operation for operation in registry if operation not in (*cycles, *pools, *gates)]
     methods = [
         _HEADER.format(about="reviews and projects", suppressions=_SUPPRESSIONS, imports=_REVIEW_IMPORTS),
         f'KEYED = frozenset({keyed})\n"""Operations that take an idempotency key."""\n',
@@ -125,11 +143,17 @@ def render(registry: Registry) -> dict[str, str]:
         _POOL_CLASS,
         *map(_method, pools),
     ]
+    gate_methods = [
+        _HEADER.format(about="gates", suppressions=_MANY, imports=_GATE_IMPORTS).rstrip() + "\n",
+        _GATE_CLASS,
+        *map(_method, gates),
+    ]
     table = [_TABLE, *(_description(operation) for operation in registry), "}\n"]
     return {
         "methods.py": "".join(methods),
         "cycle_methods.py": "".join(cycle_methods),
         "pool_methods.py": "".join(pool_methods),
+        "gate_methods.py": "".join(gate_methods),
         "table.py": "".join(table),
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.pool_methods import PoolOperations
+from tandem.client.gate_methods import GateOperations
 from tandem.domain import answers
 
 if TYPE_CHECKING:
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 KEYED = frozenset({
     "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "cycle_archive",
     "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "kill_reviewer",
-    "lock_acquire", "pause_reviewers", "reject_counter_patch", "release_claim", "renew_claim", "report_outcome",
-    "resume_reviewers", "retry_review", "session_close", "session_open", "spawn_reviewer", "submit_verdict",
-    "supervisor_register",
+    "lock_acquire", "override_gate", "pause_reviewers", "record_commit", "record_rollback", "reject_counter_patch",
+    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "session_close",
+    "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_register",
 })
 """Operations that take an idempotency key."""
 REPEATABLE = frozenset({
     "accept_counter_patch", "add_message", "check_gate", "claim_review", "close_review", "create_review",
     "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "cycle_status",
-    "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion", "get_proposal", "get_review_stats",
-    "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "kill_reviewer", "list_cycles",
-    "list_projects", "list_reviewers", "list_reviews", "lock_acquire", "pause_reviewers", "register_project",
-    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
-    "session_close", "session_open", "spawn_reviewer", "submit_verdict", "supervisor_heartbeat",
-    "supervisor_register",
+    "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion", "get_gate", "get_proposal",
+    "get_review_stats", "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "kill_reviewer",
+    "list_commits", "list_cycles", "list_projects", "list_reviewers", "list_reviews", "lock_acquire", "override_gate",
+    "pause_reviewers", "record_commit", "record_rollback", "register_project", "reject_counter_patch",
+    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "session_close",
+    "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_heartbeat", "supervisor_register",
 })
 """Reads, and writes that have one effect also when sent twice."""
 
 
-class Operations(PoolOperations):
+class Operations(GateOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 
     async def create_review(
@@ -345,10 +345,12 @@ class Operations(PoolOperations):
         project: str,
         changes: list[requests.GateChange] | None = None,
         digest: str | None = None,
+        head: str | None = None,
+        base: str | None = None,
     ) -> answers.GateDecision:
         """Is exactly this content approved? Give the raw changes or a digest."""
         arguments: dict[str, Any] = {
-            "project": project, "changes": changes, "digest": digest,
+            "project": project, "changes": changes, "digest": digest, "head": head, "base": base,
         }
         return await self._operate("check_gate", arguments, answers.GateDecision)
 

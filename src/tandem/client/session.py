@@ -78,6 +78,18 @@ class TandemClient(Operations):
         self._contacted = True
         return envelope
 
+    async def data(self, operation: str, arguments: Mapping[str, Any]) -> Any:
+        """Any operation by name; answers with the data as JSON values.
+
+        Args:
+            operation: The operation's name.
+            arguments: The request as JSON values.
+
+        Raises:
+            TandemError: The broker refuses, or none answers; the subclass is that of the code.
+        """
+        return _data(await self.call(operation, arguments))
+
     async def wait_for_turn(
         self, review_id: str, cursor: str | None = None, timeout_s: float | None = None
     ) -> ReviewStatus:
@@ -129,16 +141,21 @@ def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:
         TandemError: The envelope is a refusal; the subclass is that of its code.
         InternalError: The data is not what this version of the client expects.
     """
-    content: dict[str, Any] = orjson.loads(envelope)
-    if not content.get("ok"):
-        raise error_from(content.get("error") or {})
+    data = _data(envelope)
     try:
-        return _adapter(answer).validate_python(content.get("data"))
+        return _adapter(answer).validate_python(data)
     except ValidationError as error:
         raise InternalError(
             f"The broker's answer is not a {answer.__name__} as this version knows it; are both of one version?",
             problems=[problem["loc"] for problem in error.errors()[:5]],
         ) from error
+
+
+def _data(envelope: bytes) -> Any:
+    content: dict[str, Any] = orjson.loads(envelope)
+    if not content.get("ok"):
+        raise error_from(content.get("error") or {})
+    return content.get("data")
 
 
 @cache

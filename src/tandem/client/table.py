@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers, cycle_answers, pool_answers
-from tandem.operations import cycle_requests, pool_requests, requests
+from tandem.domain import answers, cycle_answers, gate_answers, pool_answers
+from tandem.operations import cycle_requests, gate_requests, pool_requests, requests
 
 OPERATIONS: dict[str, Described] = {
     "create_review": Described("create_review", "review", "create", requests.CreateReview, answers.ReviewCreated, blocking=False),
@@ -33,6 +33,12 @@ OPERATIONS: dict[str, Described] = {
     "list_projects": Described("list_projects", "project", "list", requests.ListProjects, answers.ProjectList, blocking=False),
     "remove_project": Described("remove_project", "project", "remove", requests.RemoveProject, answers.ProjectRemoved, blocking=False),
     "retry_review": Described("retry_review", "review", "retry", requests.RetryReview, answers.ReviewStatus, blocking=False),
+    "set_gate": Described("set_gate", "gate", "set", gate_requests.SetGate, gate_answers.GateState, blocking=False),
+    "get_gate": Described("get_gate", "gate", "show", gate_requests.GetGate, gate_answers.GateState, blocking=False),
+    "override_gate": Described("override_gate", "gate", "record-override", gate_requests.OverrideGate, gate_answers.GateOverridden, blocking=False),
+    "record_commit": Described("record_commit", "commit", "record", gate_requests.RecordCommit, gate_answers.CommitRecord, blocking=False),
+    "list_commits": Described("list_commits", "commit", "list", gate_requests.ListCommits, gate_answers.CommitPage, blocking=False),
+    "record_rollback": Described("record_rollback", "commit", "rolled-back", gate_requests.RecordRollback, gate_answers.RollbackRecorded, blocking=False),
     "session_open": Described("session_open", "session", "open", cycle_requests.SessionOpen, cycle_answers.SessionOpened, blocking=False),
     "cycle_start": Described("cycle_start", "cycle", "start", cycle_requests.CycleStart, cycle_answers.CycleStarted, blocking=False),
     "cycle_status": Described("cycle_status", "cycle", "status", cycle_requests.CycleStatus, cycle_answers.CycleStatus, blocking=True),

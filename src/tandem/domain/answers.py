@@ -352,11 +352,12 @@ class PathDecision:
     review_id: str | None
     round: int | None
     reason: str
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """Whether everything that was asked about is approved, to the byte."""
+    """Whether everything that was asked about may pass, to the byte."""
 
     allowed: bool
     project: str

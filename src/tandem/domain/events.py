@@ -54,6 +54,10 @@ class Kind(StrEnum):
     CYCLE_COMPLETED = "cycle_completed"
     CYCLE_ARCHIVED = "cycle_archived"
     PROJECT_REGISTERED = "project_registered"
+    GATE_SWITCHED = "gate_switched"
+    GATE_OVERRIDDEN = "gate_overridden"
+    COMMIT_RECORDED = "commit_recorded"
+    CHANGE_ROLLED_BACK = "change_rolled_back"
     TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
     CHECKPOINT = "checkpoint"
@@ -67,7 +71,8 @@ class Event(NamedTuple):
         at: Microseconds since the epoch, UTC.
         project: The project it belongs to; empty for the log's own.
         subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
-            `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, or `log`.
+            `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, `gate:<project>`, `override:<project>/<id>`,
+            `commit:<project>/<id>`, or `log`.
         actor: Who did it.
         kind: What happened.
         old: The state before, where there is one.

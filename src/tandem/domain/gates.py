@@ -99,3 +99,11 @@ def _exact_union(wanted: set[Change], whole: Sequence[Approval]) -> list[Approva
             if approval.changes <= left:
                 stack.append((left - approval.changes, [*chosen, approval]))  # noqa: PERF401 popped while it grows
     return best
+
+
+def inverse(changes: Sequence[Change]) -> list[Change]:
+    """The changes that take these back."""
+    return [
+        Change(change.path, change.mode_after, change.blob_after, change.mode_before, change.blob_before)
+        for change in changes
+    ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tandem.domain.exempt import DEFAULT_PATTERNS
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -19,6 +21,7 @@ class Policy:
         page_limit: The most rows in a page.
         idempotency_ttl_seconds: How long an idempotency key is remembered.
         session_idle_seconds: How long after its last use a hand-off session ends.
+        gate_exempt: Patterns of the paths that a gate sets aside.
     """
 
     claim_timeout_seconds: float = 1200
@@ -30,3 +33,4 @@ class Policy:
     page_limit: int = 200
     idempotency_ttl_seconds: float = 86_400
     session_idle_seconds: float = 43_200
+    gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS

@@ -27,13 +27,17 @@ ROWS = {
     "cycle_key": ("cycle_keys", ("project", "workflow", "role")),
     "session": ("sessions", ("id",)),
     "handoff": ("handoffs", ("cycle_id", "number")),
+    "gate": ("gates", ("project",)),
+    "override": ("overrides", ("project", "id")),
+    "commit": ("commits", ("project", "id")),
+    "rollback": ("rollbacks", ("review_id", "head_after")),
 }
 """Parts of a delta that are one new row: their table and its key."""
 
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
-STAMPED = frozenset({"projects", "cycle_keys", "sessions"})
+STAMPED = frozenset({"projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 
@@ -92,6 +96,11 @@ class Replay:
         if "resolved" in delta:
             resolved, by = delta["resolved"]
             self._rows("messages")[(resolved,)].update(resolved_by=by)
+        for row in commit_reviews_of(delta["commit"]) if "commit" in delta else ():
+            self._rows("commit_reviews")[row["project"], row["commit_id"], row["review_id"]] = row
+        for row in taken_back_by(delta["rollback"]) if "rollback" in delta else ():
+            key = (row["project"], row["commit_id"], row["review_id"], row["head_after"])
+            self._rows("taken_back")[key] = row
         if "advanced" in delta:
             cycle_id, number, advanced_at = delta["advanced"]
             self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
@@ -148,3 +157,20 @@ class Replay:
                 "kind": "change" if approved["path"] is None else "text",
                 **change,
             }
+
+
+def commit_reviews_of(commit: Row) -> list[Row]:
+    """The rows that follow from a recorded commit: one for each review that it names."""
+    shared: Row = {"project": commit["project"], "commit_id": commit["id"], "plan": commit["plan"]}
+    return [{**shared, "review_id": review} for review in dict.fromkeys(orjson.loads(commit["review_ids"]))]
+
+
+def taken_back_by(rollback: Row) -> list[Row]:
+    """The rows that follow from a rollback: one for each commit that it reverted or made anew."""
+    found: dict[str, Row] = {}
+    for column, part in (("reverted_by", "reverted"), ("becomes", "carried")):
+        for commit, other in orjson.loads(rollback[part]):
+            row = found.setdefault(commit, {"commit_id": commit, "reverted_by": None, "becomes": None})
+            row[column] = other
+    shared: Row = {name: rollback[name] for name in ("project", "review_id", "head_after")}
+    return [{**row, **shared} for row in found.values()]

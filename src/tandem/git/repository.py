@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
 from tandem.domain.gates import Change
 from tandem.domain.patches import ValidatedContent
 from tandem.errors import InvalidInput, Unavailable
+from tandem.git import history, snapshot, texts, validation, worktree
 from tandem.git import interdiff as rounds
-from tandem.git import snapshot, texts, validation, worktree
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
@@ -182,3 +182,16 @@ class Repository:
             InvalidInput: A revision names nothing, a path is unmerged or not UTF-8.
         """
         return snapshot.raw_changes(self._open(), base, target, index_file)
+
+    def change_on_the_way(
+        self, commit: str, *, head: str, base: str | None, branches: Sequence[str]
+    ) -> tuple[Change, ...] | None:
+        """What a commit changed, if `head` has it and what is built on does not have it yet; null otherwise.
+
+        Args:
+            commit: The commit's id.
+            head: Id of the commit that the next one goes on top of.
+            base: Id of the commit that is built on.
+            branches: Without `base`: the branches that are built on; null is answered if there are none.
+        """
+        return history.change_of(self._open(), commit, head=head, base=base, branches=branches)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tandem.operations import cycle_operations, pool_operations, review_operations
+from tandem.operations import cycle_operations, gate_operations, pool_operations, review_operations
 from tandem.operations.registry import Registry
 
-REGISTRY = Registry((*review_operations.OPERATIONS, *cycle_operations.OPERATIONS, *pool_operations.OPERATIONS))
+REGISTRY = Registry(
+    (
+        *review_operations.OPERATIONS,
+        *gate_operations.OPERATIONS,
+        *cycle_operations.OPERATIONS,
+        *pool_operations.OPERATIONS,
+    )
+)

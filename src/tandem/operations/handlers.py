@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tandem.domain import answers
-from tandem.domain.gates import Change
 from tandem.domain.reviews import Side
-from tandem.errors import InvalidInput
 from tandem.operations import requests as ask
 from tandem.operations.caller import Caller
-from tandem.services import attention, claims, counter_patches, discussion, gates, proposals, reports, reviews, verdicts
+from tandem.services import attention, claims, counter_patches, discussion, proposals, reports, reviews, verdicts
 from tandem.services.contents import Submitted
 from tandem.services.context import Call, Services
 from tandem.services.discussion import NewMessage
@@ -224,16 +222,6 @@ async def get_review_stats(services: Services, request: ask.GetReviewStats, call
     """Counts and mean times."""
     project = services.projects.resolve(request.project, caller.project)
     return await reports.statistics(services, project=project, since=request.since)
-
-
-async def check_gate(services: Services, request: ask.CheckGate, _caller: Caller) -> answers.GateDecision:
-    """Whether exactly this content is approved."""
-    if (request.digest is None) == (request.changes is None):
-        raise InvalidInput("Send either changes or digest.", field="changes")
-    if request.digest is not None:
-        return await gates.check_digest(services, request.project, request.digest)
-    changes = [Change(**change.model_dump()) for change in request.changes or ()]
-    return await gates.check_changes(services, request.project, changes)
 
 
 async def register_project(services: Services, request: ask.RegisterProject, caller: Caller) -> answers.ProjectView:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tandem.config import PREFIX, Settings, Tighten
 from tandem.domain.events import Kind
+from tandem.domain.exempt import DEFAULT_PATTERNS
 from tandem.domain.reviews import TABLE, Action, Guard, State, Step
 from tandem.errors import TandemError, by_code
 from tandem.operations import reference_words as words
@@ -32,6 +33,8 @@ _OWN_DEFAULTS: Final = {
     "archive_dir": "`archives` in `data_dir`",
     "secret_key_file": "`secret.key` in `data_dir`",
     "workflows": "none of your own",
+    "gate_exempt": f"what GSD keeps up by itself: {code(DEFAULT_PATTERNS)}",
+    "verify_command": "none",
     "reviewer_pool": "no pool",
 }
 _OWN_TYPES: Final = {
@@ -201,7 +204,8 @@ def settings() -> str:
         "Nearest wins: options of `tandem up`, then variables of the environment, then the project's "
         "`.tandem/config.toml`, then the user's `config.toml`, then the default. "
         "[Operating a broker](../guide/operating.md#configuration) says where the files are; `tandem config show` says "
-        "where each value came from. The broker itself reads no project's file.",
+        "where each value came from. Of a project's file only what tightens counts, unless a person trusted the file "
+        "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` alone.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
         table(("setting", "variable", "type", "default", "limits", "description", "a repository may"), rows),
     )

@@ -93,7 +93,7 @@ def _settings() -> Iterator[str]:
     yield "## Settings"
     yield (
         "The table `[reviewer_pool]` of the user's `config.toml`. `TANDEM_REVIEWER_POOL` holds a whole table as JSON "
-        "and takes the place of that one. A repository cannot set any of them. Durations are seconds, sizes bytes, "
+        "and takes the place of that one. The broker reads none of a repository's. Durations are seconds, sizes bytes, "
         "budgets US dollars. The broker reads them when it starts; a key that is unknown, or a value that cannot be "
         "used, stops the start (`CONFIG_INVALID`)."
     )

@@ -7,6 +7,7 @@ from typing import Final
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action
 from tandem.operations import reference_words_cycles as of_cycles
+from tandem.operations import reference_words_gates as of_gates
 from tandem.operations import reference_words_pool as of_pool
 
 EVENTS: Final[dict[Kind, str]] = {
@@ -35,6 +36,7 @@ EVENTS: Final[dict[Kind, str]] = {
     Kind.MESSAGE_RESOLVED: "A message settled an earlier message or line comment.",
     Kind.REVIEW_CLOSED: "The review is over; `outcome` says how.",
     Kind.PROJECT_REGISTERED: "A project was registered for a folder, or its folder was forgotten.",
+    **of_gates.EVENTS,
     **of_cycles.EVENTS,
     **of_pool.EVENTS,
     Kind.CHECKPOINT: "One hash over all events since the last checkpoint: no whole review can vanish unnoticed.",
@@ -128,6 +130,7 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         name: tuple(dict.fromkeys(code for code, _ in checks if code not in EVERYWHERE))
         for name, checks in of_cycles.CHECKS.items()
     },
+    **of_gates.CODES,
     **of_pool.CODES,
 }
 """Codes of each operation beside those of `EVERYWHERE` and `WITH_KEY`."""
@@ -329,5 +332,6 @@ FIELDS: Final[dict[str, str]] = {
     "projects": "The projects, by name.",
     "removed": "Always true.",
     **of_cycles.FIELDS,
+    **of_gates.FIELDS,
     **of_pool.FIELDS,
 }

@@ -250,6 +250,9 @@ class GetReviewStats(ProjectRequest):
     since: Annotated[Name | None, Field(description="ISO date or time; whole days, UTC.")] = None
 
 
+CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", max_length=64)]
+
+
 class GateChange(Request):
     """One path's change, as `git diff-index --raw` reports it."""
 
@@ -266,6 +269,12 @@ class CheckGate(Request):
     project: Name
     changes: Annotated[list[GateChange] | None, Field(max_length=100_000)] = None
     digest: Digest | None = None
+    head: Annotated[
+        CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
+    ] = None
+    base: Annotated[
+        CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
+    ] = None
 
 
 class RegisterProject(Request):

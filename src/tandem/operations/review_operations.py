@@ -5,6 +5,7 @@ from __future__ import annotations
 from tandem.domain import answers
 from tandem.operations import handlers as do
 from tandem.operations import requests as ask
+from tandem.operations.gate_operations import CHECK_GATE
 from tandem.operations.registry import ALL, READ, REPEATABLE_WRITE, WRITE, Operation, Role
 
 _PROPOSER = frozenset({Role.PROPOSER})
@@ -161,7 +162,7 @@ OPERATIONS = (
         READ,
         do.get_review_stats,
     ),
-    Operation("check_gate", "gate", "check", ask.CheckGate, answers.GateDecision, ALL, READ, do.check_gate),
+    CHECK_GATE,
     Operation(
         "register_project",
         "project",

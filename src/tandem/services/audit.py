@@ -204,6 +204,8 @@ def _check_counters(audit: _Audit, counted: dict[tuple[Any, ...], list[int]]) ->
 def _check_rest(audit: _Audit) -> None:
     for name in snapshots.list_unexplained(audit.unit, PROBLEM_LIMIT):
         audit.add(f"{name} is stored, but no event speaks of it")
+    for name in snapshots.list_wrong_refusals(audit.unit, PROBLEM_LIMIT):
+        audit.add(f"the plan's refused review {name} does not fit its commits and verdicts")
     for name, body in snapshots.list_contents(audit.unit):
         if hashlib.sha256(body.encode()).hexdigest() != name:
             audit.add(f"the content {name} was changed")

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
 from tandem.domain.answers import GateDecision, PathDecision
-from tandem.domain.gates import Approval, Change, cover
+from tandem.domain.exempt import is_exempt
+from tandem.domain.gate_records import Commit
+from tandem.domain.gates import Approval, Change, cover, inverse
 from tandem.errors import InvalidInput
+from tandem.git import digest_of
 from tandem.services.context import Services
-from tandem.store import reports
+from tandem.services.gate_rules import exempt_patterns
+from tandem.store import commits, gates, reports
 from tandem.store.base import Unit
 
 _CANDIDATES = 500
 """Approvals of the same blob at the same path that are looked at; more would be abuse."""
 _APPROVED_PATHS = 100_000
+Kind = Literal["approved", "exempt", "rollback", "overridden"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a hook asks about.
+
+    Attributes:
+        changes: The raw difference.
+        head: Id of the commit that the difference is against; null if the hook does not say.
+        base: Id of the commit that is built on; null for the gate's base branches.
+    """
+
+    changes: Sequence[Change]
+    head: str | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the store says of a difference.
+
+    Attributes:
+        approvals: Approvals of some of its paths.
+        covered: Which of them covers which path.
+        override: Who let all of it through, and why; null if nobody did.
+        commits: Commits that it may be the rollback of.
+        branches: The base branches of the project's gate.
+    """
+
+    approvals: list[Approval]
+    covered: dict[str, Approval]
+    override: str | None = None
+    commits: Sequence[Commit] = ()
+    branches: tuple[str, ...] = ()
 
 
 async def check_digest(services: Services, project: str, digest: str) -> GateDecision:
@@ -35,35 +81,93 @@ async def check_digest(services: Services, project: str, digest: str) -> GateDec
     )
 
 
-async def check_changes(services: Services, project: str, changes: list[Change]) -> GateDecision:
-    """Whether every change is covered by an approval; fails closed.
+async def check_changes(services: Services, project: str, asked: Asked) -> GateDecision:
+    """Whether every change may pass; fails closed.
+
+    A path is set aside as exempt, or covered by an approval. Else all of it passes that a person let through, or
+    that exactly takes back a commit of a change that was not approved.
 
     Raises:
         InvalidInput: A path is named twice.
     """
-    paths = {change.path for change in changes}
-    if len(paths) != len(changes):
-        raise InvalidInput("Every path may be named once.", field="changes")
+    changes = asked.changes
+    check_paths(changes)
     if not changes:
         return GateDecision(allowed=True, project=project, reason="nothing changes", review_ids=(), paths=())
-
-    def work(unit: Unit) -> tuple[list[Approval], dict[str, Approval]]:
-        found = _candidates(unit, project, changes)
-        # In the reader's thread: a search over many paths must not hold up the event loop.
-        return found, cover(changes, found)
-
-    approvals, covered = await services.store.read(work)
-    decisions = tuple(_decision(change, covered.get(change.path), approvals) for change in changes)
-    allowed = all(decision.allowed for decision in decisions)
-    missing = [decision.path for decision in decisions if not decision.allowed]
+    patterns = await asyncio.to_thread(exempt_patterns, services, project)
+    judged = [change for change in changes if not is_exempt(change, patterns)]
+    # In the reader's thread: a search over many paths must not hold up the event loop.
+    found = await services.store.read(lambda unit: _look(unit, project, asked, judged))
+    if len(found.covered) == len(judged):
+        reason = "everything is approved" if judged else "everything that changes is exempt"
+        return _decided(project, asked, judged, found, reason)
+    if found.override is not None:
+        return _passed(project, asked, judged, "overridden", found.override)
+    taken_back = await _taken_back(services, project, asked, judged, found, patterns)
+    if taken_back is not None:
+        reason = f"takes back the commit {taken_back.id}, which was not approved"
+        return _passed(project, asked, judged, "rollback", reason)
+    missing = [change.path for change in judged if change.path not in found.covered]
     reason = (
-        "everything is approved"
-        if allowed
-        else f"{len(missing)} of {len(decisions)} paths are not approved as they are, first {missing[0]}."
+        f"{len(missing)} of {len(changes)} paths are not approved as they are, first {missing[0]}."
         " Put the change up with tandem submit, or commit exactly what was approved."
     )
-    used = tuple(sorted({approval.review_id for approval in covered.values()}))
-    return GateDecision(allowed=allowed, project=project, reason=reason, review_ids=used, paths=decisions)
+    return _decided(project, asked, judged, found, reason)
+
+
+def check_paths(changes: Sequence[Change]) -> None:
+    """Refuse a difference that names a path twice.
+
+    Raises:
+        InvalidInput: It does.
+    """
+    if len({change.path for change in changes}) != len(changes):
+        raise InvalidInput("Every path may be named once.", field="changes")
+
+
+def _look(unit: Unit, project: str, asked: Asked, judged: list[Change]) -> _Found:
+    approvals = _candidates(unit, project, judged)
+    covered = cover(judged, approvals)
+    if len(covered) == len(judged):
+        return _Found(approvals, covered)
+    override = gates.find_override_of(unit, project, digest_of(asked.changes))
+    if override is not None:
+        return _Found(approvals, covered, f"let through by {override.overridden_by}: {override.reason}")
+    if asked.head is None:
+        return _Found(approvals, covered)
+    gate = gates.find(unit, project)
+    return _Found(
+        approvals,
+        covered,
+        commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
+        branches=tuple(orjson.loads(gate.branches)) if gate is not None else (),
+    )
+
+
+async def _taken_back(
+    services: Services,
+    project: str,
+    asked: Asked,
+    judged: list[Change],
+    found: _Found,
+    patterns: tuple[str, ...],
+) -> Commit | None:
+    """The commit that the difference takes back, as the repository itself has it: hooks may tell what they want."""
+    repository = services.projects.repository(project)
+    head = asked.head
+    if repository is None or head is None or not found.commits:
+        return None
+
+    def look() -> Commit | None:
+        wanted = {*inverse(judged)}
+        for commit in found.commits:
+            made = repository.change_on_the_way(commit.id, head=head, base=asked.base, branches=found.branches)
+            if made is not None and {change for change in made if not is_exempt(change, patterns)} == wanted:
+                return commit
+        return None
+
+    async with services.validations:
+        return await asyncio.to_thread(look)
 
 
 def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approval]:
@@ -81,11 +185,44 @@ def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approva
     return list(found.values())
 
 
-def _decision(change: Change, approval: Approval | None, candidates: list[Approval]) -> PathDecision:
+def _decided(project: str, asked: Asked, judged: list[Change], found: _Found, reason: str) -> GateDecision:
+    """The decision path by path: exempt, covered by an approval, or neither."""
+    left = {change.path for change in judged}
+    paths = tuple(
+        _judged(change, found.covered.get(change.path), found.approvals) if change.path in left else _exempt(change)
+        for change in asked.changes
+    )
+    used = tuple(sorted({approval.review_id for approval in found.covered.values()}))
+    return GateDecision(all(path.allowed for path in paths), project, reason, used, paths)
+
+
+def _passed(project: str, asked: Asked, judged: list[Change], kind: Kind, reason: str) -> GateDecision:
+    """The decision that lets a difference through as a whole; no review stands for it."""
+    left = {change.path for change in judged}
+    paths = tuple(
+        PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
+        if change.path in left
+        else _exempt(change)
+        for change in asked.changes
+    )
+    return GateDecision(allowed=True, project=project, reason=reason, review_ids=(), paths=paths)
+
+
+def _exempt(change: Change) -> PathDecision:
+    reason = "set aside by the setting gate_exempt"
+    return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind="exempt")
+
+
+def _judged(change: Change, approval: Approval | None, candidates: list[Approval]) -> PathDecision:
     if approval is not None:
         reason = f"approved by {approval.review_id}, round {approval.round}"
         return PathDecision(
-            change.path, allowed=True, review_id=approval.review_id, round=approval.round, reason=reason
+            change.path,
+            allowed=True,
+            review_id=approval.review_id,
+            round=approval.round,
+            reason=reason,
+            kind="approved",
         )
     partly = [found for found in candidates if change in found.changes]
     if partly:

@@ -15,7 +15,7 @@ from tandem.domain.reviews import Action, Review, check_project
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.services import contents, counter_patches, handoffs, reviewer_runs
 from tandem.services.context import Call, Services, transact
-from tandem.store import cycles, ledger, reviews
+from tandem.store import commits, cycles, ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows
 
@@ -101,6 +101,8 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         )
         if verdict != COMMENT:
             reviewer_runs.note_verdict(unit, reviewer, verdict, before, now)
+        if verdict in commits.AGAINST:
+            commits.note_refusal(unit, written.id)
         if facts is not None and ids.counter_patch is not None:
             written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, now)
         if gate is not None and verdict == APPROVED:

@@ -18,8 +18,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.domain.discussion import Message, Verdict
 from tandem.domain.events import GENESIS, Event
+from tandem.domain.gate_records import Rollback
 from tandem.domain.patches import CounterPatch, Round
-from tandem.domain.replay import VOLATILE
+from tandem.domain.replay import VOLATILE, taken_back_by
 from tandem.domain.reviews import Review
 from tandem.domain.statistics import CounterMove, moves
 from tandem.store import tables
@@ -46,6 +47,8 @@ _insert_round = Statement(insert(tables.rounds))
 _insert_verdict = Statement(insert(tables.verdicts))
 _insert_message = Statement(insert(tables.messages))
 _insert_counter_patch = Statement(insert(tables.counter_patches))
+_insert_rollback = Statement(insert(tables.rollbacks))
+_insert_taken_back = Statement(insert(tables.taken_back))
 _decide_counter_patch = Statement(
     update(tables.counter_patches)
     .where(tables.counter_patches.c.id == bindparam("key"))
@@ -131,6 +134,7 @@ class Rows:
     decision: Decision | None = None
     resolved: tuple[str, str] | None = None
     """The message that is resolved, and the one that resolves it."""
+    rollback: Rollback | None = None
 
 
 NO_ROWS: Final = Rows()
@@ -294,6 +298,8 @@ def _delta(changed: dict[str, Any], rows: Rows) -> dict[str, Any]:
         delta["decision"] = _as_row(rows.decision)
     if rows.resolved:
         delta["resolved"] = list(rows.resolved)
+    if rows.rollback:
+        delta["rollback"] = rows.rollback._asdict()
     return delta
 
 
@@ -318,6 +324,11 @@ def _write_rows(unit: Unit, rows: Rows) -> None:
         )
     if rows.resolved:
         unit.execute(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
+    if rows.rollback:
+        row = rows.rollback._asdict()
+        unit.execute(_insert_rollback, **row)
+        for taken in taken_back_by(row):
+            unit.execute(_insert_taken_back, **taken)
 
 
 def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Table, bindparam, exists, select, tuple_
 from tandem.domain.events import Event
 from tandem.store import tables
 from tandem.store.base import Unit
+from tandem.store.commits import AGAINST
 from tandem.store.statement import Statement
 
 Row = dict[str, Any]
@@ -25,6 +26,8 @@ _OF_REVIEW: Final = {
     tables.counter_patches: tables.counter_patches.c.review_id,
     tables.approvals: tables.approvals.c.review_id,
     tables.approved_paths: tables.approved_paths.c.review_id,
+    tables.rollbacks: tables.rollbacks.c.review_id,
+    tables.taken_back: tables.taken_back.c.review_id,
 }
 
 _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
@@ -33,6 +36,7 @@ _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
     "cycle:": {tables.cycles: tables.cycles.c.id, tables.handoffs: tables.handoffs.c.cycle_id},
     "pool:": {tables.pools: tables.pools.c.id},
     "reviewer:": {tables.reviewers: tables.reviewers.c.id},
+    "gate:": {tables.gates: tables.gates.c.project},
     "key:": {
         tables.cycle_keys: tables.cycle_keys.c.project
         + "/"
@@ -43,6 +47,15 @@ _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
 }
 """What is stored of the subjects that are no reviews: by the prefix of their names, the column that has the rest."""
 
+_OF_PROJECT: Final[dict[str, dict[Table, tuple[ColumnElement[Any], ColumnElement[Any]]]]] = {
+    "override:": {tables.overrides: (tables.overrides.c.project, tables.overrides.c.id)},
+    "commit:": {
+        tables.commits: (tables.commits.c.project, tables.commits.c.id),
+        tables.commit_reviews: (tables.commit_reviews.c.project, tables.commit_reviews.c.commit_id),
+    },
+}
+"""Likewise, of which there are many: the two columns by which they are found, a slash between them in the name."""
+
 
 def _by_subject(columns: Mapping[Table, ColumnElement[Any]]) -> dict[Table, Statement]:
     return {table: Statement(select(table).where(column == bindparam("subject"))) for table, column in columns.items()}
@@ -50,6 +63,13 @@ def _by_subject(columns: Mapping[Table, ColumnElement[Any]]) -> dict[Table, Stat
 
 _by_review = _by_subject(_OF_REVIEW)
 _by_prefix = {prefix: _by_subject(columns) for prefix, columns in _OF_PREFIX.items()}
+_by_project = {
+    prefix: {
+        table: Statement(select(table).where(project == bindparam("project"), name == bindparam("name")))
+        for table, (project, name) in columns.items()
+    }
+    for prefix, columns in _OF_PROJECT.items()
+}
 _events = Statement(
     select(tables.events)
     .where(tuple_(_e.subject, _e.seq) > tuple_(bindparam("after_subject"), bindparam("after_seq")))
@@ -61,7 +81,36 @@ _unexplained = tuple(
     for name in (
         tables.reviews.c.id,
         *(prefix + column for prefix, columns in _OF_PREFIX.items() for column in columns.values()),
+        *(
+            prefix + project + "/" + name
+            for prefix, columns in _OF_PROJECT.items()
+            for project, name in columns.values()
+        ),
     )
+)
+_p, _cr, _v = tables.plan_refusals.c, tables.commit_reviews.c, tables.verdicts.c
+_refused = exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(tables.commit_reviews)
+_wrong_refusals = (
+    Statement(
+        select(_p.project, _p.plan, _p.review_id)
+        .where(
+            ~exists()
+            .where(_cr.project + "" == _p.project, _cr.plan == _p.plan, _cr.review_id == _p.review_id, _refused)
+            .correlate(tables.plan_refusals)
+        )
+        .limit(bindparam("limit"))
+    ),
+    Statement(
+        select(_cr.project, _cr.plan, _cr.review_id)
+        .where(
+            _cr.plan.is_not(None),
+            _refused,
+            ~exists()
+            .where(_p.project == _cr.project, _p.plan == _cr.plan, _p.review_id == _cr.review_id)
+            .correlate(tables.commit_reviews),
+        )
+        .limit(bindparam("limit"))
+    ),
 )
 _contents = Statement(
     select(tables.contents)
@@ -84,6 +133,13 @@ def events_by_subject(unit: Unit) -> Iterator[Event]:
 
 def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
     """Everything that is stored of a subject of events, by table and primary key."""
+    for prefix, found in _by_project.items():
+        if subject.startswith(prefix):
+            project, _, name = subject.removeprefix(prefix).rpartition("/")
+            return {
+                table.name: _keyed(table, unit.all(statement, project=project, name=name))
+                for table, statement in found.items()
+            }
     prefix = next((prefix for prefix in _by_prefix if subject.startswith(prefix)), "")
     statements = _by_prefix.get(prefix, _by_review)
     name = subject.removeprefix(prefix)
@@ -93,6 +149,11 @@ def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
 def list_unexplained(unit: Unit, limit: int) -> list[str]:
     """Reviews and other subjects that are stored although no event speaks of them."""
     return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
+
+
+def list_wrong_refusals(unit: Unit, limit: int) -> list[str]:
+    """What is noted of refused reviews in plans, and does not follow from commits and verdicts, or the reverse."""
+    return [" ".join(row) for statement in _wrong_refusals for row in unit.all(statement, limit=limit)]
 
 
 def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:

@@ -10,10 +10,22 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
+from tandem.store.gate_tables import commit_reviews, commits, gates, overrides, plan_refusals, rollbacks, taken_back
 from tandem.store.metadata import metadata
 from tandem.store.pool_tables import pools, reviewers
 
-__all__ = ["metadata", "pools", "reviewers"]
+__all__ = [
+    "commit_reviews",
+    "commits",
+    "gates",
+    "metadata",
+    "overrides",
+    "plan_refusals",
+    "pools",
+    "reviewers",
+    "rollbacks",
+    "taken_back",
+]
 
 log_head = Table(
     "log_head",

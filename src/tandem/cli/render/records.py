@@ -88,7 +88,7 @@ def _(answer: answers.GateDecision) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     for path in answer.paths:
         by = f"{path.review_id} round {path.round}" if path.review_id else ""
-        mark = Text("approved" if path.allowed else "not approved", style="green" if path.allowed else "red")
+        mark = Text(path.kind or "not approved", style="green" if path.allowed else "red")
         table.add_row(mark, plain(path.path), by, plain(path.reason, "dim"))
     return Group(Text.assemble(word, "  ", plain(answer.reason)), table)
 

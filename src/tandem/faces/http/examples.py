@@ -16,6 +16,8 @@ _SAMPLES = {
     "root": "/home/me/shop",
     "path": "src/shop/names.py",
 }
+_COMMIT_ID = r"^[0-9a-f]{40}([0-9a-f]{24})?$"
+_BY_PATTERN = {_COMMIT_ID: "9d2f0c4b7e1a6853f2c9d0b4a7e8135c6f0b2d94"}
 _BY_TYPE: dict[str, Any] = {"integer": 1, "number": 1.0, "boolean": True, "object": {}, "array": []}
 
 
@@ -37,7 +39,10 @@ def example_of(schema: dict[str, Any], definitions: dict[str, Any], name: str = 
         case {"properties": properties}:
             example = {key: example_of(properties[key], definitions, key) for key in schema.get("required", ())}
         case {"type": "string"}:
-            example = _SAMPLES.get(name, name.replace("_", "-") or "text")
+            stated = _BY_PATTERN.get(schema.get("pattern", ""))
+            example = stated or _SAMPLES.get(name, name.replace("_", "-") or "text")
+        case {"type": "array", "minItems": least, "items": items} if least:
+            example = [example_of(items, definitions, name)]
         case _:
             example = _BY_TYPE.get(schema.get("type", ""), {})
     return example

@@ -1,0 +1,121 @@
+"""`tandem doctor`: what is wrong here, and how it is mended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.text import Text
+
+from tandem.cli.calls import run
+from tandem.cli.exits import Exit
+from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, visible
+from tandem.cli.whereabouts import BrokerOption, JsonOption
+from tandem.errors import TandemError
+from tandem.hooks import state
+from tandem.workflow.doctor import Circumstances, Finding, State, examine
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem doctor
+
+  tandem doctor --fix
+
+  tandem doctor --json"""
+
+_MARKS = {
+    State.OK: ("ok", "green"),
+    State.NOTE: ("note", "yellow"),
+    State.PROBLEM: ("PROBLEM", "bold red"),
+    State.SKIPPED: ("skipped", "dim"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("doctor", epilog=_EPILOG)(doctor)
+
+
+def doctor(
+    *,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, then look again.")] = False,
+    broker: BrokerOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find what is wrong: programs, broker, database, gate, clients. Fires every hook with what it must refuse.
+
+    Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
+    """
+    run(_doctor(broker, fix=fix, as_json=as_json), as_json=as_json)
+
+
+async def _doctor(broker: str | None, *, fix: bool, as_json: bool) -> Exit:
+    found = await _look(broker, tell=not as_json)
+    mended: list[str] = []
+    if fix and any(one.state is State.PROBLEM and one.repair for one in found):
+        mended = await _mend(found)
+        found = await _look(broker, tell=not as_json)
+    problems = [one for one in found if one.state is State.PROBLEM]
+    if as_json:
+        data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
+        show_envelope(orjson.dumps({"ok": True, "data": data}))
+    else:
+        show(Text(_summary(problems, fix=fix), style="bold"))
+    return Exit.REFUSED if problems else Exit.DONE
+
+
+async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
+    """All findings, told as they come."""
+    here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, _repository())
+    found: list[Finding] = []
+    async with progress("looking"):
+        async for one in examine(here):
+            found.append(one)
+            if tell:
+                show(_told(one))
+    return found
+
+
+async def _mend(found: list[Finding]) -> list[str]:
+    """Mend each problem that can be; one repair for all that have the same fix."""
+    mended: dict[str, str] = {}
+    for one in found:
+        name = f"{one.check}: {one.fix}"
+        if one.state is not State.PROBLEM or one.repair is None or name in mended:
+            continue
+        try:
+            await one.repair()
+        except (TandemError, OSError) as error:
+            say(f"{one.check} could not be mended: {error.message if isinstance(error, TandemError) else error}")
+            continue
+        mended[name] = one.message
+        say(f"mended: {one.message}")
+    return list(mended.values())
+
+
+def _repository() -> state.Place | None:
+    found = state.find_place(str(Path.cwd()))
+    return found if found is not None and found.top is not None else None
+
+
+def _told(one: Finding) -> Unbroken:
+    word, style = _MARKS[one.state]
+    line = Text(f"{word:<9}", style=style)
+    line.append(f"{one.check:<13}", style="bold")
+    line.append(visible(one.message), style="not bold default")
+    lines = [line]
+    if one.fix is not None and one.state is not State.OK:
+        lines.append(Text(f"{'':22}fix: {visible(one.fix)}", style="dim" if one.state is State.NOTE else ""))
+    return Unbroken(*lines)
+
+
+def _summary(problems: list[Finding], *, fix: bool) -> str:
+    if not problems:
+        return "No problem was found."
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    if not fix and any(one.repair for one in problems):
+        return f"{count}; tandem doctor --fix mends what can be mended safely."
+    return f"{count}."

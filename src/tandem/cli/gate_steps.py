@@ -1,0 +1,308 @@
+"""`tandem gate plan|context|task|wave|verification`: the one command that a step of a workflow needs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.cli.calls import run
+from tandem.cli.exits import Exit
+from tandem.cli.gate_words import show_outcome
+from tandem.cli.inputs import Inputs
+from tandem.cli.terminal import progress, say
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.client import TandemClient
+from tandem.errors import InvalidInput
+from tandem.workflow.steps.documents import stated
+from tandem.workflow.steps.orders import Order
+from tandem.workflow.steps.situation import look
+from tandem.workflow.steps.steps import Run, without_network
+
+_TIMEOUT_SECONDS = 540.0
+"""Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
+
+_WORDS = """[bold]The first line is one word[/bold]
+
+  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
+
+  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (1)."""
+_TEXT_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate {step}
+
+  tandem gate {step} {file}
+
+  tandem gate {step} --path {file} - < draft.md
+
+  tandem gate {step} {file} --accept
+
+"""
+_FOLDER = ".planning/phases/03-uploads/03"
+_TASK_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate task --plan 03-02 --task 1 --result 'make test: 214 passed'
+
+  tandem gate task --staged
+
+  tandem gate task --plan 03-02 --task 1 --accept
+
+"""
+_WAVE_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate wave
+
+  tandem gate wave worktree-agent-1 worktree-agent-2
+
+  tandem gate wave --since v1.2 --result 'make test: 214 passed'
+
+"""
+
+FileArgument = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
+]
+PathOption = Annotated[
+    Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
+]
+ContentOption = Annotated[
+    str | None,
+    typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
+]
+PhaseOption = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
+]
+PlanOption = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
+]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
+]
+ResultOption = Annotated[
+    str | None,
+    typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
+]
+AcceptOption = Annotated[
+    bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
+]
+StepTimeoutOption = Annotated[
+    float,
+    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
+]
+AgentTypeOption = Annotated[
+    str | None,
+    typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
+]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the steps to the group `gate`."""
+    group.command("plan", epilog=_TEXT_EPILOG.format(step="plan", file=f"{_FOLDER}-02-PLAN.md") + _WORDS)(plan)
+    group.command("context", epilog=_TEXT_EPILOG.format(step="context", file=f"{_FOLDER}-CONTEXT.md") + _WORDS)(context)
+    group.command("task", epilog=_TASK_EPILOG + _WORDS)(task)
+    group.command("wave", epilog=_WAVE_EPILOG + _WORDS)(wave)
+    group.command(
+        "verification", epilog=_TEXT_EPILOG.format(step="verification", file=f"{_FOLDER}-VERIFICATION.md") + _WORDS
+    )(verification)
+
+
+def plan(  # noqa: PLR0913 - an option each
+    file: FileArgument = None,
+    *,
+    path: PathOption = None,
+    content: ContentOption = None,
+    accept: AcceptOption = False,
+    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+    agent_type: AgentTypeOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a whole PLAN.md reviewed before it is committed or carried out."""
+    named, draft, words = _document(file, path, content)
+    commands = _commands("plan", words, named)
+    order = Order("plan", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
+    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+
+
+def context(  # noqa: PLR0913 - an option each
+    file: FileArgument = None,
+    *,
+    path: PathOption = None,
+    content: ContentOption = None,
+    accept: AcceptOption = False,
+    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+    agent_type: AgentTypeOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a whole CONTEXT.md reviewed before it is written or committed."""
+    named, draft, words = _document(file, path, content)
+    commands = _commands("context", words, named)
+    order = Order("context", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
+    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+
+
+def verification(  # noqa: PLR0913 - an option each
+    file: FileArgument = None,
+    *,
+    passed: Annotated[
+        bool | None, typer.Option("--passed/--failed", help="Whether the work passed; default: what its head says.")
+    ] = None,
+    path: PathOption = None,
+    content: ContentOption = None,
+    accept: AcceptOption = False,
+    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+    agent_type: AgentTypeOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed."""
+    named, draft, words = _document(file, path, content)
+    claim = None if passed is None else "passed" if passed else "failed"
+    commands = _commands("verification", words, named, *([f"--{claim}"] if claim else []))
+    order = Order(
+        "verification", *commands, file=named, draft=draft, claim=claim, accept=accept, timeout_seconds=timeout
+    )
+    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+
+
+def task(  # noqa: PLR0913 - an option each
+    *,
+    phase: PhaseOption = None,
+    plan: PlanOption = None,
+    task: TaskOption = None,
+    result: ResultOption = None,
+    staged: Annotated[bool, typer.Option("--staged", help="What the index holds, not the whole working tree.")] = False,
+    accept: AcceptOption = False,
+    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+    agent_type: AgentTypeOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a task's change reviewed before its commit, with what its plan says of it."""
+    words = _identity_words(phase, plan, task) + (["--staged"] if staged else [])
+    order = Order(
+        "task",
+        *_commands("task", words, None),
+        stated(phase, plan, task),
+        result=_result(result),
+        staged=staged,
+        accept=accept,
+        timeout_seconds=timeout,
+    )
+    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+
+
+def wave(  # noqa: PLR0913 - an option each
+    branches: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[BRANCH]...", help="Default: this one; on a base branch those of linked worktrees."),
+    ] = None,
+    *,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="REV", help="Begin after it; default: the plan's first commit.")
+    ] = None,
+    phase: PhaseOption = None,
+    plan: PlanOption = None,
+    result: ResultOption = None,
+    accept: AcceptOption = False,
+    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+    agent_type: AgentTypeOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have all that a plan did reviewed as one change, before its branch is merged."""
+    words = [*(branches or ()), *(["--since", since] if since else []), *_identity_words(phase, plan, None)]
+    order = Order(
+        "wave",
+        *_commands("wave", words, None),
+        stated(phase, plan, None),
+        result=_result(result),
+        since=since,
+        branches=tuple(branches or ()),
+        accept=accept,
+        timeout_seconds=timeout,
+    )
+    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+
+
+def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
+    """The document, what it is to hold if that is not in it yet, and the words that say so again."""
+    if file == "-":
+        if path is None:
+            raise typer.BadParameter("Say where it is to be written.", param_hint="--path")
+        return path, sys.stdin.buffer.read(), ["--path", str(path), "-"]
+    if path is not None and file is not None:
+        raise typer.BadParameter("Name the document once: FILE, or --path with -.", param_hint="--path")
+    named = path if path is not None else None if file is None else Path(file)
+    words = [] if named is None else [str(named)]
+    if content is None:
+        return named, None, words
+    if named is None:
+        raise typer.BadParameter("Name the file that it is for.", param_hint="FILE")
+    return named, _draft(content), [*words, "--content", content]
+
+
+def _draft(content: str) -> bytes:
+    if content == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(content).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"Cannot read {content}: {error.strerror}.", param_hint="--content") from error
+
+
+def _result(text: str | None) -> str | None:
+    return None if text is None else Inputs().text("--result", text)
+
+
+def _identity_words(phase: str | None, plan: str | None, task: str | None) -> list[str]:
+    pairs = (("--phase", phase), ("--plan", plan), ("--task", task))
+    return [word for name, value in pairs if value is not None for word in (name, value)]
+
+
+def _commands(step: str, words: list[str], document: Path | None, *options: str) -> tuple[str, str]:
+    """The command that runs a step again, and the one that takes the counter-patch, which needs no draft again."""
+    start = ["tandem", "gate", step]
+    named = words if document is None else [str(document)]
+    return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
+
+
+def _do(order: Order, agent_type: str | None, place: Place, *, as_json: bool) -> None:
+    run(_step(order, agent_type, place, as_json=as_json), as_json=as_json)
+
+
+async def _step(order: Order, agent_type: str | None, place: Place, *, as_json: bool) -> Exit:
+    situation = look(Path.cwd())
+    for problem in situation.planning.problems:
+        say(f"{problem}.")
+    for key in situation.effective().refused if not situation.is_solo else ():
+        say(f"{key} is not taken before a person has trusted .planning/config.json: tandem trust")
+    known = without_network(order, situation)
+    if known is not None:
+        return show_outcome(known, as_json=as_json)
+    # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
+    is_of_environment = situation.gate is not None and place.broker == os.environ.get("TANDEM_BROKER")
+    url = situation.broker_url(None if is_of_environment else place.broker)
+    async with TandemClient(url, agent=place.agent) as client, progress(f"gate {order.step}"):
+        project = place.project or (situation.gate.project if situation.gate else await find_project(client, place))
+        if project is None:
+            raise InvalidInput(
+                "This repository is not registered. Register it with: tandem project add", field="project"
+            )
+        outcome = await Run(order, situation, client, project, say, agent_type).outcome()
+    return show_outcome(outcome, as_json=as_json)

@@ -1,0 +1,196 @@
+"""`tandem gate on|off|status`: the switch of a repository's gate, which is a person's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.text import Text
+
+from tandem.cli.calls import run
+from tandem.cli.exits import Exit
+from tandem.cli.persons import confirm, refuse_agents
+from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.client import Unreachable
+from tandem.errors import Forbidden, Unavailable
+from tandem.hooks import ask, state
+from tandem.hooks.git import GitTrouble
+from tandem.hooks.state import GateFile, GateUnreadable
+from tandem.workflow import gate_switch, githooks
+from tandem.workflow.gate_status import GateStatus, gate_status
+from tandem.workflow.gate_switch import Call, Wish
+
+_ON_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate on
+
+  tandem gate on --branch main --branch release
+
+  tandem gate on --accept refs/remotes/origin/main"""
+BranchOption = Annotated[
+    list[str] | None, typer.Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
+]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="REF", help="Take this ref's commits as they are, e.g. what others pushed."),
+]
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
+
+
+def add_commands(group: typer.Typer) -> None:
+    """Add the commands of the switch to the group `gate`."""
+    group.command("on", epilog=_ON_EPILOG)(on)
+    group.command("off")(off)
+    group.command("status")(status)
+
+
+def on(
+    *,
+    branch: BranchOption = None,
+    accept: AcceptOption = None,
+    reason: ReasonOption = None,
+    yes: YesOption = False,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them."""
+    wish = Wish(project, broker, tuple(branch) if branch else None, tuple(accept) if accept else None, reason)
+    run(_on(wish, Place(broker, project, agent), yes=yes, as_json=as_json), as_json=as_json)
+
+
+async def _on(wish: Wish, where: Place, *, yes: bool, as_json: bool) -> Exit:
+    here = gate_switch.place_at(Path.cwd())
+    looser = gate_switch.loosened(here, wish)
+    if looser:
+        _ask_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
+    async with where.client() as client, progress("switching the gate on"):
+        try:
+            gate = await gate_switch.switch_on(client.data, here, wish)
+        except (GitTrouble, OSError) as error:
+            raise Unavailable(f"The gate was not switched on: {error}.") from error
+        found = await gate_status(client.data, here)
+    say("Agents can put up a change with: tandem submit --staged --wait -m 'what it is for'")
+    return _present(found, as_json=as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
+
+
+def off(
+    *,
+    reason: ReasonOption = None,
+    yes: YesOption = False,
+    broker: BrokerOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal."""
+    run(_off(Place(broker, None, agent), reason, yes=yes, as_json=as_json), as_json=as_json)
+
+
+async def _off(where: Place, reason: str | None, *, yes: bool, as_json: bool) -> Exit:
+    here = gate_switch.place_at(Path.cwd())
+    known = gate_switch.switch(here)
+    async with _calling(where, known) as call:
+        try:
+            gate = state.find(here)
+        except GateUnreadable as error:
+            gate = await gate_switch.salvaged(call, here)
+            say(f"{error.path} {error.problem}; the hooks are taken away all the same.")
+        if gate is None and githooks.is_installed(githooks.found(here)):
+            gate = await gate_switch.salvaged(call, here)
+            say(f"{here.gate_file} is missing; the hooks are taken away all the same.")
+        if gate is None:
+            return _told({"enabled": False, "remarks": []}, "The gate is not on here.", as_json=as_json)
+        _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
+        try:
+            remarks = await gate_switch.switch_off(call, gate, reason)
+        except (GitTrouble, OSError) as error:
+            raise Unavailable(f"The gate was not switched off: {error}.") from error
+    for remark in remarks:
+        say(remark)
+    facts = {"enabled": False, "project": gate.project, "remarks": remarks}
+    return _told(facts, f"The gate of {gate.project} is off.", as_json=as_json)
+
+
+def status(
+    *,
+    broker: BrokerOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it."""
+    run(_status(Place(broker, None, agent), as_json=as_json), as_json=as_json)
+
+
+async def _status(where: Place, *, as_json: bool) -> Exit:
+    here = gate_switch.place_at(Path.cwd())
+    gate = gate_switch.switch(here)
+    async with _calling(where, gate) as call:
+        found = await gate_status(call, here)
+    return _present(found, as_json=as_json)
+
+
+@asynccontextmanager
+async def _calling(where: Place, gate: GateFile | None) -> AsyncGenerator[Call, None]:
+    """Calls the broker that was named, else the gate's, which need not be the one that the environment means."""
+    url = where.broker or (ask.url_of(gate) if gate is not None else None)
+    if url is None and gate is not None:
+
+        async def nobody(_operation: str, _arguments: Mapping[str, Any]) -> Any:
+            raise Unreachable(f"None runs on {gate.data_dir}. Start it with: tandem up --background", broker=None)
+
+        yield nobody
+        return
+    async with Place(url, None, where.agent).client() as client:
+        yield client.data
+
+
+def _ask_person(question: str, *, yes: bool) -> None:
+    refuse_agents(question)
+    if not yes:
+        confirm(question, unasked=Forbidden(f"{question} Run it at a terminal, or with --yes.", needed="person"))
+
+
+def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": asdict(found)}))
+    else:
+        lines = [told] if told else []
+        show(Unbroken(*(Text(line) for line in [*lines, *_lines(found)])))
+    return Exit.REFUSED if found.problems else Exit.DONE
+
+
+def _lines(found: GateStatus) -> list[str]:
+    words: Mapping[bool | None, str] = {True: "on", False: "off", None: "unknown"}
+    lines = [f"gate        {words[found.enabled]} here, {words[found.broker_enabled]} at the broker"]
+    if found.project:
+        lines += [f"project     {found.project} ({found.root})", f"branches    {', '.join(found.branches)}"]
+    if found.accepted:
+        lines.append(f"accepted    {', '.join(found.accepted)}")
+    if found.hooks:
+        alive = sum(found.hooks.values())
+        lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")
+    if found.chained or found.previous_hooks_path:
+        lines.append(f"called too  {', '.join(found.chained) or found.previous_hooks_path}")
+    steps = "put up their work" if found.tandem_enabled else "solo"
+    lines.append(f"settings    {found.granularity}, {found.mode}; the workflow's steps: {steps}")
+    if found.untrusted:
+        lines.append(f"not trusted {', '.join(found.untrusted)}; a person runs: tandem trust")
+    if found.pending:
+        lines.append(f"waiting     {found.pending} records for the broker")
+    return [*lines, *(f"problem     {problem}" for problem in found.problems)]
+
+
+def _told(facts: dict[str, Any], line: str, *, as_json: bool) -> Exit:
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": facts}))
+    else:
+        show(Text(line))
+    return Exit.DONE

@@ -1,0 +1,194 @@
+"""`tandem gsd`: the reviews of GSD's steps switched on and off, and the pointers in what GSD installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, Literal, ParamSpec
+
+import typer
+
+from tandem.cli.gsd_overlay import overlay
+from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
+from tandem.cli.trust import ask_for
+from tandem.config import user_file
+from tandem.errors import TandemError
+from tandem.hooks import planning, trust
+from tandem.workflow import trust as trusting
+from tandem.workflow.gsd.settings import SKILL, GsdProject, Wanted
+
+P = ParamSpec("P")
+
+_ON = """[bold]Examples[/bold]
+
+  tandem gsd on
+
+  tandem gsd on --granularity per_plan
+
+  tandem gsd on --mode optimistic --workstream payments"""
+_OVERLAY = """[bold]Examples[/bold]
+
+  tandem gsd overlay --dry-run
+
+  tandem gsd overlay
+
+  tandem gsd overlay --remove"""
+JsonOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group."""
+    group = typer.Typer(no_args_is_help=True, help="Reviews of GSD's steps.")
+    group.command("on", epilog=_ON)(on)
+    group.command("off")(off)
+    group.command("status")(status)
+    group.command("overlay", epilog=_OVERLAY)(overlay)
+    app.add_typer(group, name="gsd")
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What holds in a project now."""
+
+    project: GsdProject
+    says: planning.Planning
+    trusted: bool
+
+    @classmethod
+    def of(cls, project: GsdProject) -> _Standing:
+        says = planning.read(str(project.root))
+        return cls(project, says, trust.trusts(str(user_file().parent), says))
+
+    @property
+    def effective(self) -> planning.Effective:
+        return planning.effective(self.says, trusted=self.trusted)
+
+    def facts(self) -> dict[str, Any]:
+        holds = self.effective
+        return {
+            "root": self.says.root,
+            "found": self.says.found,
+            "tandem_enabled": holds.tandem_enabled,
+            "review_granularity": holds.granularity,
+            "execution_mode": holds.mode,
+            "stated": {"review_granularity": self.says.granularity, "execution_mode": self.says.mode},
+            "not_trusted": list(holds.refused),
+            "workstream": self.says.workstream,
+            "origins": dict(self.says.origins),
+            "problems": list(self.says.problems),
+            "agent_skills": self.project.skills(),
+        }
+
+
+def _refusing(command: Callable[P, None]) -> Callable[P, None]:
+    """Show a refusal as the command line does."""
+
+    @wraps(command)
+    def shown(*arguments: P.args, **options: P.kwargs) -> None:
+        try:
+            command(*arguments, **options)
+        except TandemError as error:
+            raise typer.Exit(show_refusal(error, as_json=bool(options.get("as_json")))) from None
+
+    return shown
+
+
+@_refusing
+def on(
+    *,
+    granularity: Annotated[
+        Literal["per_task", "per_plan"] | None,
+        typer.Option(help="What is reviewed at a time; default: what is set, else per_task."),
+    ] = None,
+    mode: Annotated[
+        Literal["blocking", "optimistic"] | None,
+        typer.Option(help="Whether work waits for the verdict; default: what is set, else blocking."),
+    ] = None,
+    workstream: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write it for one workstream of GSD's instead of the project.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Have GSD's steps put their work up for review: three keys in .planning/config.json, and the skill.
+
+    per_plan and optimistic loosen, so that they count only once a person has trusted the file: this asks at the
+    terminal. Everything else in the file stays as it is, to the byte.
+    """
+    project = GsdProject.at(".")
+    remarks = project.on(Wanted(granularity, mode, workstream))
+    standing = _Standing.of(project)
+    if standing.effective.refused:
+        remarks += _offer_trust(standing)
+        standing = _Standing.of(project)
+    if not standing.effective.tandem_enabled:
+        remarks.append(f"the workstream {standing.says.workstream} says {planning.ENABLED}: false, and that counts now")
+    _show(standing, remarks, as_json=as_json)
+
+
+@_refusing
+def off(*, as_json: JsonOption = False) -> None:
+    """Take back what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
+    project = GsdProject.at(".")
+    remarks = project.off()
+    _show(_Standing.of(project), remarks, as_json=as_json)
+
+
+@_refusing
+def status(*, as_json: JsonOption = False) -> None:
+    """Say whether GSD's steps are reviewed, how, and where that is set."""
+    _show(_Standing.of(GsdProject.at(".")), [], as_json=as_json)
+
+
+def _offer_trust(standing: _Standing) -> list[str]:
+    """Ask the person at the terminal to trust what loosens; what to say when nobody did."""
+    project = trusting.Project.at(".", user_file().parent)
+    loose = [project.candidate(source.file) for source in standing.says.sources if source.loosens]
+    asked = [one for one in loose if one is not None and not one.is_trusted]
+    try:
+        ask_for(asked)
+    except TandemError as refusal:
+        return [f"{', '.join(standing.effective.refused)} does not count yet. {refusal.message}"]
+    trusting.add(project.config_dir, asked)
+    return []
+
+
+def _show(standing: _Standing, remarks: list[str], *, as_json: bool) -> None:
+    facts = standing.facts()
+    if as_json:
+        show_envelope(json.dumps({"ok": True, "data": {**facts, "remarks": remarks}}).encode())
+        return
+    for line in _lines(standing):
+        show(visible(line))
+    for remark in (*standing.says.problems, *remarks):
+        say(f"note: {remark}")
+
+
+def _lines(standing: _Standing) -> list[str]:
+    holds, says = standing.effective, standing.says
+    if not says.found:
+        return [f"off: {Path(says.root) / planning.FILE} is not there"]
+    lines = [f"{'on' if holds.tandem_enabled else 'off'}: GSD's steps in {says.root} are {_how(holds)}"]
+    if says.workstream:
+        lines.append(f"  workstream: {says.workstream}")
+    for key, value, stated in (
+        (planning.ENABLED, str(holds.tandem_enabled).lower(), None),
+        (planning.GRANULARITY, holds.granularity, says.granularity),
+        (planning.MODE, holds.mode, says.mode),
+    ):
+        origin = says.origins.get(key, "default")
+        ignored = f"; {stated} is not trusted: tandem trust {origin}" if stated not in {None, value} else ""
+        lines.append(f"  {key} = {value} ({origin}{ignored})")
+    skilled = [agent for agent, has in standing.project.skills().items() if has]
+    lines.append(f"  agent_skills: {SKILL} for {', '.join(skilled) or 'none of its agents'}")
+    return lines
+
+
+def _how(holds: planning.Effective) -> str:
+    if not holds.tandem_enabled:
+        return "not reviewed"
+    when = "before they are committed" if holds.mode == planning.BLOCKING else "after they are committed"
+    what = "task by task" if holds.granularity == planning.PER_TASK else "a plan at a time"
+    return f"reviewed {what}, {when}"

@@ -1,0 +1,168 @@
+"""`tandem trust`: let what stands in a repository count, by its hash, after a person has looked at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
+from tandem.config import user_file
+from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
+from tandem.hooks import person
+from tandem.hooks.trust import Trusted
+from tandem.workflow import trust
+from tandem.workflow.trust import Candidate, Project
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem trust
+
+  tandem trust .planning/config.json
+
+  tandem trust --list
+
+  tandem trust --revoke"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("trust", epilog=_EPILOG)(trust_files)
+
+
+def trust_files(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Files of the project with settings; default: all there are."),
+    ] = None,
+    *,
+    list_: Annotated[bool, typer.Option("--list", help="Show what is trusted, in every project.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take the trust back.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Show it and do not ask; still only at a terminal.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+) -> None:
+    """Let this project's settings loosen what a repository else may only tighten.
+
+    Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
+    project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count.
+    """
+    try:
+        project = Project.at(".", user_file().parent)
+        if list_ and revoke:
+            raise InvalidInput("Choose one of --list and --revoke.", field="--list")
+        if list_:
+            _show_list(project, as_json=as_json)
+        elif revoke:
+            _revoke(project, files or (), as_json=as_json)
+        else:
+            _trust(project, files or (), yes=yes, as_json=as_json)
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+
+
+def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool) -> None:
+    found = project.candidates(files)
+    if not found:
+        raise NotFound(
+            f"{project.top} has no .tandem/config.toml, and its .planning/config.json sets nothing of Tandem's: there "
+            "is nothing to trust.",
+            project=project.root,
+        )
+    fresh = [one for one in found if not one.is_trusted]
+    if fresh:
+        ask_for(fresh, yes=yes)
+        trust.add(project.config_dir, fresh)
+    if as_json:
+        facts = [{**one.facts(), "trusted": True} for one in found]
+        _envelope({"project": project.root, "files": facts})
+        return
+    for one in found:
+        say(f"trusted{' already' if one.is_trusted else ''}: {one.file} in {project.root} (sha256 {one.sha256})")
+
+
+def ask_for(candidates: Sequence[Candidate], *, yes: bool = False) -> None:
+    """Show a person what would be trusted, exactly, and have them agree.
+
+    Raises:
+        Forbidden: An agent runs this, nobody is at a terminal, or the person does not agree.
+    """
+    names = " ".join(one.file for one in candidates)
+    mark = person.agent_mark()
+    if mark is not None:
+        raise Forbidden(
+            f"Only a person may trust what stands in a repository, and {mark} shows that an agent runs this. Ask the "
+            f"person to run 'tandem trust {names}' in a terminal of their own.",
+            variable=mark,
+        )
+    shown = "".join(map(_described, candidates))
+    answer = _agreed(shown) if yes else person.ask(f"{shown}\nTrust exactly this? Type yes: ")
+    if answer is None:
+        raise Forbidden(
+            f"Trusting takes a person at a terminal, and there is none. Run 'tandem trust {names}' in a terminal."
+        )
+    if answer.lower() != "yes":
+        raise Forbidden("Nothing was trusted, for the answer was not 'yes'. What stands there may still only tighten.")
+
+
+def _agreed(shown: str) -> str | None:
+    if not person.is_at_terminal():
+        return None
+    say(shown)
+    return "yes"
+
+
+def _described(one: Candidate) -> str:
+    lines = "".join(f"    {visible(line)}\n" for line in one.text.splitlines())
+    whole = "Tandem's keys of " if one.file != ".tandem/config.toml" else ""
+    return f"\n{whole}{visible(str(one.path))}\n  sha256 {one.sha256}\n{lines}"
+
+
+def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
+    names = project.names(files) if files else None
+    gone = trust.revoke(project.config_dir, project.root, names)
+    if as_json:
+        _envelope({"project": project.root, "revoked": [one._asdict() for one in gone]})
+        return
+    for one in gone:
+        say(f"no longer trusted: {visible(one.file)} in {visible(one.root)} (sha256 {one.sha256})")
+    if not gone:
+        say(f"Nothing of {project.root} was trusted.")
+
+
+def _show_list(project: Project, *, as_json: bool) -> None:
+    entries = trust.listed(project.config_dir)
+    states = [_state(one, project.config_dir) for one in entries]
+    if as_json:
+        pairs = zip(entries, states, strict=True)
+        _envelope({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
+        return
+    if not entries:
+        say("Nothing is trusted: what stands in a repository may only tighten.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("project", "file", "sha256", "since", "by", "now"):
+        table.add_column(column, overflow="fold")
+    for one, state in zip(entries, states, strict=True):
+        cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
+        table.add_row(*(Text(visible(cell)) for cell in cells))
+    show(table)
+
+
+def _state(one: Trusted, config_dir: Path) -> str:
+    """Whether the file still is what was trusted."""
+    try:
+        found = Project(one.root, one.root, config_dir).candidate(one.file)
+    except TandemError:
+        return "unreadable"
+    if found is None:
+        return "gone"
+    return "holds" if found.sha256 == one.sha256 else "changed"
+
+
+def _envelope(data: dict[str, Any]) -> None:
+    show_envelope(json.dumps({"ok": True, "data": data}).encode())

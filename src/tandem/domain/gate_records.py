@@ -1,0 +1,112 @@
+"""What is kept of gates: switches, overrides, commits that were made, and changes that were rolled back."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Gate(NamedTuple):
+    """The switch of one project. Field order is the column order of its table.
+
+    `branches` are the base branches and `accepted` the refs whose commits are taken as they are, JSON lists both;
+    times are microseconds since the epoch, UTC.
+    """
+
+    project: str
+    enabled: int
+    branches: str
+    accepted: str
+    reason: str | None
+    switched_at: int
+    switched_by: str
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return f"gate:{self.project}"
+
+
+class Override(NamedTuple):
+    """One difference that a person let through. Field order is the column order of its table.
+
+    `overridden_at` is when the person did it, `recorded_at` when the broker heard of it.
+    """
+
+    project: str
+    id: str
+    digest: str
+    branch: str | None
+    reason: str
+    overridden_at: int
+    overridden_by: str
+    recorded_at: int
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its event is about."""
+        return f"override:{self.project}/{self.id}"
+
+
+class Commit(NamedTuple):
+    """One commit that a hook told of. Field order is the column order of its table.
+
+    `review_ids` and `depends_on` are JSON lists; `inverse` is the digest of the change that takes it back, exempt
+    paths left out, and null for what no change takes back (a merge, a commit that changes nothing).
+    """
+
+    project: str
+    id: str
+    parent: str | None
+    branch: str | None
+    phase: str | None
+    plan: str | None
+    task: str | None
+    review_ids: str
+    unreviewed: int
+    depends_on: str
+    replaces: str | None
+    inverse: str | None
+    recorded_at: int
+    recorded_by: str
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its event is about."""
+        return f"commit:{self.project}/{self.id}"
+
+
+class Rollback(NamedTuple):
+    """One change that was taken back. Field order is the column order of its table.
+
+    `reverted`, `carried` and `rework` are JSON: pairs of a commit and the one that reverted it, pairs of a commit and
+    the one that it became, and commits that have to be done again.
+    """
+
+    review_id: str
+    head_after: str
+    project: str
+    plan: str
+    branch: str
+    head_before: str
+    reverted: str
+    carried: str
+    rework: str
+    rolled_back_at: int
+    rolled_back_by: str
+
+
+class TakenBack(NamedTuple):
+    """What a rollback did to one commit. Field order is the column order of its table."""
+
+    project: str
+    commit_id: str
+    review_id: str
+    head_after: str
+    reverted_by: str | None
+    becomes: str | None

@@ -1,0 +1,194 @@
+"""`prepare-commit-msg`: is everything in this commit approved? Also `git commit --no-verify` comes here."""
+
+from __future__ import annotations
+
+import os
+
+from tandem.hooks import git, message, modes
+from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.speech import say
+
+TYPE_CHECKING = False  # as in `jsontext`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.hooks.git import Change
+    from tandem.hooks.state import GateFile, Place
+
+RECORDING = "recording"
+"""A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
+
+_ADVICE = [
+    "Put it up:   tandem submit --staged --wait -m 'what it is for'",
+    "and when it is approved, commit again, exactly what was approved.",
+]
+_SHOWN_PATHS = 10
+_REFUSED = 1
+_MOMENT_SECONDS = 2
+
+
+class Ruling:
+    """Whether a commit may be made.
+
+    Attributes:
+        passes: Whether it may.
+        review_ids: What its trailers name.
+        reasons: Why not, a line each.
+        changes: What it changes against the commit before.
+        advice: What to do, if it is not to put the change up and wait.
+        former: What the trailers of the commit name that is amended; empty if none is.
+    """
+
+    __slots__ = ("advice", "changes", "former", "passes", "reasons", "review_ids")
+
+    def __init__(self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = ()) -> None:
+        self.changes = changes
+        self.passes = passes
+        self.review_ids = list(review_ids)
+        self.reasons: list[str] = []
+        self.advice: list[str] = []
+        self.former: list[str] = []
+
+
+def main(gate: GateFile, arguments: Sequence[str]) -> int:
+    """Let the commit be made, or refuse it and say what to do; answers with the exit status.
+
+    Args:
+        gate: The switch, which is on.
+        arguments: Git's: the message's file, where the message comes from, a commit.
+    """
+    asker = Asker(gate)
+    try:
+        return _judged(gate, asker, arguments)
+    except Unreachable as error:
+        return _refuse(gate, arguments, [str(error)])
+    except Refused as error:
+        return _refuse(gate, arguments, [f"The broker refuses: {error}", *_unknown_project(gate, error)])
+    except (git.GitTrouble, OSError) as error:
+        return _refuse(gate, arguments, [f"What is being committed cannot be judged: {error}."])
+    finally:
+        asker.close()
+
+
+def _judged(gate: GateFile, asker: Asker, arguments: Sequence[str]) -> int:
+    place, file = gate.place, arguments[0]
+    branch = git.branch(place)
+    leniency = modes.leniency(gate, branch)
+    _set_recording(gate, on=leniency != modes.STRICT)
+    head = git.head(place)
+    ruling = _merge_ruling(gate, asker, head) or _ruling(gate, asker, head, arguments)
+    if not ruling.passes:
+        from tandem.hooks import lenient  # nothing of it is needed by a commit that is approved
+
+        lenient.rule(gate, asker, ruling, leniency, message.read(file), branch)
+    if not ruling.passes:
+        return _refuse(gate, arguments, _explained(ruling))
+    message.mark(place, file, ruling.review_ids)
+    return 0
+
+
+def _ruling(gate: GateFile, asker: Asker, head: str | None, arguments: Sequence[str]) -> Ruling:
+    """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
+    place = gate.place
+    changes = git.staged(place, head or git.empty_tree(place))
+    decision = asker.check_gate(changes, head)
+    ruling = Ruling(changes, passes=decision["allowed"] is True, review_ids=decision["review_ids"])
+    ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
+    if head is None or (ruling.passes and changes):
+        return ruling
+    if _is_amend(place, head, changes, arguments):
+        from tandem.hooks import record  # most commits are no amends
+
+        ruling.former = record.trailers(place, head)
+    elif ruling.passes:
+        return ruling
+    parent = git.resolve(place, f"{head}^")
+    whole = git.staged(place, parent or git.empty_tree(place))
+    # Nothing at all would be the last commit taken back, which is a change like any other.
+    amended = asker.check_gate(whole, parent) if whole else None
+    if amended is not None and amended["allowed"] is True:
+        return Ruling(changes, passes=True, review_ids=amended["review_ids"])
+    if ruling.passes:
+        # Only the message changes: what was said of the content still holds.
+        ruling.review_ids = ruling.former
+    return ruling
+
+
+def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | None:
+    """A merge that adds nothing of its own to what was approved; null if it is none, or must be judged otherwise."""
+    place = gate.place
+    try:
+        with open(os.path.join(place.git_dir, "MERGE_HEAD"), encoding="ascii") as file:
+            merged = file.read().split()
+    except FileNotFoundError:
+        return None
+    if head is None or len(merged) != 1:
+        return None
+    # A merge is rare, and costs more than a commit.
+    from tandem.hooks import bases
+    from tandem.hooks.merges import Merges
+    from tandem.hooks.ranges import Judge
+
+    with Merges(place) as merges:
+        made = merges.tree(head, merged[0])
+    if made is None or git.staged(place, made):
+        return None
+    known = bases.read(gate)
+    # What a base branch holds was judged when it got there.
+    without = [head, *known.never_judged, *known.tips.values()]
+    with Judge(place, asker.check_gate) as judge:
+        passes = judge.judge(merged[0], old=head, without=without).passes
+    return Ruling([], passes=True) if passes else None
+
+
+def _is_amend(place: Place, head: str, changes: Sequence[Change], arguments: Sequence[str]) -> bool:
+    """Whether a commit is probably `--amend`; only its trailers depend on the answer."""
+    if arguments[1:2] == ["commit"]:
+        return git.resolve(place, arguments[2] if len(arguments) > 2 else "HEAD") == head  # noqa: PLR2004 git's third
+    stated = os.environ.get("GIT_AUTHOR_DATE", "").lstrip("@")
+    seconds, _, _ = stated.partition(" ")
+    # An amend keeps the author's date, and a new commit has that of now: within a moment of HEAD they look the same.
+    # One that changes nothing is an amend, as a new one would be empty.
+    if not seconds.isdecimal() or (changes and os.stat(arguments[0]).st_mtime - int(seconds) < _MOMENT_SECONDS):
+        return False
+    return git.run(place, ["log", "-1", "--format=%ad", "--date=raw", head]).text == stated
+
+
+def _set_recording(gate: GateFile, *, on: bool) -> None:
+    """Have `post-commit` run, or not; it is a start of Python that strict projects do not pay for."""
+    path = os.path.join(gate.place.folder, RECORDING)
+    if on != os.path.exists(path):
+        if on:
+            with open(path, "w", encoding="ascii"):
+                return
+        os.unlink(path)
+
+
+def _explained(ruling: Ruling) -> list[str]:
+    lines = ["This commit holds what is not approved:"]
+    lines += [f"  {reason}" for reason in ruling.reasons[:_SHOWN_PATHS]]
+    if len(ruling.reasons) > _SHOWN_PATHS:
+        lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
+    return lines + (ruling.advice or _ADVICE)
+
+
+def _unknown_project(gate: GateFile, error: Refused) -> list[str]:
+    if error.code != "NOT_FOUND":
+        return []
+    return [f"The broker does not know the project '{gate.project}'. Register it again with: tandem gate on"]
+
+
+def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:
+    """Say why not, unless a person at the terminal overrides it."""
+    from tandem.hooks import override  # only when something is refused
+
+    place, why = gate.place, override.wanted()
+    if why is None:
+        say(f"refused: {reasons[0]}", *reasons[1:], override.HINT)
+        return _REFUSED
+    base = git.head(place) or git.empty_tree(place)
+    override_id = override.asked(gate, why, reasons, git.staged(place, base), git.branch(place))
+    if override_id is None:
+        return _REFUSED
+    message.mark(place, arguments[0], [], override_id)
+    return 0

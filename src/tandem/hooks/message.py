@@ -1,0 +1,128 @@
+"""A commit's message while it is being written: its subject, and the trailers that say by which review it passed."""
+
+from __future__ import annotations
+
+import os
+
+from tandem.hooks import git
+
+TYPE_CHECKING = False  # as in `jsontext`
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tandem.hooks.state import Place
+
+REVIEW = "Tandem-Review"
+OVERRIDE = "Tandem-Override"
+DEPENDS_ON = "Tandem-Depends-On"
+UNREVIEWED = "unreviewed"
+"""The trailer's value for a commit that its plan lets through before a review: a mark, never a pass."""
+
+_SCISSORS = " ------------------------ >8 ------------------------"
+
+
+def read(path: str) -> str:
+    """The message as it is so far."""
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return file.read()
+
+
+def subject(text: str) -> str:
+    """The first line that says something; empty if none does yet."""
+    lines = (line.strip() for line in text.splitlines())
+    found = next((line for line in lines if line and not line.startswith("#")), "")
+    return found.encode("utf-8", "replace").decode()
+
+
+def values(text: str, name: str) -> list[str]:
+    """The values of a trailer, each once, in order."""
+    words: list[str] = []
+    is_inside = False
+    for line in text.split("\n"):
+        is_inside = _names(line, name) or (is_inside and _continues(line))
+        if is_inside:
+            stated = line.partition(":")[2] if _names(line, name) else line
+            words += stated.replace(",", " ").split()
+    return list(dict.fromkeys(words))
+
+
+def mark(place: Place, path: str, review_ids: Sequence[str], override_id: str | None = None) -> None:
+    """Have the message say by which reviews, or by which override, the commit passed.
+
+    What an earlier commit of the same message said of its reviews is replaced, as that is no longer known to hold.
+
+    Raises:
+        GitTrouble: Git could not add them.
+        OSError: The file cannot be written.
+    """
+    before = read(path)
+    kept, comments = _split(before)
+    kept = _without(kept, REVIEW)
+    wanted = [f"{REVIEW}: {review_id}" for review_id in review_ids]
+    if override_id is not None and override_id not in values(kept, OVERRIDE):
+        wanted.append(f"{OVERRIDE}: {override_id}")
+    after = (_appended(kept, wanted) if wanted else kept) + comments
+    if after == before:
+        return
+    if wanted and os.environ.get("GIT_EDITOR") != ":":
+        # An editor follows: git knows its own comments, and where they begin.
+        _write(path, kept + comments)
+        _by_git(place, path, wanted)
+    else:
+        _write(path, after)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The message, and what git cuts off: from the scissors on."""
+    at = text.find(_SCISSORS)
+    if at < 0 or os.environ.get("GIT_EDITOR") == ":":
+        return text, ""
+    start = text.rfind("\n", 0, at) + 1
+    return text[:start], text[start:]
+
+
+def _appended(text: str, trailers: Iterable[str]) -> str:
+    """The message with further trailers in its last paragraph, or in one of their own."""
+    body = text.rstrip()
+    last = body.rpartition("\n\n")[2].split("\n")
+    has_subject_only = "\n\n" not in body
+    is_block = all(_is_trailer(line) or (at and _continues(line)) for at, line in enumerate(last))
+    gap = "\n" if is_block and not has_subject_only else "\n\n"
+    return body + gap + "\n".join(trailers) + "\n"
+
+
+def _without(text: str, name: str) -> str:
+    """The message without a trailer, wherever it stands."""
+    kept: list[str] = []
+    is_inside = False
+    for line in text.split("\n"):
+        is_inside = _names(line, name) or (is_inside and _continues(line))
+        if not is_inside:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _names(line: str, name: str) -> bool:
+    """Whether a line begins a trailer of this name."""
+    word, colon, _ = line.partition(":")
+    return bool(colon) and word.rstrip(" ").lower() == name.lower()
+
+
+def _is_trailer(line: str) -> bool:
+    word, colon, value = line.partition(":")
+    word = word.rstrip(" ")
+    return bool(colon and value.strip() and word) and word.isascii() and word.replace("-", "").isalnum()
+
+
+def _continues(line: str) -> bool:
+    return line[:1] in {" ", "\t"} and bool(line.strip())
+
+
+def _by_git(place: Place, path: str, trailers: Iterable[str]) -> None:
+    options = [part for trailer in trailers for part in ("--trailer", trailer)]
+    git.run(place, ["interpret-trailers", "--in-place", "--no-divider", "--where=end", *options, os.path.abspath(path)])
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        file.write(text)

@@ -1,0 +1,94 @@
+"""The way past the gate that only a person at a terminal has; it is recorded with who and why.
+
+`tandem gate override -m WHY -- …` runs git with the reason in `TANDEM_OVERRIDE`. A hook that is about to refuse
+then asks at the terminal itself, so that the variable alone opens nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from tandem.hooks import pending, person
+from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.speech import say
+
+TYPE_CHECKING = False  # as in `jsontext`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.hooks.git import Change
+    from tandem.hooks.state import GateFile
+
+VARIABLE = "TANDEM_OVERRIDE"
+"""Holds the person's reason."""
+
+HINT = "A person at a terminal can override this: tandem gate override -m 'why' -- [arguments of git commit]"
+OPERATION = "override_gate"
+
+
+def wanted() -> str | None:
+    """The reason of whoever wants to override; null if nobody does."""
+    return os.environ.get(VARIABLE, "").strip() or None
+
+
+def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], branch: str | None) -> str | None:
+    """Ask the person at the terminal whether this may pass after all, and record that it did.
+
+    Args:
+        gate: The switch.
+        why: Their reason.
+        refusal: Why the gate refuses, a line each.
+        changes: What is let through.
+        branch: Where it is committed; null if HEAD is detached.
+
+    Returns:
+        The override's id, for the trailer; null if it stays refused, which has been said then.
+    """
+    trouble = _not_confirmed(gate, why, refusal)
+    if trouble is not None:
+        say(f"refused: {refusal[0]}", *refusal[1:], trouble)
+        return None
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    override_id = f"ov_{os.urandom(8).hex()}"
+    request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
+    who = user_name()
+    asker = Asker(gate, who)
+    try:
+        asker.call(OPERATION, **request)
+    except Unreachable:
+        # The person's word counts; the log gets it as soon as there is one.
+        pending.keep(gate.place, OPERATION, request, who)
+        say("The broker is away: the override is kept here and recorded when it is back.")
+    except Refused as error:
+        say(f"refused: the broker does not record the override: {error}")
+        return None
+    finally:
+        asker.close()
+    return override_id
+
+
+def user_name() -> str:
+    """Who is logged in, as the system calls them."""
+    if sys.platform != "win32":
+        import pwd
+
+        try:
+            return pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            return str(os.getuid())
+    return os.environ.get("USERNAME") or "unknown"
+
+
+def _not_confirmed(gate: GateFile, why: str, refusal: Sequence[str]) -> str | None:
+    """What stands against it; null if the person has confirmed."""
+    mark = person.agent_mark()
+    if mark is not None:
+        return f"An agent runs this command ({mark} is set): ask a person to override the gate at their terminal."
+    lines = [f"tandem: {line}" for line in ("The gate refuses:", *refusal)]
+    question = f"The reason that will be recorded: {why}\nType the project's name ({gate.project}) to let it pass: "
+    answer = person.ask("\n".join([*lines, question]))
+    if answer is None:
+        return "An override needs a person at a terminal, and there is none here."
+    return None if answer == gate.project else "Not confirmed: what was typed is not the project's name."

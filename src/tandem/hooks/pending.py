@@ -1,0 +1,108 @@
+"""What the broker could not be told when it happened: kept in the common git folder, delivered at the next occasion.
+
+One request a file in `tandem/pending/`, in the order of their names. Each is of a kind whose repetition has one
+effect, so that two processes that deliver at once, or one that ends in the middle, do no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from tandem.hooks import jsontext
+from tandem.hooks.ask import Asker, Refused, Unreachable
+
+TYPE_CHECKING = False  # as in `jsontext`
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tandem.hooks.state import GateFile, Place
+
+FOLDER = "pending"
+REFUSED_FOLDER = "undeliverable"
+_ENDING = ".json"
+
+
+def keep(place: Place, operation: str, arguments: dict[str, Any], agent: str | None = None) -> None:
+    """Remember a request, so that it survives this process.
+
+    Args:
+        place: The repository.
+        operation: What to call.
+        arguments: With what, the project aside.
+        agent: On whose behalf; null for the hook itself.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    folder = os.path.join(place.folder, FOLDER)
+    os.makedirs(folder, exist_ok=True)
+    name = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(4).hex()}")
+    with open(f"{name}.new", "x", encoding="utf-8") as file:
+        file.write(jsontext.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(f"{name}.new", name + _ENDING)
+
+
+def waiting(place: Place) -> list[str]:
+    """The files of the requests that wait, oldest first."""
+    folder = os.path.join(place.folder, FOLDER)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_ENDING))
+    except OSError:
+        return []
+
+
+def deliver(gate: GateFile) -> int:
+    """Tell the broker everything that waits, and forget it; what it refuses is set aside, never tried again.
+
+    Returns:
+        How many requests still wait, because no broker answers.
+    """
+    left = waiting(gate.place)
+    while left:
+        if not _delivered(gate, left[0]):
+            break
+        left = left[1:]
+    return len(left)
+
+
+def _delivered(gate: GateFile, file: str) -> bool:
+    """Whether a request need not be sent again."""
+    asker = None
+    try:
+        with open(file, encoding="utf-8") as stream:
+            request: dict[str, Any] = jsontext.loads(stream.read())
+        asker = Asker(gate, request.get("agent"))
+        asker.call(request["operation"], **request["arguments"])
+    except Unreachable:
+        return False
+    except FileNotFoundError:
+        # Somebody else has delivered it.
+        return True
+    except (Refused, OSError, ValueError, KeyError, TypeError, AttributeError):
+        _set_aside(gate.place, file)
+        return True
+    finally:
+        if asker is not None:
+            asker.close()
+    _forget(file)
+    return True
+
+
+def _set_aside(place: Place, file: str) -> None:
+    folder = os.path.join(place.folder, REFUSED_FOLDER)
+    try:
+        os.makedirs(folder, exist_ok=True)
+        os.replace(file, os.path.join(folder, os.path.basename(file)))
+    except OSError:
+        _forget(file)
+
+
+def _forget(file: str) -> None:
+    try:
+        os.unlink(file)
+    except OSError:
+        # Somebody else has delivered it too.
+        return

@@ -1,0 +1,303 @@
+"""Tandem's settings among GSD's: what `.planning/config.json` says, read locally and without running anything.
+
+The file is that of the main working tree, also for a linked one and for folders inside: a working tree that an agent
+was given may lack it, or hold an older one. `.planning/workstreams/<name>/config.json` of the active workstream is
+merged over it. What stands there may loosen only where a person has trusted it (`hooks/trust.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from tandem.bridge.project import main_worktree, top_level
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ENABLED = "tandem_enabled"
+GRANULARITY = "review_granularity"
+MODE = "execution_mode"
+POOL = "reviewer_pool"
+OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
+"""The keys of GSD's file that are Tandem's; GSD itself keeps them and refuses to set them."""
+
+PER_TASK, PER_PLAN = "per_task", "per_plan"
+BLOCKING, OPTIMISTIC = "blocking", "optimistic"
+GRANULARITIES = (PER_TASK, PER_PLAN)
+MODES = (BLOCKING, OPTIMISTIC)
+
+FILE = ".planning/config.json"
+"""From the project's root, with slashes on every system: it is a name in the list of what is trusted."""
+
+_LARGEST_BYTES = 1_000_000
+_WORKSTREAM = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+# GSD's own order; it names a session by the first of these that is set.
+_SESSIONS = (
+    "GSD_SESSION_KEY",
+    "CODEX_THREAD_ID",
+    "CLAUDE_SESSION_ID",
+    "CLAUDE_CODE_SSE_PORT",
+    "OPENCODE_SESSION_ID",
+    "GEMINI_SESSION_ID",
+    "CURSOR_SESSION_ID",
+    "WINDSURF_SESSION_ID",
+    "TERM_SESSION_ID",
+    "WT_SESSION",
+    "TMUX_PANE",
+    "ZELLIJ_SESSION_NAME",
+)
+
+
+class Source(NamedTuple):
+    """One file that was read.
+
+    Attributes:
+        file: From the root, with slashes.
+        content: Its bytes, of which `trust.digest` gives the hash.
+        says: Tandem's own keys in it, as they are written.
+    """
+
+    file: str
+    content: bytes
+    says: Mapping[str, Any]
+
+    @property
+    def loosens(self) -> tuple[str, ...]:
+        """The keys by which it asks for less than a review of each task before its commit."""
+        asked = (GRANULARITY, self.says.get(GRANULARITY), PER_PLAN), (MODE, self.says.get(MODE), OPTIMISTIC)
+        return tuple(key for key, value, loose in asked if value == loose)
+
+
+class Planning(NamedTuple):
+    """What the files say, before anybody has asked whether they are trusted.
+
+    Attributes:
+        root: The project's root: the main working tree, where there is one.
+        tandem_enabled: Whether GSD's steps put their work up for review. True also where the file is there and
+            cannot be read: that is no solo mode.
+        granularity: `per_task` or `per_plan`.
+        mode: `blocking` or `optimistic`.
+        found: Whether there is a file at all.
+        workstream: The active workstream whose file counts as well.
+        problems: What could not be understood, each with the file and what is allowed.
+        sources: The files that were read, the nearest last.
+        origins: For each of Tandem's keys that is set, the file that won.
+        reviewer_pool: What they say of the reviewer pool, as it is written.
+    """
+
+    root: str
+    tandem_enabled: bool = False
+    granularity: str = PER_TASK
+    mode: str = BLOCKING
+    found: bool = False
+    workstream: str | None = None
+    problems: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    origins: Mapping[str, str] = {}
+    reviewer_pool: Mapping[str, Any] = {}
+
+
+class Effective(NamedTuple):
+    """What holds, after trust.
+
+    Attributes:
+        tandem_enabled: As in `Planning`.
+        granularity: `per_task` unless the looser one is trusted.
+        mode: `blocking` unless the looser one is trusted.
+        refused: The keys whose value was not taken, for want of trust.
+    """
+
+    tandem_enabled: bool
+    granularity: str
+    mode: str
+    refused: tuple[str, ...]
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether every task's change is reviewed before its commit."""
+        return self.granularity == PER_TASK and self.mode == BLOCKING
+
+
+def effective(planning: Planning, *, trusted: bool) -> Effective:
+    """What holds: `per_plan` and `optimistic` only when the files that say so are trusted."""
+    asked = ((GRANULARITY, planning.granularity, PER_TASK), (MODE, planning.mode, BLOCKING))
+    refused = tuple(key for key, value, strict in asked if value != strict and not trusted)
+    granularity = PER_TASK if GRANULARITY in refused else planning.granularity
+    mode = BLOCKING if MODE in refused else planning.mode
+    return Effective(planning.tandem_enabled, granularity, mode, refused)
+
+
+def read(folder: str) -> Planning:
+    """What the project that a folder belongs to says; never fails, what is wrong is among the problems."""
+    root = project_root(folder)
+    planning_dir = os.path.join(root, ".planning")
+    if not os.path.isdir(planning_dir):
+        return Planning(root)
+    workstream = active_workstream(planning_dir)
+    problems: list[str] = []
+    sources: list[Source] = []
+    is_broken = False
+    for file in (FILE, *([workstream_file(workstream)] if workstream else ())):
+        try:
+            source = read_source(root, file)
+        except (OSError, ValueError) as error:
+            problems.append(f"{file} cannot be read, so reviews stay on: {_words(error)}")
+            is_broken = True
+        else:
+            sources += [source] if source else []
+    merged = _merged(sources)
+    enabled, pool = _enabled(merged, problems), _table(merged, problems)
+    granularity = _choice(GRANULARITY, GRANULARITIES, merged, problems)
+    mode = _choice(MODE, MODES, merged, problems)
+    return Planning(
+        root=root,
+        tandem_enabled=enabled or is_broken,
+        granularity=granularity,
+        mode=mode,
+        found=bool(sources) or is_broken,
+        workstream=workstream,
+        problems=tuple(problems),
+        sources=tuple(sources),
+        origins={key: file for key, (_, file) in merged.items()},
+        reviewer_pool=pool,
+    )
+
+
+def project_root(folder: str) -> str:
+    """The main working tree of the repository that a folder is in; the folder itself outside of git."""
+    root = top_level(folder)
+    if root is None:
+        return os.path.realpath(folder)
+    return main_worktree(root) or root
+
+
+def workstream_file(workstream: str) -> str:
+    """The file of a workstream, as `FILE` is that of the project."""
+    return f".planning/workstreams/{workstream}/config.json"
+
+
+def read_source(root: str, file: str) -> Source | None:
+    """One of the files; null if it is not there.
+
+    Raises:
+        OSError: It is there and cannot be read.
+        ValueError: It is too large, or not an object of JSON.
+    """
+    try:
+        with open(os.path.join(root, *file.split("/")), "rb") as stream:
+            content = stream.read(_LARGEST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return Source(file, content, own_keys(content))
+
+
+def own_keys(content: bytes) -> dict[str, Any]:
+    """Tandem's own keys of such a file.
+
+    Raises:
+        ValueError: It is too large, or not an object of JSON.
+    """
+    if len(content) > _LARGEST_BYTES:
+        raise ValueError(f"it has more than {_LARGEST_BYTES} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+        # An editor's new file says nothing yet; that is no damage.
+        document: Any = json.loads(text) if text.strip() else {}
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for whatever is wrong in it
+    stated = cast("dict[str, Any]", document)
+    return {key: stated[key] for key in OWN_KEYS if key in stated}
+
+
+def active_workstream(planning_dir: str) -> str | None:
+    """The workstream that GSD works in: of the environment, of this session, or of the project."""
+    folder = os.path.join(planning_dir, "workstreams")
+    if not os.path.isdir(folder):
+        return None
+    named = os.environ.get("GSD_WORKSTREAM", "").strip() or _pointer(_session_pointer(planning_dir))
+    named = named or _pointer(os.path.join(planning_dir, "active-workstream"))
+    if named and _WORKSTREAM.fullmatch(named) and os.path.isdir(os.path.join(folder, named)):
+        return named
+    return None
+
+
+def _session_pointer(planning_dir: str) -> str | None:
+    """Where GSD keeps the workstream of one session."""
+    key = next((f"{name.lower().replace('_', '-')}-{word}" for name in _SESSIONS if (word := _token(name))), None)
+    key = key or next(
+        (f"tty-{word.removeprefix('dev_')}" for name in ("TTY", "SSH_TTY") if (word := _token(name))), None
+    )
+    if key is None:
+        return None
+    # Only where there are workstreams: each commit would pay ten milliseconds for these two.
+    import tempfile
+    from hashlib import sha1
+
+    path = os.path.realpath(planning_dir).encode(errors="surrogateescape")
+    project = sha1(path, usedforsecurity=False).hexdigest()[:16]
+    return os.path.join(tempfile.gettempdir(), "gsd-workstream-sessions", project, key)
+
+
+def _token(variable: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9._-]+", "_", os.environ.get(variable, "").strip()).strip("_")[:160]
+
+
+def _pointer(path: str | None) -> str:
+    if path is None:
+        return ""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read(300).strip()
+    except OSError:
+        return ""
+
+
+def _merged(sources: list[Source]) -> dict[str, tuple[Any, str]]:
+    """Value and file by key; a later file wins, and tables are merged as GSD merges them."""
+    merged: dict[str, tuple[Any, str]] = {}
+    for source in sources:
+        for key, value in source.says.items():
+            before = merged[key][0] if key in merged else None
+            if isinstance(value, dict) and isinstance(before, dict):
+                merged[key] = ({**cast("dict[str, Any]", before), **cast("dict[str, Any]", value)}, source.file)
+            else:
+                merged[key] = (value, source.file)
+    return merged
+
+
+def _enabled(merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> bool:
+    value, file = merged.get(ENABLED, (False, FILE))
+    if isinstance(value, bool):
+        return value
+    problems.append(f"{file}: {ENABLED} is {_shown(value)}; write true or false. Until then reviews stay on")
+    return True
+
+
+def _choice(key: str, allowed: tuple[str, ...], merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> str:
+    """The value, or the strict one when it is none of those that there are."""
+    value, file = merged.get(key, (allowed[0], FILE))
+    if value in allowed:
+        return str(value)
+    problems.append(f"{file}: {key} is {_shown(value)}; write {' or '.join(allowed)}. Until then it is {allowed[0]}")
+    return allowed[0]
+
+
+def _table(merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> Mapping[str, Any]:
+    value, file = merged.get(POOL, ({}, FILE))
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value)
+    problems.append(f"{file}: {POOL} is {_shown(value)}; write an object, or leave it out")
+    return {}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value)[:60]
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

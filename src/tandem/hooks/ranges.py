@@ -1,0 +1,382 @@
+"""Is everything in a range of commits approved?
+
+What counts is content. Beginning at commits whose content is known to be good, a commit's content is good when
+what it changes is approved: against its parent, or against any earlier good commit (then what lies between is approved
+together with it), or by amends that were approved one after the other; or when whatever was not approved is taken
+back. A merge that git makes by itself adds nothing to what it merges. A commit in between that is not good by itself
+never becomes a ground to stand on.
+"""
+
+from __future__ import annotations
+
+from tandem.hooks import bases, history
+from tandem.hooks.checks import Checks, Finding
+from tandem.hooks.debts import Debt, Net
+
+TYPE_CHECKING = False  # every commit waits for what is imported here; see `tuples`
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import NamedTuple, Self
+
+    from tandem.hooks.checks import Check
+    from tandem.hooks.git import Change
+    from tandem.hooks.history import Commit
+    from tandem.hooks.merges import Merges
+    from tandem.hooks.state import GateFile, Place
+else:
+    from tandem.hooks.tuples import NamedTuple
+
+UNREVIEWED = "unreviewed"
+UNAPPROVED = "unapproved"
+_MERGE = Finding(passes=True, verdict="merge", review_ids=(), reason="git makes the same of what it merges")
+_TAKEN_BACK = Finding(passes=True, verdict="rollback", review_ids=(), reason="takes back what was not approved")
+_NO_DEBT = Debt()
+_TRIES = 300
+"""Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
+_GROUNDS = 6
+_SIBLINGS = 8
+_SHORT = 10
+
+
+class Judged(NamedTuple):
+    """What is known of one commit.
+
+    Attributes:
+        commit: Its id.
+        subject: Of its message.
+        verdict: `approved`, `exempt`, `merge`, `rollback`, `overridden`, `empty`; or `unreviewed` (marked so when it
+            was committed) or `unapproved`, which do not pass.
+        review_ids: The reviews that let it through, or that it names.
+        reason: In words.
+        paths: Of one that does not pass: what is not approved, and why.
+    """
+
+    commit: str
+    subject: str
+    verdict: str
+    review_ids: tuple[str, ...]
+    reason: str
+    paths: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether the commit may be where it is."""
+        return self.verdict not in {UNREVIEWED, UNAPPROVED}
+
+
+class Judgement(NamedTuple):
+    """What is known of a range.
+
+    Attributes:
+        passes: Whether the content at its end is approved.
+        commits: Its commits, oldest first. Those of a rewind are the ones that its end is judged by.
+    """
+
+    passes: bool
+    commits: tuple[Judged, ...]
+
+
+class Known(NamedTuple):
+    """The commits whose content is good as a whole. Their ancestors need not be.
+
+    Attributes:
+        tips: What the base branches are at.
+        earlier: Gives what they have been at, which is looked up only when it is needed.
+    """
+
+    tips: tuple[str, ...]
+    earlier: Callable[[], Collection[str]]
+
+
+class Judge:
+    """Judges ranges of one repository; what was asked once is remembered."""
+
+    def __init__(self, place: Place, check: Check) -> None:
+        self._place = place
+        self._checks = Checks(place, check)
+        self._merges: Merges | None = None
+        self._siblings: dict[tuple[str, ...], list[str]] | None = None
+        self._sides: dict[tuple[str, str], bool] = {}
+        self._by: dict[str, Commit] = {}
+        self._tries = _TRIES
+        self._old: str | None = None
+        self._new = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Tidy up; twice is safe, and so is to go on."""
+        merges, self._merges = self._merges, None
+        if merges is not None:
+            merges.close()
+
+    def judge(
+        self, new: str, *, old: str | None = None, without: Iterable[str] = (), known: Known | None = None
+    ) -> Judgement:
+        """Judge what can be reached from `new` and not from `old`.
+
+        Args:
+            new: Id of the commit at the end.
+            old: Id of the one at the start, whose content is good; null where there is none.
+            without: Ids of commits that are taken as they are, with all their ancestors.
+            known: The only other places that the range may begin at; null if it may begin at any commit that `old`
+                and `without` reach.
+
+        Raises:
+            GitTrouble: Git does not answer, or a commit is not there.
+            Refused: The broker refuses to judge.
+            Unreachable: No broker answers.
+        """
+        inside = self._range(new, old, tuple(without), known)
+        if not inside:
+            return Judgement(passes=True, commits=())
+        self._old, self._new = old, new
+        whole = self._whole(inside) if known is not None else None
+        if whole is not None:
+            return Judgement(passes=True, commits=tuple(_judged(commit, whole) for commit in inside))
+        self._checks.prepare((_first(commit), commit.oid) for commit in inside)
+        good = self._settle(inside)
+        return self._judgement(inside, good)
+
+    def _range(self, new: str, old: str | None, without: tuple[str, ...], known: Known | None) -> Sequence[Commit]:
+        """The commits to judge, oldest first; a range that begins inside of what is known is followed further back."""
+        start = () if old is None else (old,)
+        tips = () if known is None else known.tips
+        found = history.commits(self._place, new, (*start, *tips, *without))
+        self._by = {commit.oid: commit for commit in found.commits}
+        outside = {parent for commit in found.commits for parent in commit.parents} - self._by.keys()
+        if known is None or (outside or {new}) <= {*start, *tips}:
+            return found.commits
+        everything = history.commits(self._place, new, without).commits
+        self._by = {commit.oid: commit for commit in everything}
+        ends = {*start, *tips, *known.earlier()} if everything else set[str]()
+        kept = self._reach(new, ends)
+        return [commit for commit in everything if commit.oid in kept]
+
+    def _whole(self, inside: Sequence[Commit]) -> Finding | None:
+        """The range as one change, if it is approved as that; asked first where that is likely."""
+        outside = {parent for commit in inside for parent in commit.parents} - {commit.oid for commit in inside}
+        if len(inside) == 1 or self._old is None or outside != {self._old}:
+            return None
+        finding = self._checks.finding(self._old, self._new)
+        return finding if finding.passes else None
+
+    def _reach(self, start: str, ends: Collection[str] = ()) -> set[str]:
+        """The listed commits that can be reached from one, not going past `ends`."""
+        seen: set[str] = set()
+        left = [start]
+        while left:
+            oid = left.pop()
+            if oid in self._by and oid not in seen and oid not in ends:
+                seen.add(oid)
+                left += self._by[oid].parents
+        return seen
+
+    def _settle(self, inside: Sequence[Commit]) -> dict[str, Finding]:
+        """Those of some commits, parents first, whose content is good if that of every other commit is."""
+        names = {commit.oid for commit in inside}
+        good: dict[str, Finding] = {}
+        debts: dict[str, Debt] = {}
+        for commit in inside:
+            before = debts.get(_first(commit) or "", _NO_DEBT)
+            finding, debts[commit.oid] = self._step(commit, names, good, before)
+            if finding is not None:
+                good[commit.oid] = finding
+        return good
+
+    def _step(
+        self, commit: Commit, names: set[str], good: dict[str, Finding], before: Debt
+    ) -> tuple[Finding | None, Debt]:
+        """Whether a commit is good, and what is not approved at it if it is not."""
+        first = _first(commit)
+        finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
+        if finding.passes and not before:
+            return finding, _NO_DEBT
+        debt = before.after(self._checks.changes(first, commit.oid), finding)
+        if not debt:
+            return (finding if finding.passes else _TAKEN_BACK), debt
+        whole, debt = self._together(commit, names, good, debt)
+        whole = whole or self._by_amends(commit, names, good)
+        return whole, (_NO_DEBT if whole else debt)
+
+    def _merge(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+        """A merge that adds nothing to its first parent but what is good."""
+        if not self._is_clean(commit):
+            return None
+        ours, theirs = commit.parents
+        return _MERGE if _sound(theirs, names, good) or self._is_good_side(ours, theirs, names) else None
+
+    def _is_clean(self, commit: Commit) -> bool:
+        """Whether a merge of two is what git makes of it."""
+        if len(commit.parents) != 2:  # noqa: PLR2004 - git merges more than two in ways of their own
+            return False
+        if self._merges is None:
+            from tandem.hooks.merges import Merges  # most ranges have no merge, and its folder costs a start
+
+            self._merges = Merges(self._place)
+        return self._merges.tree(*commit.parents) == commit.tree
+
+    def _is_good_side(self, ours: str, theirs: str, names: set[str]) -> bool:
+        """Whether all that one side of a merge adds to what the other side has already is good."""
+        if (ours, theirs) not in self._sides:
+            mine = self._reach(ours)
+            added = self._reach(theirs) - mine
+            side = [commit for commit in self._by.values() if commit.oid in added & names]
+            outside = {parent for commit in side for parent in commit.parents} - added
+            # What it adds has to begin at commits of the other side, and at nothing else.
+            self._sides[ours, theirs] = outside <= mine and (not side or theirs in self._settle(side))
+        return self._sides[ours, theirs]
+
+    def _together(
+        self, commit: Commit, names: set[str], good: dict[str, Finding], debt: Debt
+    ) -> tuple[Finding | None, Debt]:
+        """A commit together with commits before it: all that is not approved, or all since a good one."""
+        if not self._may_ask(commit):
+            return None, debt
+        if changes := debt.changes():
+            finding = self._checks.asked(changes)
+            if finding.passes:
+                return _as_a_whole(finding, "all that was not approved before it"), debt
+            refused = {path for path, _ in finding.paths}
+            debt = debt.less(change["path"] for change in changes if finding.paths and change["path"] not in refused)
+        for since, changes in self._nets(commit, names, good):
+            if not self._may_ask(commit):
+                break
+            finding = self._checks.asked(changes)
+            if finding.passes:
+                return _as_a_whole(finding, f"all since {since[:_SHORT]}" if since else "all before it"), debt
+        return self._by_other_parents(commit, names, good), debt
+
+    def _may_ask(self, commit: Commit) -> bool:
+        """Whether there is a question left; for the end of the range there always is."""
+        self._tries -= 1
+        return self._tries >= 0 or commit.oid == self._new
+
+    def _nets(
+        self, commit: Commit, names: set[str], good: dict[str, Finding]
+    ) -> Iterator[tuple[str | None, list[Change]]]:
+        """What changed since good commits on the line of first parents: the nearest ones, and where it begins."""
+        net = Net()
+        at: Commit | None = commit
+        found = 0
+        while at is not None:
+            parent = _first(at)
+            changes = self._checks.changes(parent, at.oid)
+            if isinstance(changes, str):
+                return
+            net.precede(changes)
+            is_start = parent is None or parent not in names
+            if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
+                found += 1
+                yield parent, net.changes()
+            at = None if parent is None or is_start else self._by[parent]
+
+    def _by_other_parents(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+        """Against a good parent of a merge that is not the first, and against what the range replaces."""
+        grounds = [other for other in commit.parents[1:] if _sound(other, names, good)]
+        if commit.oid == self._new and self._old is not None:
+            grounds.append(self._old)
+        for ground in grounds:
+            finding = self._checks.finding(ground, commit.oid)
+            if finding.passes:
+                return _as_a_whole(finding, f"all since {ground[:_SHORT]}")
+        return None
+
+    def _by_amends(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+        """An amended commit: from its parent to it over the commits that stood in its place before."""
+        if len(commit.parents) != 1 or not _sound(commit.parents[0], names, good) or self._tries <= 0:
+            return None
+        if self._siblings is None:
+            self._siblings = history.amended(self._place)
+        earlier = [oid for oid in self._siblings.get(commit.parents, []) if oid != commit.oid and oid not in names]
+        reached: dict[str, tuple[str, ...]] = {commit.parents[0]: ()}
+        for oid in [*reversed(earlier[:_SIBLINGS]), commit.oid] if earlier else []:
+            self._checks.prepare((before, oid) for before in reached)
+            for before, reviews in list(reached.items()):
+                self._tries -= 1
+                finding = self._checks.finding(before, oid)
+                if finding.passes:
+                    reached[oid] = tuple(dict.fromkeys((*reviews, *finding.review_ids)))
+                    break
+        if commit.oid not in reached:
+            return None
+        return Finding(
+            passes=True, verdict="approved", review_ids=reached[commit.oid], reason="approved, amend by amend"
+        )
+
+    def _judgement(self, inside: Sequence[Commit], good: dict[str, Finding]) -> Judgement:
+        covered = self._covered(inside, good)
+        rows = [
+            _judged(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid))) for commit in inside
+        ]
+        passes = self._new in good
+        if not passes and all(row.passes for row in rows):
+            reason = "it stands on content that is approved only together with what came after it"
+            rows[-1] = rows[-1]._replace(verdict=UNAPPROVED, reason=reason)
+        return Judgement(passes, tuple(rows))
+
+    def _covered(self, inside: Sequence[Commit], good: dict[str, Finding]) -> dict[str, Finding]:
+        """The commits that are good only as parts of a later one, with what is known of that."""
+        names = {commit.oid for commit in inside}
+        covered: dict[str, Finding] = {}
+        for commit in inside:
+            left = [*commit.parents] if commit.oid in good else []
+            while left:
+                oid = left.pop()
+                if oid in names and oid not in good and oid not in covered:
+                    covered[oid] = _part(commit, good[commit.oid])
+                    left += self._by[oid].parents
+        return covered
+
+    def _row(self, commit: Commit, covering: Finding | None) -> Finding:
+        """What is known of a commit that is no ground to stand on."""
+        if covering is None and self._is_clean(commit):
+            return _MERGE._replace(reason="git makes the same of what it merges; that is judged by itself")
+        finding = self._checks.finding(_first(commit), commit.oid)
+        if finding.passes or covering is None:
+            return finding
+        return covering
+
+
+def never_judged(gate: GateFile) -> list[str]:
+    """The commits that are taken as they are, with all their ancestors: see `Bases.never_judged`."""
+    return list(bases.read(gate).never_judged)
+
+
+def _first(commit: Commit) -> str | None:
+    return commit.parents[0] if commit.parents else None
+
+
+def _sound(oid: str, names: set[str], good: dict[str, Finding]) -> bool:
+    return oid not in names or oid in good
+
+
+def _as_a_whole(finding: Finding, since: str) -> Finding:
+    if finding.verdict == "empty":
+        return _TAKEN_BACK
+    return finding._replace(reason=f"{finding.reason}, together with {since}")
+
+
+def _part(whole: Commit, finding: Finding) -> Finding:
+    verdict = "rollback" if finding.verdict == "rollback" else "approved"
+    words = "taken back by" if verdict == "rollback" else "approved as a part of what ends with"
+    return finding._replace(verdict=verdict, reason=f"{words} {whole.oid[:_SHORT]}")
+
+
+def _judged(commit: Commit, finding: Finding) -> Judged:
+    if finding.passes:
+        return Judged(commit.oid, commit.subject, finding.verdict, finding.review_ids, finding.reason)
+    named = tuple(review for review in commit.reviews if review != UNREVIEWED)
+    is_marked = UNREVIEWED in commit.reviews
+    reason = finding.reason
+    if named:
+        reason = f"it names {', '.join(named)}, where this content is not approved; {reason}"
+    elif is_marked:
+        reason = f"committed before a review, and not approved since; {reason}"
+    return Judged(
+        commit.oid, commit.subject, UNREVIEWED if is_marked else UNAPPROVED, named, reason, paths=finding.paths
+    )

@@ -1,0 +1,120 @@
+"""What agents call when a session starts: one line about the gate, and the overlay of GSD put back after an update.
+
+Nothing here refuses anything or is waited for: a session starts whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tandem.bridge.keys import without_secrets
+from tandem.hooks import gsd, state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.hooks.state import GateFile
+
+REFRESH = ("gsd", "overlay", "--refresh")
+"""The command that puts the overlay back."""
+
+_SHOWN = " ".join(("tandem", *REFRESH))
+_EVENT = "SessionStart"
+_LARGEST_BYTES = 16 * 1024 * 1024
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Say on standard output what the session should know, in the form that all three clients take; answers with 0.
+
+    Args:
+        arguments: `--client NAME`, and `--data-dir FOLDER` where Tandem's data is, for projects without a gate.
+    """
+    folder = os.getcwd()
+    try:
+        folder = _folder(sys.stdin.buffer.read(_LARGEST_BYTES)) or folder
+        place = state.find_place(folder)
+        gate = state.find(place) if place is not None else None
+        line = _standing(gate, arguments) if gate is not None and gate.enabled else None
+    except state.GateUnreadable as error:
+        gate, line = None, f"Tandem: {error}"
+    except Exception as error:  # noqa: BLE001 - the edge: a session must not be kept from starting
+        gate, line = None, f"Tandem: the state of the gate cannot be found out: {error or type(error).__name__}"
+    lines = [line, _refreshed(_data_dir(arguments) or (gate.data_dir if gate is not None else None))]
+    told = " ".join(one for one in lines if one)
+    if told:
+        sys.stdout.write(
+            json.dumps({"hookSpecificOutput": {"hookEventName": _EVENT, "additionalContext": told}}) + "\n"
+        )
+    return 0
+
+
+def _folder(data: bytes) -> str | None:
+    """Where the session works, by the client's account of it."""
+    try:
+        account: Any = json.loads(data)
+        folder: Any = account["cwd"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return folder if isinstance(folder, str) and os.path.isdir(folder) else None
+
+
+def _data_dir(arguments: Sequence[str]) -> str | None:
+    found = arguments[arguments.index("--data-dir") + 1 :] if "--data-dir" in arguments else ()
+    return found[0] if found else None
+
+
+def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
+    """That the gate is on, and whether it can be asked."""
+    # Where no gate is on, nobody pays for these.
+    from tandem.hooks.ask import Asker, Refused, Unreachable
+
+    said = (
+        f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"
+        " byte; the skill tandem-review says how."
+    )
+    directory = gate.hooks.get("directory")
+    if "gemini" in arguments and directory is not None:
+        # It switches git's hooks off for every command that it runs.
+        said += f" Here git commands that make or move commits have to say: git -c core.hooksPath={directory} …"
+        said += " (the gate's hooks, which this client switches off)."
+    asker = Asker(gate)
+    try:
+        asker.call("check_gate", changes=[])
+    except Unreachable as error:
+        return f"{said} {error}"
+    except Refused as error:
+        return f"{said} But the broker refuses: {error} A person has to mend that: tandem gate on"
+    finally:
+        asker.close()
+    return f"{said} The broker runs."
+
+
+def _refreshed(data_dir: str | None) -> str | None:
+    """Have the overlay put back where GSD was updated; what was done, if anything."""
+    folders = gsd.stale(data_dir) if data_dir is not None else []
+    if not folders:
+        return None
+    try:
+        # -P: else Python would import modules that stand in the repository the session works in.
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "tandem", *REFRESH],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**without_secrets(), "TANDEM_DATA_DIR": data_dir or ""},
+            **_outliving(),
+        )
+    except OSError as error:
+        return f"GSD was updated, and Tandem's pointers in it are gone ({error.strerror}); run: {_SHOWN}"
+    return f"GSD was updated in {', '.join(folders)}; Tandem puts its pointers back there ({_SHOWN})."
+
+
+def _outliving() -> dict[str, Any]:
+    """With which a child is not ended together with the session's start."""
+    if sys.platform == "win32":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+    return {"start_new_session": True}

@@ -1,0 +1,12 @@
+"""What hooks say to whoever runs git: on standard error, with the speaker's name, nothing that plays tricks."""
+
+from __future__ import annotations
+
+import sys
+
+
+def say(*lines: str) -> None:
+    """Say something; a line that holds line ends is several."""
+    text = "\n".join(lines)
+    shown = "".join(char if char == "\n" or char.isprintable() else "?" for char in text)
+    sys.stderr.write("".join(f"tandem: {line}\n" for line in shown.split("\n")))

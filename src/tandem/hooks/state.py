@@ -1,0 +1,233 @@
+"""The gate's switch in a repository: `tandem/gate.json` in the git folder that all its working trees share.
+
+Git's own files are read instead of running git, so that a hook whose gate is off costs one look.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tandem.hooks import jsontext
+
+TYPE_CHECKING = False  # as in `jsontext`
+if TYPE_CHECKING:
+    from typing import Any
+
+FOLDER = "tandem"
+"""Of Tandem's own files in the common git folder."""
+
+FILE = "gate.json"
+VERSION = 1
+
+
+class GateUnreadable(Exception):
+    """The hooks are installed and the switch cannot be read: whether the gate is on is unknown, so it is closed."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(
+            f"{path} {problem}. Switch the gate on again with 'tandem gate on', or off with 'tandem gate off'."
+        )
+        self.path = path
+        self.problem = problem
+
+
+class Place:
+    """Where in which repository a hook runs.
+
+    Attributes:
+        git_dir: What git keeps for this working tree alone: HEAD, index. Absolute.
+        common_dir: What all working trees share: objects, branches, the gate's switch. Absolute.
+        top: The working tree's top; null in a bare repository.
+    """
+
+    __slots__ = ("common_dir", "git_dir", "top")
+
+    def __init__(self, git_dir: str, common_dir: str, top: str | None) -> None:
+        self.git_dir = git_dir
+        self.common_dir = common_dir
+        self.top = top
+
+    @property
+    def folder(self) -> str:
+        """Tandem's folder in the common git folder; it need not exist."""
+        return os.path.join(self.common_dir, FOLDER)
+
+    @property
+    def gate_file(self) -> str:
+        """Where the switch is; it need not exist."""
+        return os.path.join(self.folder, FILE)
+
+
+class GateFile:
+    """The switch as it was written, and the place it was read from.
+
+    Attributes:
+        place: Where the hook runs.
+        project: The registered project.
+        root: The main working tree, where the project's configuration is.
+        enabled: Whether commits are judged.
+        broker: The URL that the person named; null for the broker that runs on `data_dir`.
+        data_dir: The broker's data folder.
+        usual_url: Where that broker listens if it has not said so; null if it uses a folder of its own.
+        config_dir: The user's configuration folder.
+        branches: The base branches, without `refs/heads/`.
+        accepted: Refs whose commits are taken as they are.
+        python: The interpreter of the hooks.
+        source: The folder that has the package.
+        hooks: How the hooks were installed.
+    """
+
+    __slots__ = (
+        "accepted",
+        "branches",
+        "broker",
+        "config_dir",
+        "data_dir",
+        "enabled",
+        "hooks",
+        "place",
+        "project",
+        "python",
+        "root",
+        "source",
+        "usual_url",
+    )
+
+    def __init__(self, place: Place, facts: dict[str, Any]) -> None:
+        """Take the facts of a file.
+
+        Raises:
+            KeyError: One is missing.
+            TypeError: One is of another kind.
+        """
+        self.place = place
+        self.project = _text(facts["project"])
+        self.root = _text(facts["root"])
+        self.enabled = facts["enabled"] is not False
+        self.broker = _optional(facts.get("broker"))
+        self.data_dir = _text(facts["data_dir"])
+        self.usual_url = _optional(facts.get("usual_url"))
+        self.config_dir = _text(facts["config_dir"])
+        self.branches = _texts(facts["branches"])
+        self.accepted = _texts(facts.get("accepted", []))
+        self.python = _text(facts["python"])
+        self.source = _text(facts["source"])
+        self.hooks: dict[str, Any] = _object(facts.get("hooks", {}))
+
+    def facts(self) -> dict[str, Any]:
+        """What the file holds."""
+        stated = {name: getattr(self, name) for name in self.__slots__ if name != "place"}
+        lists = {"branches": list(self.branches), "accepted": list(self.accepted)}
+        return {"version": VERSION, **stated, **lists}
+
+
+def find_place(folder: str | None = None) -> Place | None:
+    """The repository that a folder is in; null outside of git.
+
+    Args:
+        folder: Where to look; by default where git has started this process as its hook, by `GIT_DIR` and the
+            current folder.
+    """
+    if folder is None:
+        stated = os.environ.get("GIT_DIR")
+        here = os.getcwd()
+        if stated:
+            git_dir = os.path.realpath(stated)
+            return Place(git_dir, common_of(git_dir), None if here == git_dir else here)
+        folder = here
+    top = os.path.realpath(folder)
+    while True:
+        git_dir = _git_dir(os.path.join(top, ".git"))
+        if git_dir is not None:
+            return Place(git_dir, common_of(git_dir), top)
+        if _is_git_folder(top):
+            return Place(top, common_of(top), None)
+        parent = os.path.dirname(top)
+        if parent == top:
+            return None
+        top = parent
+
+
+def read(place: Place) -> GateFile:
+    """The switch.
+
+    Raises:
+        GateUnreadable: It is not there, or not as it was written.
+    """
+    found = find(place)
+    if found is None:
+        raise GateUnreadable(place.gate_file, "is missing, though the gate's hooks are installed")
+    return found
+
+
+def find(place: Place) -> GateFile | None:
+    """The switch; null where the gate was never switched on.
+
+    Raises:
+        GateUnreadable: It is there, and not as it was written.
+    """
+    path = place.gate_file
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise GateUnreadable(path, f"cannot be read ({error.strerror})") from error
+    try:
+        facts: Any = jsontext.loads(text)
+        version: Any = facts["version"]
+        if version == VERSION:
+            return GateFile(place, facts)
+    except (ValueError, KeyError, TypeError) as error:
+        raise GateUnreadable(path, "is not what 'tandem gate on' writes") from error
+    raise GateUnreadable(path, f"has the version {version}, which this Tandem does not know")
+
+
+def common_of(git_dir: str) -> str:
+    """The git folder that a working tree's git folder shares with the others; itself in the main one."""
+    try:
+        with open(os.path.join(git_dir, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
+            return os.path.realpath(os.path.join(git_dir, file.read().strip()))
+    except OSError:
+        return git_dir
+
+
+def _git_dir(path: str) -> str | None:
+    """The git folder that `.git` is or points to; null if it is neither."""
+    if os.path.isdir(path):
+        return path
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.readline().strip()
+    except OSError:
+        return None
+    if not text.startswith("gitdir:"):
+        return None
+    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir:").strip()))
+
+
+def _is_git_folder(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError("a text is expected")
+    return value
+
+
+def _optional(value: Any) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list is expected")
+    return tuple(_text(item) for item in value)  # pyright: ignore[reportUnknownVariableType] any JSON value, and each is checked
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("an object is expected")
+    return value  # pyright: ignore[reportUnknownVariableType] any JSON value

@@ -1,0 +1,118 @@
+"""What a person has trusted: contents of a repository's settings, each by its hash, kept outside of the repository.
+
+`<configuration folder>/trusted.json` is written by `tandem trust` and read here. A file that cannot be read trusts
+nothing. What is trusted is a content in a place: a changed byte, another file or another project is asked about anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from tandem.hooks.planning import own_keys
+
+if TYPE_CHECKING:
+    from tandem.hooks.planning import Planning
+
+STORE = "trusted.json"
+VERSION = 1
+PROJECT_FILE = ".tandem/config.toml"
+_LARGEST_BYTES = 5_000_000
+
+
+class Trusted(NamedTuple):
+    """One content that a person has trusted.
+
+    Attributes:
+        root: The project's root (its main working tree).
+        file: The file in it, with slashes.
+        sha256: What `digest` gave for its content.
+        at: When, ISO 8601 in UTC.
+        by: Who, as the system calls them.
+    """
+
+    root: str
+    file: str
+    sha256: str
+    at: str
+    by: str
+
+
+def digest(file: str, content: bytes) -> str:
+    """The hash by which a content is trusted, as hexadecimal digits.
+
+    Of GSD's `config.json` only Tandem's own keys count, in a form that does not depend on spelling, because GSD
+    writes the others anew whenever it likes. One that is no JSON is hashed as it is.
+    """
+    from hashlib import sha256
+
+    if is_planning(file):
+        try:
+            keys = own_keys(content)
+            content = json.dumps(keys, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        except (ValueError, RecursionError):
+            pass
+    return sha256(content).hexdigest()
+
+
+def is_planning(file: str) -> bool:
+    """Whether a file, named from the project's root, is one of GSD's with keys of Tandem's."""
+    return file.startswith(".planning/") and file.endswith("/config.json")
+
+
+def is_trusted(config_dir: str, root: str, file: str, sha256: str) -> bool:
+    """Whether a person has trusted exactly this content of this file of this project."""
+    wanted = (same(root), file, sha256)
+    return any((same(one.root), one.file, one.sha256) == wanted for one in entries(config_dir))
+
+
+def trusts(config_dir: str, planning: Planning) -> bool:
+    """Whether every file of GSD's settings that loosens is trusted; true where none does."""
+    return all(
+        is_trusted(config_dir, planning.root, source.file, digest(source.file, source.content))
+        for source in planning.sources
+        if source.loosens
+    )
+
+
+def entries(config_dir: str) -> tuple[Trusted, ...]:
+    """Everything that is trusted; nothing where the list is missing or cannot be understood."""
+    try:
+        with open(os.path.join(config_dir, STORE), "rb") as stream:
+            return parsed(stream.read(_LARGEST_BYTES))
+    except (OSError, ValueError):
+        return ()
+
+
+def parsed(content: bytes) -> tuple[Trusted, ...]:
+    """The entries of the list.
+
+    Raises:
+        ValueError: It is not such a list.
+    """
+    try:
+        document: Any = json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(document, dict) or cast("dict[str, Any]", document).get("version") != VERSION:
+        raise ValueError(f"it is not a list of version {VERSION}")
+    listed: Any = cast("dict[str, Any]", document).get("trusted")
+    if not isinstance(listed, list):
+        raise ValueError("it holds no list")  # noqa: TRY004 - one kind of error for whatever is wrong in it
+    return tuple(_entry(one) for one in cast("list[Any]", listed))
+
+
+def _entry(one: Any) -> Trusted:
+    if not isinstance(one, dict):
+        raise ValueError("one of its entries is no object")  # noqa: TRY004 - as in `parsed`
+    stated = cast("dict[str, Any]", one)
+    values = [stated.get(name) for name in Trusted._fields]
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError("one of its entries lacks a member")
+    return Trusted(*cast("list[str]", values))
+
+
+def same(root: str) -> str:
+    """A folder in the one form in which two names of it are equal."""
+    return os.path.normcase(os.path.realpath(root))

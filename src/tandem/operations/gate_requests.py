@@ -1,0 +1,143 @@
+"""The typed requests on gates: their switches, overrides, and the commits that hooks tell of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tandem.domain.texts import storable_text
+from tandem.operations.requests import (
+    CommitId,
+    FullText,
+    GateChange,
+    Id,
+    Name,
+    PageLimit,
+    ProjectRequest,
+    Request,
+    Text,
+    Token,
+    WriteRequest,
+)
+
+_REF_LENGTH = 500
+_MOST_REFS = 100
+_MOST_NAMED = 100
+_MOST_COMMITS = 10_000
+_MOST_CHANGES = 100_000
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+_NO_REF = set(" ~^:?*[\\")
+
+
+def _ref(text: str) -> str:
+    """A name that git could give to a branch; whether there is one, only the repository knows."""
+    control = any(ord(letter) < ord(" ") or letter == "\x7f" for letter in text)
+    if control or _NO_REF & set(text) or ".." in text or text[0] in "-/." or text[-1] in "/.":
+        raise ValueError("must be the name of a branch or ref")
+    return text
+
+
+Ref = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text), AfterValidator(_ref)]
+PlanKey = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text)]
+Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
+
+
+class SetGate(WriteRequest):
+    """Switch a project's gate on or off: whether its commits have to be approved."""
+
+    enabled: Annotated[bool, Field(description="Whether commits are judged.")]
+    branches: Annotated[
+        list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: as before.")
+    ] = None
+    accepted: Annotated[
+        list[Ref] | None,
+        Field(max_length=_MOST_REFS, description="Refs whose commits are taken as they are; default: as before."),
+    ] = None
+    reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
+
+
+class GetGate(ProjectRequest):
+    """Whether a project's gate is on, and where one of its plans stands."""
+
+    plan: Annotated[
+        PlanKey | None, Field(description="A plan's key such as 03-02, or the branch where there is no plan.")
+    ] = None
+
+
+class OverrideGate(WriteRequest):
+    """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
+
+    changes: Changes
+    reason: Annotated[FullText, Field(description="Why it may pass without an approval.")]
+    override_id: Annotated[
+        str | None,
+        Field(pattern=_WORD, max_length=64, description="Chosen by you: told twice, it is one override."),
+    ] = None
+    branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
+    at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
+
+
+class RecordCommit(WriteRequest):
+    """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
+
+    commit: CommitId
+    parent: Annotated[CommitId | None, Field(description="Its first parent; null for a root commit.")] = None
+    branch: Annotated[Ref | None, Field(description="The branch that it was made on.")] = None
+    phase: Name | None = None
+    plan: Annotated[PlanKey | None, Field(description="The plan's key such as 03-02; default: the branch.")] = None
+    task: Name | None = None
+    review_ids: Annotated[list[Id], Field(max_length=_MOST_NAMED, description="As its message names them.")] = Field(
+        default_factory=list[str]
+    )
+    unreviewed: Annotated[bool, Field(description="It passed unreviewed, as its message says.")] = False
+    replaces: Annotated[CommitId | None, Field(description="The commit that an amend or a rebase made it from.")] = None
+    depends_on: Annotated[list[Token], Field(max_length=_MOST_NAMED, description="As its message says.")] = Field(
+        default_factory=list[str]
+    )
+    changes: Annotated[
+        list[GateChange] | None,
+        Field(max_length=_MOST_CHANGES, description="Its difference to its parent, for its rollback; none of a merge."),
+    ] = None
+
+
+class ListCommits(ProjectRequest):
+    """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
+
+    plan: Annotated[PlanKey | None, Field(description="Only those of this plan.")] = None
+    review_id: Annotated[Id | None, Field(description="Only those that name this review.")] = None
+    commits: Annotated[
+        list[CommitId] | None, Field(max_length=_MOST_COMMITS, description="Only these, at most 200.")
+    ] = None
+    limit: PageLimit = 50
+    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+
+
+class RevertedCommit(Request):
+    """A commit that was reverted, and the commit that did it."""
+
+    commit: CommitId
+    reverted_by: CommitId
+
+
+class CarriedCommit(Request):
+    """A commit that was made anew, and what it became."""
+
+    commit: CommitId
+    becomes: CommitId
+
+
+class RecordRollback(WriteRequest):
+    """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
+
+    review_id: Id
+    branch: Annotated[Ref, Field(description="The branch that moved.")]
+    head_before: CommitId
+    head_after: CommitId
+    reverted: Annotated[list[RevertedCommit], Field(max_length=_MOST_COMMITS)] = Field(
+        default_factory=list[RevertedCommit]
+    )
+    carried: Annotated[list[CarriedCommit], Field(max_length=_MOST_COMMITS)] = Field(
+        default_factory=list[CarriedCommit]
+    )
+    rework: Annotated[list[CommitId], Field(max_length=_MOST_COMMITS)] = Field(default_factory=list[str])

@@ -1,0 +1,222 @@
+"""The switch of a project's gate, and what a person lets through it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import orjson
+
+from tandem.clock import MICROSECONDS, isoformat
+from tandem.domain.gate_answers import GateOverridden, GateState, PlanState
+from tandem.domain.gate_records import Gate, Override
+from tandem.domain.gates import Change
+from tandem.errors import InvalidInput, NotFound
+from tandem.git import digest_of
+from tandem.services import contents
+from tandem.services.context import Call, Services, transact
+from tandem.services.gates import check_paths
+from tandem.store import commits, events, gates
+from tandem.store.base import Unit
+
+_OPERATOR = "operator"
+_SHOWN_PATHS = 100
+_CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
+"""How far the clock of whoever tells of an override may be ahead."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How a gate is to stand.
+
+    Attributes:
+        enabled: Whether commits are judged.
+        branches: The base branches; null leaves them as they are.
+        accepted: Refs whose commits are taken as they are; null leaves them as they are.
+        reason: Why.
+    """
+
+    enabled: bool
+    branches: Sequence[str] | None = None
+    accepted: Sequence[str] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewOverride:
+    """What a person lets through.
+
+    Attributes:
+        changes: The raw difference.
+        reason: Why.
+        override_id: Chosen by the caller, so that telling it twice is one override; null for a new one.
+        branch: The branch that it was for.
+        at: When the person did it, ISO 8601; null for now.
+    """
+
+    changes: Sequence[Change]
+    reason: str
+    override_id: str | None = None
+    branch: str | None = None
+    at: str | None = None
+
+
+async def switch(services: Services, call: Call, project: str, wanted: Position) -> GateState:
+    """Switch a gate on or off; how it stands already stays without an event.
+
+    Raises:
+        NotFound: The project's folder is not registered, so that nobody could judge its commits.
+    """
+    contents.check_text(services, "reason", wanted.reason)
+
+    def work(unit: Unit) -> GateState:
+        events.lock(unit)
+        before = gates.find(unit, project)
+        if wanted.enabled and services.projects.root(project) is None:
+            raise _unknown(services, project)
+        require_known(services, unit, project)
+        after = Gate(
+            project=project,
+            enabled=int(wanted.enabled),
+            branches=_listed(wanted.branches, before.branches if before else "[]"),
+            accepted=_listed(wanted.accepted, before.accepted if before else "[]"),
+            reason=wanted.reason,
+            switched_at=services.clock.now_us(),
+            switched_by=call.agent or _OPERATOR,
+        )
+        if before is not None and before[:4] == after[:4]:
+            return _state(project, before)
+        return _state(project, gates.put(unit, before, after))
+
+    return await transact(services, call, work)
+
+
+async def state(services: Services, project: str, plan: str | None) -> GateState:
+    """Whether a gate is on, and where one plan stands.
+
+    Raises:
+        NotFound: The broker does not know the project.
+    """
+
+    def work(unit: Unit) -> GateState:
+        require_known(services, unit, project)
+        standing = None if plan is None else _plan(unit, project, plan)
+        return _state(project, gates.find(unit, project), standing)
+
+    return await services.store.read(work)
+
+
+async def override(services: Services, call: Call, project: str, new: NewOverride) -> GateOverridden:
+    """Let exactly this difference pass from now on; the same id again is the same override.
+
+    Raises:
+        InvalidInput: A path is named twice, the time is none, or the id is that of another difference.
+        NotFound: The broker does not know the project.
+    """
+    contents.check_text(services, "reason", new.reason)
+    check_paths(new.changes)
+    digest = digest_of(new.changes)
+    now = services.clock.now_us()
+    override_id = new.override_id or services.clock.new_id("ov")
+    wanted = Override(
+        project=project,
+        id=override_id,
+        digest=digest,
+        branch=new.branch,
+        reason=new.reason,
+        overridden_at=now if new.at is None else _instant_us(new.at, now),
+        overridden_by=call.agent or _OPERATOR,
+        recorded_at=now,
+    )
+
+    def work(unit: Unit) -> GateOverridden:
+        events.lock(unit)
+        require_known(services, unit, project)
+        earlier = gates.find_override(unit, project, override_id)
+        if earlier is None:
+            return _overridden(gates.add_override(unit, wanted, _facts(wanted, new.changes)))
+        if earlier.digest != digest:
+            raise InvalidInput(
+                "This override_id let another difference through; choose a new one for a new difference.",
+                field="override_id",
+                expected=earlier.digest,
+                actual=digest,
+            )
+        return _overridden(earlier)
+
+    return await transact(services, call, work)
+
+
+def require_known(services: Services, unit: Unit, project: str) -> None:
+    """Refuse a project that is neither registered nor has a gate.
+
+    Raises:
+        NotFound: It is a mere label.
+    """
+    if services.projects.root(project) is None and gates.find(unit, project) is None:
+        raise _unknown(services, project)
+
+
+def _unknown(services: Services, project: str) -> NotFound:
+    return NotFound(
+        f"This broker has no project '{project}'. Register its folder with: tandem project add.",
+        project=project,
+        allowed=services.projects.names(),
+    )
+
+
+def _listed(wanted: Sequence[str] | None, before: str) -> str:
+    return before if wanted is None else orjson.dumps(list(dict.fromkeys(wanted))).decode()
+
+
+def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
+    if gate is None:
+        return GateState(project, False, (), (), None, None, None, plan)  # noqa: FBT003 - by the order of the fields
+    return GateState(
+        project=project,
+        enabled=bool(gate.enabled),
+        branches=tuple(orjson.loads(gate.branches)),
+        accepted=tuple(orjson.loads(gate.accepted)),
+        reason=gate.reason,
+        switched_at=isoformat(gate.switched_at),
+        switched_by=gate.switched_by,
+        plan=plan,
+    )
+
+
+def _plan(unit: Unit, project: str, plan: str) -> PlanState:
+    against = commits.list_against(unit, project, plan)
+    rolled_back = commits.list_rolled_back(unit, project, plan)
+    return PlanState(plan, "blocking" if against or rolled_back else "optimistic", against, rolled_back)
+
+
+def _facts(override: Override, changes: Sequence[Change]) -> dict[str, object]:
+    return {
+        "override_id": override.id,
+        "digest": override.digest,
+        "reason": override.reason,
+        "branch": override.branch,
+        "overridden_at": isoformat(override.overridden_at),
+        "paths": sorted(change.path for change in changes)[:_SHOWN_PATHS],
+        "files": len(changes),
+    }
+
+
+def _overridden(override: Override) -> GateOverridden:
+    at = isoformat(override.overridden_at)
+    return GateOverridden(override.id, override.project, override.digest, at, override.overridden_by)
+
+
+def _instant_us(text: str, now_us: int) -> int:
+    """Microseconds since the epoch of an ISO 8601 time that has been, UTC unless it says otherwise."""
+    try:
+        stated = datetime.fromisoformat(text)
+        aware = stated if stated.tzinfo is not None else stated.replace(tzinfo=UTC)
+        found = (aware - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("at must be an ISO 8601 time, such as 2026-11-21T22:23:00Z.", field="at") from error
+    if not 0 <= found <= now_us + _CLOCKS_DIFFER_US:
+        raise InvalidInput("at must be a time between 1970 and now, such as 2026-11-21T22:23:00Z.", field="at")
+    return found

@@ -1,0 +1,131 @@
+"""The tables of gates; `tables` has the others, and says how all are made."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+
+from tandem.store.metadata import metadata
+
+gates = Table(
+    "gates",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("enabled", Integer, nullable=False),
+    Column("branches", Text, nullable=False, comment="a JSON list: the base branches"),
+    Column("accepted", Text, nullable=False, comment="a JSON list: refs whose commits are taken as they are"),
+    Column("reason", Text),
+    Column("switched_at", BigInteger, nullable=False),
+    Column("switched_by", Text, nullable=False),
+    Column("event_seq", BigInteger, nullable=False),
+    Column("event_hash", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+overrides = Table(
+    "overrides",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("branch", Text),
+    Column("reason", Text, nullable=False),
+    Column("overridden_at", BigInteger, nullable=False),
+    Column("overridden_by", Text, nullable=False),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("event_seq", BigInteger, nullable=False),
+    Column("event_hash", Text, nullable=False),
+    Index("ix_overrides_digest", "digest"),
+    sqlite_with_rowid=False,
+)
+
+commits = Table(
+    "commits",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("parent", Text),
+    Column("branch", Text),
+    Column("phase", Text),
+    Column("plan", Text),
+    Column("task", Text),
+    Column("review_ids", Text, nullable=False),
+    Column("unreviewed", Integer, nullable=False),
+    Column("depends_on", Text, nullable=False),
+    Column("replaces", Text),
+    Column("inverse", Text, comment="digest of the change that takes it back"),
+    Column("recorded_at", BigInteger, nullable=False),
+    Column("recorded_by", Text, nullable=False),
+    Column("event_seq", BigInteger, nullable=False),
+    Column("event_hash", Text, nullable=False),
+    Index("ix_commits_recorded", "project", "event_seq"),
+    Index("ix_commits_plan", "project", "plan", "event_seq"),
+    Index(
+        "ix_commits_inverse",
+        "project",
+        "inverse",
+        "event_seq",
+        postgresql_where=text("inverse IS NOT NULL"),
+        sqlite_where=text("inverse IS NOT NULL"),
+    ),
+    Index(
+        "ix_commits_replaces",
+        "replaces",
+        postgresql_where=text("replaces IS NOT NULL"),
+        sqlite_where=text("replaces IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+commit_reviews = Table(
+    "commit_reviews",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("commit_id", Text, primary_key=True),
+    Column("review_id", Text, primary_key=True, comment="as the commit's message names it, known or not"),
+    Column("plan", Text),
+    Index("ix_commit_reviews_review", "review_id"),
+    sqlite_with_rowid=False,
+    comment="Which commits name which review.",
+)
+
+plan_refusals = Table(
+    "plan_refusals",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("plan", Text, primary_key=True),
+    Column("review_id", Text, primary_key=True),
+    sqlite_with_rowid=False,
+    comment="Reviews of a plan's commits that were ever decided against, so that few have to be looked at.",
+)
+
+rollbacks = Table(
+    "rollbacks",
+    metadata,
+    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
+    Column("head_after", Text, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("head_before", Text, nullable=False),
+    Column("reverted", Text, nullable=False),
+    Column("carried", Text, nullable=False),
+    Column("rework", Text, nullable=False),
+    Column("rolled_back_at", BigInteger, nullable=False),
+    Column("rolled_back_by", Text, nullable=False),
+    Index("ix_rollbacks_plan", "project", "plan", "rolled_back_at"),
+    sqlite_with_rowid=False,
+)
+
+taken_back = Table(
+    "taken_back",
+    metadata,
+    Column("project", Text, primary_key=True),
+    Column("commit_id", Text, primary_key=True),
+    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
+    Column("head_after", Text, primary_key=True),
+    Column("reverted_by", Text),
+    Column("becomes", Text),
+    Index("ix_taken_back_review", "review_id"),
+    sqlite_with_rowid=False,
+    comment="What rollbacks did to which commits.",
+)

@@ -1,0 +1,58 @@
+"""Finding out what is wrong with an installation, and saying how it is mended.
+
+Each check looks at one thing and answers with findings. A check that fails itself is a finding too, so that the
+others are still made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from tandem.errors import TandemError
+from tandem.workflow.doctor.broker import check_broker, check_reviewers
+from tandem.workflow.doctor.circumstances import Circumstances
+from tandem.workflow.doctor.clients import check_agent_hooks, check_clients
+from tandem.workflow.doctor.finding import Finding, State, problem
+from tandem.workflow.doctor.gate import check_gate, check_hooks, check_project
+from tandem.workflow.doctor.machine import check_data, check_programs, check_settings, check_users
+from tandem.workflow.doctor.planning import check_leftovers, check_overlay, check_planning
+
+__all__ = ["CHECKS", "Circumstances", "Finding", "State", "examine"]
+
+Check = Callable[[Circumstances], Awaitable[list[Finding]]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_programs,
+    check_settings,
+    check_data,
+    check_users,
+    # What the broker's check learns, the ones behind it need.
+    check_broker,
+    check_reviewers,
+    check_project,
+    check_gate,
+    check_hooks,
+    check_clients,
+    check_agent_hooks,
+    check_planning,
+    check_overlay,
+    check_leftovers,
+)
+
+
+async def examine(here: Circumstances) -> AsyncIterator[Finding]:
+    """All findings, as they come."""
+    for check in CHECKS:
+        try:
+            found = await check(here)
+        except TandemError as error:
+            found = [problem(_name(check), error.message, None)]
+        except Exception as error:  # noqa: BLE001 - the edge: what one check stumbles over must not hide what others find
+            found = [problem(_name(check), f"This could not be checked: {type(error).__name__}: {error}", None)]
+        for one in found:
+            yield one
+
+
+def _name(check: Check) -> str:
+    return getattr(check, "__name__", "check").removeprefix("check_").replace("_", " ")

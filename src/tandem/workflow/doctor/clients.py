@@ -1,0 +1,169 @@
+"""The agents' clients: whether their files hold what they should, and whether their hooks refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, cast
+
+from tandem.bridge.messages import as_object
+from tandem.workflow import teaching
+from tandem.workflow.clients.found import Found
+from tandem.workflow.clients.site import Site
+from tandem.workflow.doctor.circumstances import Circumstances
+from tandem.workflow.doctor.codex_trust import check_trust
+from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
+from tandem.workflow.edits import install
+from tandem.workflow.init import Plan, Wish, plan_init
+from tandem.workflow.initial import load
+from tandem.workflow.program import find_program
+from tandem.workflow.teaching import Client
+
+_SECONDS: Final = 60.0
+_REFUSED: Final = 2
+_INIT = "tandem init"
+_INIT_GATE = "tandem init --gate"
+_MARK = b"tandem: refused"
+
+
+async def check_clients(here: Circumstances) -> list[Finding]:
+    """Whether the files of the clients that were set up hold what they should: server, time-outs, skill."""
+    if here.place is None:
+        return []
+    before = load(Path(here.place.git_dir, "tandem"))
+    if before is None:
+        return [note("clients", "No client was set up here.", _INIT)]
+    plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, Wish(before.clients))
+    told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
+    return [*await _versions(plan), *_differences(plan), *told]
+
+
+def _differences(plan: Plan) -> list[Finding]:
+    changed = sorted({change.name for change in plan.changes})
+    if not changed:
+        return [ok("clients", "Their files are as tandem init writes them, time-outs included.")]
+
+    async def repair() -> None:
+        for manifest, changes in plan.trees:
+            await asyncio.to_thread(install, changes, manifest)
+
+    return [problem("clients", f"Not as tandem init writes them: {', '.join(changed)}", _INIT, repair)]
+
+
+async def _versions(plan: Plan) -> list[Finding]:
+    """Each client's version, as its program says it."""
+    return await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
+
+
+def _version(found: Found) -> Finding:
+    title = found.client.title
+    if found.program is None:
+        return note("clients", f"{title} is set up, but its program is not on PATH.")
+    try:
+        said = subprocess.run(
+            [found.program, "--version"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return problem("clients", f"{title} at {found.program} cannot be run: {error}", f"install {title} again")
+    lines = said.stdout.split("\n")
+    return ok("clients", f"{title} {lines[0].strip() or '(says no version)'}")
+
+
+async def check_agent_hooks(here: Circumstances) -> list[Finding]:
+    """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
+    gate = here.gate
+    before = load(Path(here.place.git_dir, "tandem")) if here.place is not None else None
+    if here.place is None or gate is None or not gate.enabled:
+        return []
+    if before is None or not before.gate:
+        return [note("agent hooks", "The agents have no hooks, so they hear only from git.", _INIT_GATE)]
+    if here.call is None:
+        return [skipped("agent hooks", "The broker does not answer.")]
+    program = await asyncio.to_thread(find_program, here.environment)
+    site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
+    names: list[Client] = [one for one in teaching.CLIENTS if one in before.clients]
+    found = await asyncio.gather(*(asyncio.to_thread(_fire, site, name) for name in names))
+    return [one for one in found if one is not None] + await _codex_trust(site, names)
+
+
+async def _codex_trust(site: Site, names: Sequence[Client]) -> list[Finding]:
+    program = shutil.which("codex", path=site.environment.get("PATH"))
+    if "codex" not in names or program is None:
+        return []
+    return [await asyncio.to_thread(check_trust, program, site.root, site.environment)]
+
+
+def _fire(site: Site, client: Client) -> Finding | None:
+    """One client's hook; null for a client that has none that could refuse."""
+    entries = teaching.hooks(client, (*site.program.words, "hook"))
+    if not entries:
+        return None
+    entry = entries[0]
+    file = site.root / entry.path if entry.scope == "project" else site.user_file(entry.path)
+    command = _command(file, entry.keys, client)
+    if command is None:
+        return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE)
+    try:
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=site.root,
+            env=dict(site.environment),
+            input=json.dumps(_forbidden(site.root, client)).encode(),
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return problem("agent hooks", f"The hook of {client} cannot be run: {error}", _INIT_GATE)
+    if done.returncode != _REFUSED or _MARK not in done.stderr:
+        return problem(
+            "agent hooks",
+            f"The hook of {client} lets through what is not approved (exit status {done.returncode}).",
+            _INIT_GATE,
+        )
+    return ok("agent hooks", f"The hook of {client} refuses what is not approved.")
+
+
+def _command(file: Path, keys: Sequence[str], client: str) -> str | None:
+    """The command of our hook that a client's file names."""
+    try:
+        found: Any = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    for key in keys:
+        found = as_object(found).get(key)
+    for group in _items(found):
+        for hook in _items(as_object(group).get("hooks")):
+            command = as_object(hook).get("command")
+            if isinstance(command, str) and f"agent --client {client}" in command:
+                return command
+    return None
+
+
+def _items(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _forbidden(root: Path, client: Client) -> dict[str, Any]:
+    """A call that writes a text of random content where only reviewed ones may be."""
+    path = str(root / ".planning" / "phases" / "99-tandem-doctor" / "99-CONTEXT.md")
+    content = f"{secrets.token_hex(32)}\n"
+    tools: dict[str, tuple[str, dict[str, str]]] = {
+        "claude": ("Write", {"file_path": path, "content": content}),
+        "gemini": ("write_file", {"file_path": path, "content": content}),
+        "codex": ("apply_patch", {"command": f"*** Begin Patch\n*** Add File: {path}\n+{content}*** End Patch\n"}),
+    }
+    name, given = tools[client]
+    event = "BeforeTool" if client == "gemini" else "PreToolUse"
+    return {"hook_event_name": event, "tool_name": name, "tool_input": given, "cwd": str(root)}

@@ -1,0 +1,129 @@
+"""The machine: Python, git, the program itself, and who else works here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir
+from tandem.config import load_settings
+from tandem.errors import ConfigInvalid, TandemError
+from tandem.git.runner import Git, GitFailed
+from tandem.workflow.doctor.circumstances import Circumstances
+from tandem.workflow.doctor.finding import Finding, note, ok, problem
+from tandem.workflow.program import find_program
+
+OLDEST_PYTHON: Final = (3, 11)
+OLDEST_GIT: Final = (2, 38)
+"""The first whose `merge-tree` writes a tree, by which merges are judged."""
+
+_FREE_BYTES = 200_000_000
+
+
+async def check_programs(_: Circumstances) -> list[Finding]:
+    """Python and git, and whether agents find `tandem`."""
+    found = [_python(), await asyncio.to_thread(_git)]
+    program = await asyncio.to_thread(find_program, os.environ)
+    if program.is_portable:
+        found.append(ok("program", "tandem is on PATH, for agents too."))
+    else:
+        found += [note("program", line) for line in program.notes]
+    return found
+
+
+def _python() -> Finding:
+    said = platform.python_version()
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return problem(
+            "python", f"Python {said} is too old; 3.11 is needed.", "install Tandem with Python 3.11 or newer"
+        )
+    return ok("python", f"Python {said}")
+
+
+def _git() -> Finding:
+    oldest = ".".join(map(str, OLDEST_GIT))
+    try:
+        done = Git().run(["--version"], cwd=Path.cwd(), environment=os.environ)
+    except (GitFailed, TandemError) as error:
+        return problem("git", f"git cannot be run: {error}", f"install git {oldest} or newer, and put it on PATH")
+    said = done.stdout.decode("utf-8", "replace").strip()
+    version = re.search(r"(\d+)\.(\d+)", said)
+    if version is None or tuple(map(int, version.groups())) < OLDEST_GIT:
+        return problem(
+            "git",
+            f"{said} is too old for the gate, which asks git what a merge makes.",
+            f"install git {oldest} or newer",
+        )
+    return ok("git", said)
+
+
+async def check_settings(here: Circumstances) -> list[Finding]:
+    """The settings, those of the project included."""
+    try:
+        loaded = load_settings(project_root=here.root)
+    except ConfigInvalid as error:
+        return [problem("settings", error.message, "correct that place; tandem config show says what counts")]
+    ignored = [
+        note("settings", f"{one.origin}: {one.key} is ignored: {one.reason}", "tandem trust, if a person wants it")
+        for one in loaded.ignored
+    ]
+    return ignored or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
+
+
+async def check_data(_: Circumstances) -> list[Finding]:
+    """The data folder: whose it is, and whether there is room."""
+    return await asyncio.to_thread(_data, Path(find_data_dir(platforms)))
+
+
+def _data(folder: Path) -> list[Finding]:
+    if not folder.exists():
+        return [note("data", f"{folder} is made when the broker starts.")]
+    found: list[Finding] = []
+    free = shutil.disk_usage(folder).free
+    if free < _FREE_BYTES:
+        found.append(problem("data", f"Only {free // 1_000_000} MB are free where {folder} is.", "make room there"))
+    if not os.access(folder, os.W_OK):
+        found.append(
+            problem("data", f"{folder} cannot be written by this user.", f"make it yours, e.g. chown it: {folder}")
+        )
+    found += _permissions(folder)
+    return found or [ok("data", f"{folder} is yours alone, with {free // 1_000_000_000} GB free.")]
+
+
+def _permissions(folder: Path) -> list[Finding]:
+    """What others may read of it, where the system has such permissions."""
+    if os.name != "posix":
+        return []
+    found: list[Finding] = []
+    for path, mode in ((folder, 0o700), (folder / "secret.key", 0o600)):
+        if path.exists() and path.stat().st_mode & 0o077:
+
+            async def close(path: Path = path, mode: int = mode) -> None:
+                await asyncio.to_thread(path.chmod, mode)
+
+            found.append(
+                problem("data", f"Others on this machine can get at {path}.", f"chmod {mode:o} '{path}'", close)
+            )
+    return found
+
+
+async def check_users(_: Circumstances) -> list[Finding]:
+    """Whether others have an account here: whoever reaches the port is trusted."""
+    others = sorted(platforms.accounts())
+    if len(others) <= 1:
+        return [ok("users", "Nobody else has an account here.")]
+    return [
+        note(
+            "users",
+            f"{len(others)} people have an account on this machine, and the broker trusts everybody who reaches its"
+            f" port: {', '.join(others[:5])}.",
+            "run the broker where only you log in, or keep others off its port",
+        )
+    ]

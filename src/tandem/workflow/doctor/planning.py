@@ -1,0 +1,77 @@
+"""The workflow's settings, GSD's overlay, and what was left in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir
+from tandem.errors import TandemError
+from tandem.hooks import modes, planning
+from tandem.workflow.doctor.circumstances import Circumstances
+from tandem.workflow.doctor.finding import Finding, note, ok, problem
+from tandem.workflow.gsd.overlay import Overlays, Plan
+from tandem.workflow.rollback.journal import Journal
+
+
+async def check_planning(here: Circumstances) -> list[Finding]:
+    """The three settings of `.planning/config.json`, as far as they hold."""
+    if here.root is None:
+        return []
+    settings = planning.read(str(here.root))
+    if not settings.found:
+        return []
+    found = [problem("planning", one, "correct .planning/config.json") for one in settings.problems]
+    gate = here.gate
+    holds = (modes.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    if holds.refused:
+        found.append(
+            note("planning", f"Not trusted, and so without effect: {', '.join(holds.refused)}", "tandem trust")
+        )
+    if found:
+        return found
+    steps = "put up what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
+    return [ok("planning", f"The workflow's steps {steps}; {holds.granularity}, {holds.mode}.")]
+
+
+async def check_overlay(_: Circumstances) -> list[Finding]:
+    """Whether GSD has our pointers where it should, also after its last update."""
+    try:
+        overlays = Overlays(Path(find_data_dir(platforms)))
+        return await asyncio.to_thread(_overlaid, overlays)
+    except TandemError as error:
+        return [problem("overlay", error.message, "tandem gsd overlay")]
+
+
+def _overlaid(overlays: Overlays) -> list[Finding]:
+    found: list[Finding] = []
+    for one in overlays.remembered():
+        plan = overlays.plan(one)
+        said = f"GSD {one.version} in {one.folder}"
+        if any(change.alters for change in plan.changes):
+
+            async def again(plan: Plan = plan) -> None:
+                await asyncio.to_thread(overlays.carry_out, [plan])
+
+            found.append(problem("overlay", f"{said} lost pointers, as an update does.", "tandem gsd overlay", again))
+        elif plan.missing:
+            found.append(note("overlay", f"{said} has no place for: {', '.join(plan.missing)}"))
+        else:
+            found.append(ok("overlay", f"{said} has {plan.pointers} pointers."))
+    return found
+
+
+async def check_leftovers(here: Circumstances) -> list[Finding]:
+    """A rollback that its process did not live to finish."""
+    if here.place is None:
+        return []
+    try:
+        entry = Journal(Path(here.place.folder)).read()
+    except TandemError as error:
+        return [problem("rollback", error.message, "tandem rollback, with the review's id")]
+    if entry is None:
+        return []
+    return [
+        problem("rollback", f"The rollback of {entry.review_id} was cut off.", f"tandem rollback {entry.review_id}")
+    ]

@@ -1,0 +1,334 @@
+"""Installing the gate's hooks in a repository, beside those that are there, and taking exactly them away again.
+
+Without `core.hooksPath` they are put into git's own hook folder, and what was there is moved aside and called
+first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
+hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
+a tool that sets it again switches nothing off.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tandem.errors import ConfigInvalid
+from tandem.hooks import git
+from tandem.hooks.state import Place
+from tandem.workflow.hook_scripts import OTHERS, OURS, TELLING, Setting, is_ours, quoted, script
+
+_CONFIG_NAMES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
+_INCLUDED = "hooks.gitconfig"
+_INCLUDE = f"[include]\n\tpath = tandem/{_INCLUDED}\n"
+_BACKUPS = (".legacy", ".old")
+"""Where other tools move the hook to that they find: pre-commit and lefthook."""
+_EXECUTABLE = 0o755
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """How the hooks were installed, which is what it takes to undo it.
+
+    Attributes:
+        directory: Where the scripts are.
+        previous_hooks_path: `core.hooksPath` as it was, or the folder that the hook folder was a link to; null
+            without one.
+        chained: The hooks that were moved aside, by name: where each is now.
+        config_block: What was put at the end of the repository's configuration; empty without `core.hooksPath`.
+        made_directory: Whether the folder was made.
+    """
+
+    directory: str
+    previous_hooks_path: str | None = None
+    chained: dict[str, str] = field(default_factory=dict[str, str])
+    config_block: str = ""
+    made_directory: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """As `gate.json` has it."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> Installed | None:
+        """What `gate.json` says; null if it names no installation."""
+        try:
+            return cls(**facts) if facts.get("directory") else None
+        except TypeError:
+            return None
+
+
+def install(place: Place, python: Path, source: Path, branches: tuple[str, ...]) -> Installed:
+    """Install the hooks; what an earlier installation has left is taken over.
+
+    Raises:
+        ConfigInvalid: They would not be called, or a file is in the way.
+        OSError: Something cannot be written; what was done is undone.
+    """
+    if _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
+        _edit_config(place, lambda text: text.replace(_INCLUDE.encode(), b""))
+    previous = hooks_path(place)
+    own_folder = Path(place.common_dir, "hooks")
+    if previous is None and own_folder.is_symlink():
+        # A folder that somebody shares, of this repository or another: nothing of ours belongs into it.
+        previous = str(own_folder.resolve())
+    setting = Setting(
+        python.as_posix(),
+        source.as_posix(),
+        branches,
+        folder="",
+        tandem="../tandem" if previous is None else "..",
+    )
+    if previous is None:
+        return _install_beside(place, own_folder, setting)
+    return _install_before(place, previous, setting)
+
+
+def remove(place: Place, installed: Installed) -> list[str]:
+    """Take the hooks away and put back what was there, to the byte; again is safe.
+
+    Returns:
+        What could not be put back, a sentence each.
+    """
+    if installed.config_block:
+        _edit_config(place, lambda text: text.replace(installed.config_block.encode(), b"", 1))
+        Path(place.folder, _INCLUDED).unlink(missing_ok=True)
+    remarks: list[str] = []
+    folder = Path(installed.directory)
+    for name in (*OURS, *OTHERS, *TELLING):
+        _take_away(folder / name, installed.chained.get(name), remarks)
+    if installed.made_directory:
+        _remove_if_empty(folder)
+    _remove_if_empty(Path(place.folder, "chained"))
+    return remarks
+
+
+def found(place: Place) -> Installed:
+    """What is installed, by what is there: for when its record is lost."""
+    own_folder = Path(place.folder, "hooks")
+    if _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
+        return Installed(str(own_folder), None, {}, _INCLUDE, made_directory=True)
+    aside = Path(place.folder, "chained")
+    chained = {name: str(aside / name) for name in OURS if os.path.lexists(aside / name)}
+    return Installed(str(Path(place.common_dir, "hooks")), None, chained)
+
+
+def is_installed(installed: Installed) -> bool:
+    """Whether any of our scripts is where it was put."""
+    return any(_is_our_file(Path(installed.directory, name)) for name in OURS)
+
+
+def hooks_path(place: Place) -> str | None:
+    """`core.hooksPath` as git sees it here, a leading `~` resolved; null if it is not set."""
+    found = git.run(place, ["config", "--type=path", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration())
+    return found.text or None
+
+
+def alive(place: Place, installed: Installed) -> dict[str, bool]:
+    """Whether git would start each of our hooks, as far as its files tell."""
+    folder = hooks_path(place) or str(Path(place.common_dir, "hooks"))
+    used = Path(place.top or place.git_dir, folder)
+    is_used = _is_same(used, Path(installed.directory))
+    return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in OURS}
+
+
+def _install_beside(place: Place, folder: Path, setting: Setting) -> Installed:
+    """In git's own hook folder."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = Path(place.folder, "chained")
+    chained: dict[str, str] = {}
+    installed = Installed(str(folder), chained=chained, made_directory=made)
+    setting = Setting(setting.python, setting.source, setting.branches, str(folder), setting.tandem)
+    try:
+        for name in OURS:
+            for backup in _BACKUPS:
+                _drop_ours(folder / f"{name}{backup}")
+            word = _set_aside(folder / name, aside / name, chained)
+            _write_script(folder / name, script(name, setting, word))
+        _ensure_alive(place, installed)
+    except BaseException:
+        remove(place, installed)
+        raise
+    return installed
+
+
+def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
+    """Move the hook away that is there; the shell's word for where ours will find it."""
+    word = f'"$here/../tandem/chained/{former.name}"'
+    if _is_our_file(former):
+        # Of an installation whose record is lost; what it had moved away is still there.
+        if os.path.lexists(aside):
+            chained[former.name] = str(aside)
+    elif os.path.lexists(former):
+        if former.is_symlink():
+            # Its target may be relative: it is called where it is, not where the link is moved to.
+            word = quoted(former.resolve().as_posix())
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        _move(former, aside)
+        chained[former.name] = str(aside)
+        _move_if_there(former.with_name(f"{former.name}.legacy"), aside.with_name(f"{aside.name}.legacy"))
+    return word
+
+
+def _install_before(place: Place, previous: str, setting: Setting) -> Installed:
+    """In a folder of our own that takes the place of the one that is set."""
+    folder = Path(place.folder, "hooks")
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    former = Path(place.top or place.git_dir, previous)
+    setting = Setting(setting.python, setting.source, setting.branches, str(folder), setting.tandem)
+    included = Path(place.folder, _INCLUDED)
+    included.write_bytes(f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n".encode())
+    try:
+        for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
+            # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
+            _write_script(folder / name, script(name, setting, quoted(f"{Path(previous).as_posix()}/{name}")))
+        block = _append_config(place, _INCLUDE)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        included.unlink(missing_ok=True)
+        raise
+    installed = Installed(str(folder), previous, {}, block, made)
+    try:
+        _ensure_alive(place, installed)
+    except BaseException:
+        remove(place, installed)
+        raise
+    return installed
+
+
+def _ensure_alive(place: Place, installed: Installed) -> None:
+    dead = [name for name, is_alive in alive(place, installed).items() if not is_alive]
+    if dead:
+        origin = git.run(
+            place, ["config", "--show-origin", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration()
+        ).text
+        raise ConfigInvalid(
+            f"Git would not start the gate's hooks {', '.join(dead)}, as core.hooksPath says otherwise"
+            f" ({origin or 'not set'}). Take that setting away, then run this again.",
+            setting="core.hooksPath",
+        )
+
+
+def _take_away(hook: Path, chained: str | None, remarks: list[str]) -> None:
+    """Remove one script, wherever another tool may have moved it, and put back what it had taken the place of."""
+    places = [hook, *(hook.with_name(hook.name + backup) for backup in _BACKUPS)]
+    ours = next((place for place in places if _is_our_file(place)), None)
+    for place in places:
+        _drop_ours(place)
+    if chained is None or not os.path.lexists(chained):
+        return
+    if ours is None and os.path.lexists(hook):
+        remarks.append(f"{hook} was replaced by another tool; the hook that was there before is at {chained}.")
+        return
+    _move(Path(chained), ours or hook)
+    _move_if_there(Path(f"{chained}.legacy"), hook.with_name(f"{hook.name}.legacy"))
+
+
+def _is_our_file(path: Path) -> bool:
+    try:
+        return not path.is_symlink() and is_ours(path.read_bytes())
+    except OSError:
+        return False
+
+
+def _drop_ours(path: Path) -> None:
+    if _is_our_file(path):
+        path.unlink()
+
+
+def _is_started(path: Path) -> bool:
+    return _is_our_file(path) and os.access(path, os.X_OK)
+
+
+def _is_chained_by(folder: Path, name: str) -> bool:
+    """Whether pre-commit was installed over ours, which it calls."""
+    over = folder / name
+    try:
+        return b"pre-commit" in over.read_bytes() and _is_started(folder / f"{name}.legacy")
+    except OSError:
+        return False
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _write_script(path: Path, content: bytes) -> None:
+    new = path.with_name(f"{path.name}.tandem-new")
+    new.write_bytes(content)
+    new.chmod(_EXECUTABLE)
+    # At once: git may want to start it this moment.
+    new.replace(path)
+
+
+def _move(source: Path, target: Path) -> None:
+    if os.path.lexists(target):
+        raise ConfigInvalid(f"{target} is in the way; it is from an earlier gate. Move it, then run this again.")
+    source.rename(target)
+
+
+def _move_if_there(source: Path, target: Path) -> None:
+    if os.path.lexists(source):
+        _move(source, target)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        # It holds what others put there, or is gone.
+        return
+
+
+def _append_config(place: Place, block: str) -> str:
+    """Put a block at the end of the repository's configuration; what was really appended."""
+    appended: list[str] = []
+
+    def append(text: bytes) -> bytes:
+        appended.append(("" if not text or text.endswith(b"\n") else "\n") + block)
+        return text + appended[0].encode()
+
+    _edit_config(place, append)
+    return appended[0]
+
+
+def _edit_config(place: Place, edit: Callable[[bytes], bytes]) -> None:
+    """Change the repository's configuration as git does: under its lock, at once.
+
+    Raises:
+        ConfigInvalid: Somebody else has the lock.
+    """
+    config = Path(place.common_dir, "config")
+    lock = config.with_name("config.lock")
+    try:
+        descriptor = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        raise ConfigInvalid(
+            f"{lock} is there: another git changes the configuration. Wait for it, or remove the file if none runs.",
+        ) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(edit(config.read_bytes()))
+        lock.chmod(stat.S_IMODE(config.stat().st_mode))
+        lock.replace(config)
+    except BaseException:
+        lock.unlink(missing_ok=True)
+        raise
+
+
+def _config_value(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _configuration() -> dict[str, str]:
+    """The person's own choice of configuration files: by it git finds its hooks."""
+    return {name: os.environ[name] for name in _CONFIG_NAMES if name in os.environ}

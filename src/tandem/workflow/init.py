@@ -1,0 +1,196 @@
+"""`tandem init` and `uninit`: a repository and the clients on this machine, set up for reviews and back.
+
+First everything is planned, which reads only; a refusal then leaves all as it is. Then the project is registered,
+the files are changed and the gate is switched; what fails on the way takes the rest back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir
+from tandem.errors import InvalidInput
+from tandem.hooks.state import Place
+from tandem.workflow import clients, gate_switch
+from tandem.workflow.clients import Site
+from tandem.workflow.clients.found import Found, look
+from tandem.workflow.clients.wanted import Wanted, wanted
+from tandem.workflow.edits import Change, Edit, Manifest, changes, removals
+from tandem.workflow.initial import Initial, Ledger, load
+from tandem.workflow.program import find_program
+
+OWNER: Final = "init"
+MANIFEST: Final = "installed.json"
+_FOLDER: Final = "tandem"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants.
+
+    Attributes:
+        clients: The clients to set up; empty for those that are installed.
+        gate: Whether to have commits refused that are not approved.
+        name: The project's name; null for the folder's.
+        broker: The broker's URL; null for the one of an earlier `init`, else the one that runs for this user.
+    """
+
+    clients: tuple[str, ...] = ()
+    gate: bool = False
+    name: str | None = None
+    broker: str | None = None
+
+
+@dataclass
+class Plan:
+    """What is to be changed. Nothing of it has been.
+
+    Attributes:
+        place: The repository.
+        root: The top of the working tree.
+        folder: Tandem's folder in the git folder of this working tree.
+        clients: The clients, and why.
+        before: What an earlier `init` did; null if none.
+        gate: Whether the gate is wanted.
+        trees: The changes by tree, the project's first.
+        remarks: What a person should know about the files.
+        notes: What a person has to do in the clients.
+    """
+
+    place: Place
+    root: Path
+    folder: Path
+    clients: list[Found]
+    before: Initial | None
+    gate: bool
+    trees: list[tuple[Manifest, list[Change]]] = field(default_factory=list[tuple[Manifest, list[Change]]])
+    remarks: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def changes(self) -> list[Change]:
+        """All that changes a file."""
+        return [change for _, changes in self.trees for change in changes if change.alters]
+
+    @property
+    def switches_off(self) -> bool:
+        """Whether taking it back switches the gate off: it is on, and `init` switched it on."""
+        gate = gate_switch.switch(self.place)
+        return gate is not None and gate.enabled and self.before is not None and self.before.switched
+
+    @property
+    def ledgers(self) -> tuple[Ledger, ...]:
+        """The manifests of the user's own files that have something of this project."""
+        return tuple(
+            Ledger(str(manifest.file), str(manifest.tree), manifest.label)
+            for manifest, changes in self.trees[1:]
+            if user_owner(self.root) in _owners_after(manifest, changes)
+        )
+
+
+def _owners_after(manifest: Manifest, changes: Sequence[Change]) -> set[str]:
+    """Everybody who will have something in a tree."""
+    files = manifest.files | {change.key: change.records for change in changes}
+    return {owner for records in files.values() for record in records for owner in record.owners}
+
+
+def user_owner(root: Path) -> str:
+    """Who edits of the user's own files belong to: another project may need the same ones."""
+    return f"{OWNER}:{root}"
+
+
+def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wish) -> Plan:
+    """What `tandem init` has to change for the repository that a folder is in.
+
+    Raises:
+        InvalidInput: The folder is in no repository, there is no such client, or none is installed.
+        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+    """
+    place = gate_switch.place_at(folder)
+    root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
+    before = load(own)
+    program = find_program(environment)
+    site = Site(root, home, program, environment, wish.broker or (before.broker if before else None))
+    chosen = _chosen(site, wish, before)
+    gate = wish.gate or (before is not None and before.gate)
+    needed = wanted([one.client for one in chosen], site, gate=gate)
+    plan = Plan(place, root, own, chosen, before, gate)
+    for manifest, edits, owner in _trees(plan, site, needed):
+        _add(plan, manifest, changes(edits, manifest, owner=owner))
+    plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
+    return plan
+
+
+def plan_uninit(folder: Path) -> Plan:
+    """What `tandem uninit` has to change for the repository that a folder is in.
+
+    Raises:
+        InvalidInput: The folder is in no repository.
+        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+    """
+    place = gate_switch.place_at(folder)
+    root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
+    before = load(own)
+    plan = Plan(place, root, own, [], before, gate=False)
+    manifest = Manifest.load(own / MANIFEST, root)
+    _add(plan, manifest, removals(manifest, owner=OWNER))
+    for ledger in before.ledgers if before else ():
+        manifest = Manifest.load(Path(ledger.file), Path(ledger.tree), ledger.label)
+        _add(plan, manifest, removals(manifest, owner=user_owner(root)))
+    return plan
+
+
+def _add(plan: Plan, manifest: Manifest, planned: list[Change]) -> None:
+    plan.trees.append((manifest, planned))
+    plan.remarks += [remark for change in planned for remark in change.remarks]
+
+
+def _chosen(site: Site, wish: Wish, before: Initial | None) -> list[Found]:
+    """The clients that were named, or are installed, and those that were set up before.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    named = {clients.client(name).name for name in wish.clients}
+    kept = set(before.clients) if before else set[str]()
+    found = look(site)
+    chosen = [one for one in found if one.client.name in named or (not named and one.is_installed)]
+    chosen += [one for one in found if one.client.name in kept and one not in chosen]
+    if not chosen:
+        raise InvalidInput(
+            "No client is installed here: no program of one on PATH, and no configuration folder. Say which to set up"
+            f" all the same: --client {'|'.join(clients.NAMES)}.",
+            field="client",
+            allowed=list(clients.NAMES),
+        )
+    return sorted(chosen, key=found.index)
+
+
+def _trees(plan: Plan, site: Site, needed: Wanted) -> list[tuple[Manifest, Sequence[Edit], str]]:
+    """The manifests and what is wanted in each: the project's, and those of the user's folders."""
+    found: list[tuple[Manifest, Sequence[Edit], str]] = [
+        (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)
+    ]
+    owner = user_owner(plan.root)
+    wanted_in: dict[Path, list[Edit]] = {}
+    for edit in needed.user:
+        wanted_in.setdefault(site.tree_of(edit.path), []).append(edit)
+    for tree, edits in wanted_in.items():
+        found.append((_ledger(tree, site.home), edits, owner))
+    known = {manifest.file for manifest, _, _ in found}
+    # The variables that move a folder may have changed since.
+    left = [one for one in (plan.before.ledgers if plan.before else ()) if Path(one.file) not in known]
+    return [*found, *((Manifest.load(Path(one.file), Path(one.tree), one.label), [], owner) for one in left)]
+
+
+def _ledger(tree: Path, home: Path) -> Manifest:
+    folder = Path(find_data_dir(platforms))
+    if tree == home:
+        return Manifest.load(folder / MANIFEST, tree, "~/")
+    name = hashlib.sha256(str(tree).encode()).hexdigest()[:12]
+    return Manifest.load(folder / f"installed-{name}.json", tree, f"{tree}/")

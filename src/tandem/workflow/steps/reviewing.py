@@ -1,0 +1,250 @@
+"""Putting a content up, waiting for its verdict, and saying what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.client import TandemClient
+from tandem.client.session import read_envelope
+from tandem.domain.answers import GateDecision, ReviewCreated, ReviewStatus
+from tandem.errors import InvalidTransition, NotFound
+from tandem.git import Repository
+from tandem.workflow.steps import moves
+from tandem.workflow.steps.advice import advice, approved
+from tandem.workflow.steps.moves import Move
+from tandem.workflow.steps.outcomes import Outcome, Patch, Remark, Word
+from tandem.workflow.steps.pointers import Pointer, Pointers
+from tandem.workflow.steps.subjects import ROLES, Subject
+
+_LONGEST_PATCH_CHARACTERS = 20_000
+"""Of a counter-patch that is printed; a longer one is read by its own command."""
+_MOST_REMARKS = 200
+_MOST_SWEPT = 20
+"""Approved reviews that one step looks at to close them."""
+EXEMPT = "exempt"
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where reviews are put up.
+
+    Attributes:
+        client: The broker.
+        project: The registered project.
+        repository: This working tree.
+        pointers: What was put up before.
+        agent_type: Who does the step; null for the step's own role.
+        say: Tells a person what happens meanwhile.
+        is_committed: Whether what a pointer names is in a commit.
+    """
+
+    client: TandemClient
+    project: str
+    repository: Repository
+    pointers: Pointers
+    agent_type: str | None
+    say: Callable[[str], None]
+    is_committed: Callable[[Pointer], bool]
+
+    async def settle(self, subject: Subject, *, timeout_seconds: float | None) -> Outcome:
+        """Put a content up unless it is up or approved already, and wait for the verdict.
+
+        Raises:
+            TandemError: The broker refuses, or cannot be reached.
+        """
+        done, subject = await self.passed(subject)
+        if done is not None:
+            return done
+        return await self.follow(subject, await self.put_up(subject), timeout_seconds=timeout_seconds)
+
+    async def passed(self, subject: Subject) -> tuple[Outcome | None, Subject]:
+        """The outcome if nothing is left to review; and the content without what needs no review of its own."""
+        pointer = self.pointers.find(subject.key)
+        own = None if pointer is None else pointer.review_id
+        decision = await self._check(subject)
+        if decision.allowed and await self._claims_alike(subject, decision):
+            return await self._approved(subject, decision), subject
+        if subject.path is None:
+            # Those of this review's own earlier round would be ended by a revision without them.
+            spare = {
+                path.path
+                for path in decision.paths
+                if path.allowed and (path.kind == EXEMPT or path.review_id not in {None, own})
+            }
+            subject = await asyncio.to_thread(subject.without, self.repository, spare)
+        return None, subject
+
+    async def put_up(self, subject: Subject) -> Pointer:
+        """The pointer to the review of this content: a new one, a new round, or the one that is there."""
+        pointer = self.pointers.find(subject.key)
+        status = await self.status(pointer)
+        is_committed = pointer is not None and await asyncio.to_thread(self.is_committed, pointer)
+        move = moves.decide(subject, pointer, status, is_committed=is_committed)
+        if pointer is not None and move in {Move.WAIT, Move.TELL}:
+            return pointer
+        request: dict[str, Any] = {
+            "agent_type": self.agent_type or ROLES[subject.step],
+            "agent_role": "proposer",
+            **subject.content(),
+        }
+        before = 0
+        if pointer is not None and move is Move.REVISE:
+            request["review_id"] = pointer.review_id
+            before = pointer.rounds_before
+        else:
+            request["project"] = self.project
+        if pointer is not None and status is not None and move is Move.RESUBMIT:
+            request["parent_id"] = pointer.review_id
+            before = pointer.rounds_before + status.round
+        request["idempotency_key"] = _key(request, pointer, status)
+        created = read_envelope(await self.client.call("create_review", request), ReviewCreated)
+        made = Pointer(
+            created.review_id,
+            created.round,
+            created.digest or subject.digest,
+            base=subject.base,
+            claim=subject.claim,
+            plan_key=subject.plan_key,
+            rounds_before=before,
+            is_optimistic=subject.is_optimistic,
+        )
+        await asyncio.to_thread(self.pointers.put, subject.key, made)
+        self.say(f"{created.review_id} is up, round {created.round}")
+        if pointer is not None and move is Move.RESUBMIT:
+            # It is over: this one goes on instead.
+            await self.client.close_review(pointer.review_id, reason=f"followed by {created.review_id}")
+        return made
+
+    async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> Outcome:
+        """Wait until there is something to do about a review, and say what."""
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
+        return await self.told(subject, pointer, status)
+
+    async def status(self, pointer: Pointer | None) -> ReviewStatus | None:
+        """How the review of a pointer stands; null if there is none, or it is another project's."""
+        if pointer is None:
+            return None
+        try:
+            status = await self.client.get_review_status(pointer.review_id)
+        except NotFound:
+            return None
+        return status if status.project == self.project else None
+
+    async def told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> Outcome:
+        """The outcome that a review's status is for this content."""
+        word = moves.word(status, pointer.rounds_before)
+        superseded = moves.is_superseded(subject, pointer, status)
+        patch = await self._patch(status)
+        if word is Word.APPROVED:
+            await self._note_approval(subject, status)
+        return subject.outcome(
+            word,
+            review_id=status.review_id,
+            review_ids=(status.review_id,),
+            project=self.project,
+            status=status.status,
+            round=status.round,
+            reason=status.attention or status.verdict_reason,
+            question=await self._question(status),
+            remarks=await self._remarks(word, status),
+            counter_patch=patch,
+            next=advice(word, subject, status, patch, is_superseded=superseded),
+        )
+
+    async def sweep(self) -> None:
+        """Close the reviews that were approved and whose content is committed by now."""
+        for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
+            if pointer.approved and await asyncio.to_thread(self.is_committed, pointer):
+                with suppress(NotFound, InvalidTransition):
+                    # A person may have closed it, or made a new round of it; then it is theirs.
+                    await self.client.close_review(pointer.review_id, reason="approved and committed")
+                await asyncio.to_thread(self.pointers.forget, key, pointer.review_id)
+
+    async def _check(self, subject: Subject) -> GateDecision:
+        changes = [
+            {name: getattr(change, name) for name in ("path", "mode_before", "blob_before", "mode_after", "blob_after")}
+            for change in subject.changes
+        ]
+        asked: dict[str, Any] = {"project": self.project, "changes": changes}
+        if subject.step == "task":
+            # Only on top of a commit may one be taken back without a review.
+            asked["head"] = subject.base
+        return read_envelope(await self.client.call("check_gate", asked), GateDecision)
+
+    async def _claims_alike(self, subject: Subject, decision: GateDecision) -> bool:
+        """Whether what is approved was put up with the same claim, so that a `passed` does not stand for a `failed`."""
+        if subject.claim is None or not decision.review_ids:
+            return True
+        found = await self.client.get_proposal(decision.review_ids[0])
+        return found.metadata.get("result") in {None, subject.claim}
+
+    async def _approved(self, subject: Subject, decision: GateDecision) -> Outcome:
+        ids = decision.review_ids
+        if not ids:
+            is_exempt = all(path.kind == EXEMPT for path in decision.paths)
+            word = Word.NOTHING if is_exempt else Word.GO
+            return subject.outcome(word, project=self.project, reason=decision.reason, next=("Go on.",))
+        status = await self.client.get_review_status(ids[0])
+        await self._note_approval(subject, status)
+        return subject.outcome(
+            Word.APPROVED,
+            review_id=ids[0],
+            review_ids=ids,
+            project=self.project,
+            status=status.status,
+            round=status.round,
+            reason=decision.reason,
+            next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
+        )
+
+    async def _note_approval(self, subject: Subject, status: ReviewStatus) -> None:
+        """Close what is approved and committed; remember what is only approved, to close it once it is."""
+        pointer = self.pointers.find(subject.key)
+        if pointer is not None and pointer.review_id != status.review_id:
+            # What was up before is settled by another review; what comes next begins anew.
+            await asyncio.to_thread(self.pointers.forget, subject.key, pointer.review_id)
+        if subject.is_committed and not (pointer and moves.is_superseded(subject, pointer, status)):
+            if status.status != "closed":
+                await self.client.close_review(status.review_id, reason="approved and committed")
+            await asyncio.to_thread(self.pointers.forget, subject.key, status.review_id)
+        else:
+            await asyncio.to_thread(self.pointers.mark_approved, subject.key, status.review_id, status.digest)
+
+    async def _patch(self, status: ReviewStatus) -> Patch | None:
+        if status.counter_patch_status != "pending" or status.status in {"approved", "rejected", "closed"}:
+            return None
+        found = (await self.client.get_proposal(status.review_id)).counter_patch
+        if found is None:
+            return None
+        content = found.diff if found.diff is not None else found.description
+        is_short = content is not None and len(content) <= _LONGEST_PATCH_CHARACTERS
+        files = tuple(file.path for file in found.affected_files)
+        return Patch(found.id, found.author, files, content if is_short else None)
+
+    async def _question(self, status: ReviewStatus) -> str | None:
+        if status.next_action != "answer_message":
+            return None
+        entries = (await self.client.get_discussion(status.review_id, limit=_MOST_REMARKS)).entries
+        asked = [entry.body for entry in entries if entry.kind == "message" and entry.sender_role == "reviewer"]
+        return asked[-1] if asked else None
+
+    async def _remarks(self, word: Word, status: ReviewStatus) -> tuple[Remark, ...]:
+        if word not in {Word.CHANGES, Word.REJECTED, Word.ESCALATE}:
+            return ()
+        found = await self.client.get_discussion(status.review_id, round=status.round, limit=_MOST_REMARKS)
+        return tuple(
+            Remark(entry.file, entry.line, entry.body or "") for entry in found.entries if entry.kind == "comment"
+        )
+
+
+def _key(request: dict[str, Any], pointer: Pointer | None, status: ReviewStatus | None) -> str:
+    """The same for two runs that put the same content up after the same review, so that they make one."""
+    before = (pointer.review_id, pointer.round) if pointer else None
+    stood = (status.status, status.round) if status else None
+    return hashlib.sha256(json.dumps([request, before, stood], sort_keys=True).encode()).hexdigest()

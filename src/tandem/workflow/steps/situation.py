@@ -1,0 +1,120 @@
+"""Where a step runs: which repository, under which settings, and whether anybody reviews here at all.
+
+Only local files are read, so that solo mode costs one look and no network.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem import platforms
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.hooks import ask, git, planning, solo, state, trust
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One working tree and what holds in it.
+
+    Attributes:
+        folder: Where the command runs.
+        place: The repository; null outside of git.
+        planning: What the project's files say.
+        gate: The gate's switch, if it is on.
+    """
+
+    folder: Path
+    place: state.Place | None
+    planning: planning.Planning
+    gate: state.GateFile | None
+
+    @property
+    def is_solo(self) -> bool:
+        """Whether nothing is reviewed here: the workflow does not submit, and no gate would refuse."""
+        return solo.is_solo(self.planning, self.gate)
+
+    @property
+    def repository(self) -> state.Place:
+        """The repository.
+
+        Raises:
+            InvalidInput: The command runs outside of git.
+        """
+        if self.place is None or self.place.top is None:
+            raise InvalidInput(
+                f"{self.folder} is in no working tree of git; run this inside of the project.", field="path"
+            )
+        return self.place
+
+    @property
+    def root(self) -> Path:
+        """The top of this working tree."""
+        return Path(self.repository.top or self.folder)
+
+    @property
+    def main_root(self) -> Path:
+        """The top of the main working tree, where the configuration is."""
+        return Path(self.planning.root)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that is checked out; null if HEAD is detached.
+
+        Raises:
+            Unavailable: HEAD cannot be read.
+        """
+        try:
+            return git.branch(self.repository)
+        except git.GitTrouble as trouble:
+            raise Unavailable(f"{trouble}. Run git status here to see why.") from trouble
+
+    @property
+    def is_strict_here(self) -> bool:
+        """Whether the gate takes no commit here that is not approved, whatever the settings: as its hook decides."""
+        branch = self.branch
+        return self.gate is not None and (branch is None or branch in self.gate.branches)
+
+    def effective(self) -> planning.Effective:
+        """The settings that hold, after trust."""
+        folder = self.gate.config_dir if self.gate else _config_dir()
+        return planning.effective(self.planning, trusted=trust.trusts(folder, self.planning))
+
+    def broker_url(self, stated: str | None) -> str:
+        """Where the broker is: where the person says, else where the gate says, else this user's own.
+
+        Raises:
+            Unavailable: The gate's broker has left no address.
+        """
+        gate = self.gate
+        if stated is not None or gate is None:
+            return stated or published_url(find_data_dir(platforms)) or DEFAULT_URL
+        url = ask.url_of(gate)
+        if url is None:
+            raise Unavailable(
+                f"The gate is on and no broker runs on {gate.data_dir}. Start it with: "
+                f"tandem up --background --data-dir {gate.data_dir}",
+                data_dir=gate.data_dir,
+            )
+        return url
+
+
+def look(folder: Path) -> Situation:
+    """The situation in a folder.
+
+    Raises:
+        ConfigInvalid: The gate's switch cannot be read, so that nobody knows whether the gate is on.
+    """
+    here = str(folder)
+    place = state.find_place(here)
+    try:
+        gate = None if place is None else state.find(place)
+    except state.GateUnreadable as problem:
+        raise ConfigInvalid(str(problem), setting="gate", origin=problem.path) from problem
+    return Situation(folder, place, planning.read(here), gate if gate is not None and gate.enabled else None)
+
+
+def _config_dir() -> str:
+    return os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()

@@ -1,0 +1,279 @@
+"""One run of a step: from the settings to the word."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tandem.client import TandemClient
+from tandem.errors import InvalidInput
+from tandem.git import Repository, Scope
+from tandem.hooks import pending, solo
+from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
+from tandem.workflow.steps import changes, history, optimism, texts, waves
+from tandem.workflow.steps.accepting import accept
+from tandem.workflow.steps.changes import Work
+from tandem.workflow.steps.documents import Identity
+from tandem.workflow.steps.orders import Order
+from tandem.workflow.steps.outcomes import Outcome, Word, worst
+from tandem.workflow.steps.pointers import Pointer, Pointers
+from tandem.workflow.steps.reviewing import Desk
+from tandem.workflow.steps.situation import Situation
+from tandem.workflow.steps.subjects import Subject, document_key
+from tandem.workflow.steps.texts import Document
+
+_GO_ON = (solo.GO_ON,)
+
+
+def without_network(order: Order, situation: Situation) -> Outcome | None:
+    """The outcome where local files say it all; null where the broker has to be asked."""
+    if situation.is_solo:
+        return Outcome(Word.SOLO, order.step, _GO_ON, reason=solo.WHY)
+    if order.step == "task" and not situation.is_strict_here:
+        holds = situation.effective()
+        if holds.granularity == PER_PLAN and holds.mode != OPTIMISTIC:
+            return Outcome(
+                Word.GO,
+                order.step,
+                ("Commit, and go on with the next task.", "After the plan's last task: tandem gate wave"),
+                reason="The plan is reviewed as a whole (review_granularity is per_plan).",
+            )
+    if order.step == "wave":
+        holds = situation.effective()
+        if holds.is_strict and not (order.branches or order.since or order.accept):
+            why = "Every task is reviewed before its commit (review_granularity is per_task)."
+            return Outcome(Word.GO, order.step, _GO_ON, reason=why)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a step that the broker has to be asked about.
+
+    Attributes:
+        order: What it was told.
+        situation: Where it runs.
+        client: The broker.
+        project: The registered project.
+        say: Tells a person what happens meanwhile.
+        agent_type: Who does the step; null for the step's own role.
+    """
+
+    order: Order
+    situation: Situation
+    client: TandemClient
+    project: str
+    say: Callable[[str], None]
+    agent_type: str | None = None
+
+    async def outcome(self) -> Outcome:
+        """How the step ended.
+
+        Raises:
+            TandemError: It was refused, or no broker answers.
+        """
+        gate = self.situation.gate
+        if gate is not None and pending.waiting(gate.place):
+            await asyncio.to_thread(pending.deliver, gate)
+        match self.order.step:
+            case "task":
+                return await self._task()
+            case "wave":
+                return await self._wave()
+            case _:
+                return await self._text()
+
+    async def _text(self) -> Outcome:
+        order, situation = self.order, self.situation
+        document = await self._document()
+        claim = texts.claim(document, order.claim) if order.step == "verification" else None
+        with texts.repository_of(situation, document) as repository:
+
+            def build() -> Subject:
+                found = document if document.is_draft else texts.read(situation, order.step, document.file, None)
+                subject = texts.subject(situation, repository, order, found)
+                return subject if claim is None else texts.claimed(subject, claim)
+
+            return await self._settled(self._desk(repository), build)
+
+    async def _document(self) -> Document:
+        order, situation = self.order, self.situation
+        draft = order.draft
+        if order.accept and draft is None and order.file is not None:
+            draft = await self._unwritten(order.file)
+        document = await asyncio.to_thread(texts.read, situation, order.step, order.file, draft)
+        if order.file is None:
+            self.say(f"no file was named; took the newest: {document.file}")
+        return document
+
+    async def _unwritten(self, file: Path) -> bytes | None:
+        """What was put up for a document before it was written, from its review; null if its file is there."""
+        path = texts.missing_path(self.situation, file)
+        pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
+        if pointer is None:
+            return None
+        return ((await self.client.get_proposal(pointer.review_id)).description or "").encode()
+
+    async def _task(self) -> Outcome:
+        order, situation = self.order, self.situation
+        with Repository(situation.root) as repository:
+            found = await asyncio.to_thread(changes.difference, repository, Scope(staged=order.staged))
+            known = await asyncio.to_thread(changes.work, situation, order.identity, found)
+            for remark in (*found.remarks, *known.remarks):
+                self.say(remark)
+            desk = self._desk(repository)
+            is_free = False
+            if situation.effective().mode == OPTIMISTIC:
+                done, is_free = await self._optimistic(known)
+                if done is not None:
+                    return done
+            await desk.sweep()
+            if not found.changes:
+                where = "The index" if order.staged else "The working tree"
+                return Outcome(Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project)
+
+            def build() -> Subject:
+                now = changes.difference(repository, Scope(staged=order.staged))
+                subject = changes.subject(situation, now, known, order)
+                return replace(subject, is_optimistic=is_free, metadata=_optimistic(subject) if is_free else None)
+
+            return await self._put_up_only(desk, build()) if is_free else await self._settled(desk, build)
+
+    async def _optimistic(self, known: Work) -> tuple[Outcome | None, bool]:
+        """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
+        order, situation = self.order, self.situation
+        standing = await self._plans.standing(self._keys(known.identity))
+        if standing.against:
+            return optimism.rollback(order.step, standing.against, self.project, order.command), False
+        if standing.is_blocking or situation.is_strict_here:
+            return None, False
+        if situation.gate is None:
+            return None, True
+        why = "The change is reviewed after its commit, which puts it up (execution_mode is optimistic)."
+        return Outcome(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
+
+    async def _put_up_only(self, desk: Desk, subject: Subject) -> Outcome:
+        """Without a gate no hook puts the commit up, so this does."""
+        done, subject = await desk.passed(subject)
+        if done is not None:
+            return done
+        pointer = await desk.put_up(subject)
+        trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
+        return subject.outcome(
+            Word.GO,
+            review_id=pointer.review_id,
+            review_ids=(pointer.review_id,),
+            project=self.project,
+            round=pointer.round,
+            reason="The change is reviewed after its commit (execution_mode is optimistic).",
+            next=(trailer, "Go on with the next task."),
+        )
+
+    async def _wave(self) -> Outcome:
+        order, situation = self.order, self.situation
+        found = await asyncio.to_thread(waves.branches, situation, order.identity, order.branches, order.since)
+        if situation.effective().mode == OPTIMISTIC and not order.since:
+            keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
+            return await self._plans.decided(
+                order.step, keys, command=order.command, timeout_seconds=order.timeout_seconds
+            )
+        deadline = None if order.timeout_seconds is None else time.monotonic() + order.timeout_seconds
+        with Repository(situation.root) as repository:
+            for branch in found:
+                await self._warn_of_uncommitted(repository, branch)
+            desk = self._desk(repository)
+            await desk.sweep()
+            parts = [await self._up(desk, repository, branch, is_only=len(found) == 1) for branch in found]
+            ended = [
+                part if isinstance(part, Outcome) else await desk.follow(*part, timeout_seconds=_left(deadline))
+                for part in parts
+            ]
+        return ended[0] if len(ended) == 1 else _summed(tuple(ended))
+
+    async def _warn_of_uncommitted(self, repository: Repository, branch: waves.Branch) -> None:
+        if branch.name == self.situation.branch and (await asyncio.to_thread(repository.working_diff)).diff:
+            self.say("what is not committed is left out: a wave is what its commits say")
+
+    async def _up(
+        self, desk: Desk, repository: Repository, branch: waves.Branch, *, is_only: bool
+    ) -> Outcome | tuple[Subject, Pointer]:
+        """A branch of a wave, put up; or its outcome, where that is known at once."""
+        order, situation = self.order, self.situation
+        command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
+
+        def build() -> Subject | None:
+            told = replace(order, command=command, accept_command=f"{command} --accept")
+            return waves.subject(situation, repository, branch, told)
+
+        subject = await asyncio.to_thread(build)
+        if subject is None:
+            why = f"The commits of {branch.name} change nothing."
+            return Outcome(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
+        if order.accept:
+            if not is_only or branch.name != situation.branch:
+                raise InvalidInput(
+                    f"A counter-patch goes into the working tree of its branch; run this there: {command} --accept",
+                    field="accept",
+                )
+            return subject, await accept(desk, subject)
+        done, subject = await desk.passed(subject)
+        return done or (subject, await desk.put_up(subject))
+
+    async def _settled(self, desk: Desk, build: Callable[[], Subject]) -> Outcome:
+        order = self.order
+        subject = await asyncio.to_thread(build)
+        if not order.accept:
+            return await desk.settle(subject, timeout_seconds=order.timeout_seconds)
+        pointer = await accept(desk, subject)
+        if not subject.is_draft:
+            subject = await asyncio.to_thread(build)
+            pointer = replace(pointer, digest=subject.digest)
+            await asyncio.to_thread(self._pointers.put, subject.key, pointer)
+        return await desk.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
+
+    def _keys(self, identity: Identity) -> list[str]:
+        """The names that the plan's commits may go by: the plan's, or the branch's for free subjects."""
+        branch = self.situation.branch
+        return [identity.key(branch), *([branch] if branch else [])]
+
+    @property
+    def _pointers(self) -> Pointers:
+        return Pointers(Path(self.situation.repository.folder))
+
+    @property
+    def _plans(self) -> optimism.Plans:
+        return optimism.Plans(self.client, self.project, self._pointers)
+
+    def _desk(self, repository: Repository) -> Desk:
+        place = self.situation.repository
+
+        def is_committed(pointer: Pointer) -> bool:
+            return history.holds(repository, place, pointer)
+
+        agent_type = self.agent_type
+        return Desk(self.client, self.project, repository, self._pointers, agent_type, self.say, is_committed)
+
+
+def _optimistic(subject: Subject) -> dict[str, object]:
+    """What the hook would have said of the commit's review."""
+    return {"optimistic": True, "branch": subject.branch, "plan_key": subject.plan_key}
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _summed(parts: tuple[Outcome, ...]) -> Outcome:
+    """One outcome for several branches: the word of the one that has to be dealt with first."""
+    first = worst(parts)
+    ids = tuple(review_id for part in parts for review_id in part.review_ids)
+    each = "Deal with each branch as it says below." if first.word not in _GOOD else "Merge the branches as they are."
+    return Outcome(
+        first.word, first.step, (each,), review_id=first.review_id, review_ids=ids, project=first.project, parts=parts
+    )
+
+
+_GOOD = frozenset({Word.APPROVED, Word.GO, Word.NOTHING})

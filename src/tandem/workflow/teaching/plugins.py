@@ -1,0 +1,159 @@
+"""Writes the plugins of Claude Code and Codex into the repository, from the texts that `tandem init` installs.
+
+python -m tandem.workflow.teaching.plugins           write them
+python -m tandem.workflow.teaching.plugins --check   exit status 1 if a file is not current
+
+One folder serves both programs; each reads its own manifest in it. A plugin knows no place of a machine, so its hooks
+and its MCP server are the program `tandem` on the PATH.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from tandem.workflow.teaching import client_files
+from tandem.workflow.teaching.client_hooks import hooks
+
+ROOT = Path(__file__).resolve().parents[4]
+"""Only a checkout has it; an installed package cannot write the plugins."""
+
+FOLDER: Final = "plugins/tandem"
+SERVER: Final = "gsdreview"
+_DISTRIBUTION: Final = "tandem-broker"
+_NAME: Final = "tandem"
+_COMMAND: Final = ("tandem", "hook")
+_DESCRIPTION: Final = "Has your agent's changes reviewed before they are committed, and refuses what is not approved."
+_TOOL_SECONDS: Final = 120
+_README: Final = """\
+# The plugin of Tandem
+
+It teaches Claude Code and Codex to have their changes reviewed through [Tandem](../../README.md) before they count: a
+skill, in Claude Code two commands, the MCP server, and hooks that refuse `git commit` early when the gate of a
+repository is on. The program `tandem` has to be on the PATH.
+
+`tandem init` in a repository installs the same without a plugin, for more clients, and registers the project. Use one
+of the two: with both, every hook runs twice.
+
+Claude Code:
+
+    claude plugin marketplace add REPOSITORY
+    claude plugin install tandem@tandem
+
+Codex, which runs new hooks only when you have trusted them (start `codex`, type `/hooks`):
+
+    codex plugin marketplace add REPOSITORY
+    codex plugin add tandem@tandem
+
+REPOSITORY is the address of this repository, or the folder of a checkout. Then, in a project:
+
+    tandem project add
+    tandem gate on
+
+The files here are written by `python -m tandem.workflow.teaching.plugins`; change the texts there.
+"""
+
+
+def plugin_files() -> dict[str, str]:
+    """Every file of the plugins and of the marketplaces that offer them, by its path from the repository's root."""
+    facts = metadata(_DISTRIBUTION)
+    about: dict[str, Any] = {
+        "name": _NAME,
+        "version": facts["Version"],
+        "description": _DESCRIPTION,
+        "author": {"name": "Tandem contributors"},
+        "license": facts["License-Expression"],
+        "keywords": ["code-review", "git", "mcp"],
+    }
+    skills = f"{FOLDER}/skills/{client_files.SKILL}/SKILL.md"
+    written = {
+        ".claude-plugin/marketplace.json": _json(_claude_marketplace()),
+        ".agents/plugins/marketplace.json": _json(_codex_marketplace()),
+        # Not in `commands`: Codex would make skills of its own of them.
+        f"{FOLDER}/.claude-plugin/plugin.json": _json({**about, "commands": "./claude-commands/"}),
+        f"{FOLDER}/.codex-plugin/plugin.json": _json(_codex_manifest(about)),
+        f"{FOLDER}/.mcp.json": _json({"mcpServers": {SERVER: {"command": "tandem", "args": ["mcp"]}}}),
+        f"{FOLDER}/hooks/hooks.json": _json(_hooks("claude")),
+        f"{FOLDER}/hooks/codex.json": _json(_hooks("codex")),
+        skills: client_files.skill(),
+        f"{FOLDER}/codex-skills/{client_files.STATUS_SKILL}/SKILL.md": client_files.status_skill(),
+        f"{FOLDER}/README.md": _README,
+    }
+    commands = {
+        f"{FOLDER}/claude-commands/{name}.md": client_files.claude_command(name) for name in ("review", "status")
+    }
+    return written | commands
+
+
+def stale(root: Path) -> list[str]:
+    """What in a checkout differs from the files as they should be, in words."""
+    wanted = plugin_files()
+    found = {name: root / name for name in wanted}
+    faults = [f"{name} is missing" for name, path in found.items() if not path.is_file()]
+    faults += [
+        f"{name} is not current"
+        for name, path in found.items()
+        if path.is_file() and path.read_text("utf-8") != wanted[name]
+    ]
+    there = [path for path in (root / FOLDER).rglob("*") if path.is_file()]
+    return faults + [f"{path} is not ours" for path in there if path.relative_to(root).as_posix() not in wanted]
+
+
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    """Write the files, or compare them with the texts; the exit status."""
+    if "--check" in arguments:
+        faults = stale(root)
+        for fault in faults:
+            sys.stderr.write(f"{fault}; run: python -m tandem.workflow.teaching.plugins\n")
+        return int(bool(faults))
+    for name, text in plugin_files().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    return 0
+
+
+def _claude_marketplace() -> dict[str, Any]:
+    plugin = {"name": _NAME, "source": f"./{FOLDER}", "description": _DESCRIPTION}
+    return {
+        "name": _NAME,
+        "description": "Reviews before commits, from the repository of Tandem.",
+        "owner": {"name": "Tandem contributors"},
+        "plugins": [plugin],
+    }
+
+
+def _codex_marketplace() -> dict[str, Any]:
+    plugin = {
+        "name": _NAME,
+        "source": {"source": "local", "path": f"./{FOLDER}"},
+        "policy": {"installation": "AVAILABLE", "authentication": "ON_INSTALL"},
+        "category": "Coding",
+    }
+    return {"name": _NAME, "interface": {"displayName": "Tandem"}, "plugins": [plugin]}
+
+
+def _codex_manifest(about: dict[str, Any]) -> dict[str, Any]:
+    server = {"command": "tandem", "args": ["mcp"], "tool_timeout_sec": _TOOL_SECONDS}
+    return {
+        **about,
+        "skills": ["./skills/", "./codex-skills/"],
+        "mcpServers": {SERVER: server},
+        "hooks": "./hooks/codex.json",
+        "interface": {"displayName": "Tandem", "shortDescription": _DESCRIPTION, "category": "Coding"},
+    }
+
+
+def _hooks(client: client_files.Client) -> dict[str, Any]:
+    return {"hooks": {entry.keys[-1]: list(entry.items) for entry in hooks(client, _COMMAND)}}
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""The switch of a gate, and what a person lets through it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.acceptance.gating import staged
+from tests.acceptance.reviewing import Desk, at_once
+from tests.broker import StartBroker, fresh_project
+from tests.git.sandbox import Sandbox
+
+CHANGE = {
+    "path": "a.txt",
+    "mode_before": "100644",
+    "blob_before": "1" * 40,
+    "mode_after": "100644",
+    "blob_after": "2" * 40,
+}
+OTHER = {**CHANGE, "blob_after": "3" * 40}
+
+
+def switches(desk: Desk) -> list[dict[str, Any]]:
+    """The events of the project's switch."""
+    return desk.do("get_audit_log", kind="gate_switched")["events"]
+
+
+def test_a_gate_is_off_until_somebody_switches_it_on(shop: Desk):
+    assert shop.do("get_gate") == {
+        "project": shop.project,
+        "enabled": False,
+        "branches": [],
+        "accepted": [],
+        "reason": None,
+        "switched_at": None,
+        "switched_by": None,
+        "plan": None,
+    }
+
+
+def test_switching_is_told_with_who_and_why(shop: Desk):
+    on = shop.do("set_gate", enabled=True, branches=["main", "main", "release/1"], reason="We ship.")
+    assert (on["enabled"], on["branches"], on["reason"]) == (True, ["main", "release/1"], "We ship.")
+    assert shop.do("get_gate") == on
+    off = shop.do("set_gate", enabled=False)
+    # What is not said stays.
+    assert (off["enabled"], off["branches"], off["reason"]) == (False, ["main", "release/1"], None)
+    first, second = switches(shop)
+    assert (first["old"], first["new"], first["actor"]) == (None, "on", "operator")
+    assert first["data"]["reason"] == "We ship."
+    assert (second["old"], second["new"]) == ("on", "off")
+
+
+def test_the_same_position_again_is_no_event(shop: Desk):
+    first = shop.do("set_gate", enabled=True, branches=["main"], accepted=["refs/remotes/origin/main"])
+    assert shop.do("set_gate", enabled=True, reason="Again.") == first
+    assert len(switches(shop)) == 1
+    assert shop.do("set_gate", enabled=True, accepted=[])["accepted"] == []
+    assert len(switches(shop)) == 2
+
+
+def test_only_a_registered_project_has_a_gate(desk: Desk):
+    for operation, more in (
+        ("get_gate", {}),
+        ("set_gate", {"enabled": True}),
+        ("set_gate", {"enabled": False}),
+        ("override_gate", {"changes": [CHANGE], "reason": "Why not."}),
+        ("record_commit", {"commit": "1" * 40}),
+    ):
+        envelope = desk.call(operation, **more)
+        assert envelope["error"]["code"] == "NOT_FOUND"
+        assert "tandem project add" in envelope["error"]["message"]
+
+
+def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk):
+    shop.do("set_gate", enabled=True, branches=["main"])
+    shop.do_unscoped("remove_project", name=shop.project)
+    assert shop.do("get_gate")["enabled"]
+    assert not shop.do("set_gate", enabled=False)["enabled"]
+    shop.refused("NOT_FOUND", "set_gate", enabled=True)
+
+
+def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
+    start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
+):
+    broker = start_broker(**database_settings)
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        on = desk.do("set_gate", enabled=True, branches=["main"])
+        desk.do("override_gate", changes=[CHANGE], reason="The shop is down.", override_id="ov-1")
+        broker.kill()
+        broker.start()
+        assert desk.do("get_gate") == on
+        assert desk.do("check_gate", changes=[CHANGE])["allowed"]
+        assert not desk.do("check_gate", changes=[OTHER])["allowed"]
+    assert broker.run("audit", "verify").returncode == 0
+
+
+def test_switching_from_many_places_at_once_leaves_one_whole_story(shop: Desk):
+    def switch(number: int) -> dict[str, Any]:
+        with Desk(shop.url, shop.project) as mine:
+            return mine.do("set_gate", enabled=number % 2 == 0, branches=[f"b{number}"])
+
+    at_once([lambda number=number: switch(number) for number in range(8)])
+    told = switches(shop)
+    assert len(told) == 8
+    assert shop.do("get_gate")["branches"] == told[-1]["data"]["branches"]
+    # Each follows on the one before it.
+    assert [event["old"] for event in told[1:]] == [event["new"] for event in told[:-1]]
+
+
+def test_p2_an_override_lets_exactly_its_difference_through(shop: Desk, repo: Sandbox):
+    repo.write("a.txt", "a hot fix\n")
+    repo.write("new.txt", "new\n")
+    changes = staged(repo)
+    assert not shop.do("check_gate", changes=changes)["allowed"]
+    made = shop.do("override_gate", changes=changes, reason="The shop is down.", branch="main")
+    assert made["digest"] == repo.index_digest("HEAD")
+    decision = shop.do("check_gate", changes=changes[::-1])
+    assert decision["allowed"]
+    assert decision["review_ids"] == []
+    assert {path["kind"] for path in decision["paths"]} == {"overridden"}
+    assert "The shop is down." in decision["reason"]
+    for part in (changes[:1], changes[1:], [*changes, {**CHANGE, "path": "more.txt"}]):
+        assert not shop.do("check_gate", changes=part)["allowed"]
+    repo.write("new.txt", "newer\n")
+    assert not shop.do("check_gate", changes=staged(repo))["allowed"]
+
+
+def test_p2_an_override_is_its_projects_own(shop: Desk):
+    shop.do("override_gate", changes=[CHANGE], reason="The shop is down.")
+    assert not shop.do("check_gate", changes=[CHANGE], project=fresh_project())["allowed"]
+
+
+def test_an_override_is_told_with_who_why_what_and_when(shop: Desk):
+    with Desk(shop.url, shop.project, agent="ada") as ada:
+        made = ada.do("override_gate", changes=[CHANGE], reason="Now.", at="2026-01-02T03:04:05+01:00", branch="main")
+    assert (made["overridden_by"], made["overridden_at"]) == ("ada", "2026-01-02T02:04:05.000000Z")
+    (event,) = shop.do("get_audit_log", kind="gate_overridden")["events"]
+    assert event["actor"] == "ada"
+    assert event["data"] == {
+        "override_id": made["override_id"],
+        "digest": made["digest"],
+        "reason": "Now.",
+        "branch": "main",
+        "overridden_at": made["overridden_at"],
+        "paths": ["a.txt"],
+        "files": 1,
+    }
+
+
+def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
+    told = {"changes": [CHANGE], "reason": "Now.", "override_id": "ov-7"}
+
+    def tell() -> dict[str, Any]:
+        with Desk(shop.url, shop.project) as mine:
+            return mine.do("override_gate", **told)
+
+    answers = at_once([tell] * 6)
+    assert all(answer == answers[0] for answer in answers)
+    assert len(shop.do("get_audit_log", kind="gate_overridden")["events"]) == 1
+    details = shop.refused("INVALID_INPUT", "override_gate", **{**told, "changes": [OTHER]})
+    assert details["field"] == "override_id"
+    assert not shop.do("check_gate", changes=[OTHER])["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "field"),
+    [
+        ("set_gate", {}, "enabled"),
+        ("set_gate", {"enabled": "perhaps"}, "enabled"),
+        ("set_gate", {"enabled": True, "branches": ["a b"]}, "branches.0"),
+        ("set_gate", {"enabled": True, "branches": ["--force"]}, "branches.0"),
+        ("set_gate", {"enabled": True, "branches": ["a..b"]}, "branches.0"),
+        ("set_gate", {"enabled": True, "branches": [""]}, "branches.0"),
+        ("set_gate", {"enabled": True, "accepted": ["refs/remotes/*"]}, "accepted.0"),
+        ("set_gate", {"enabled": True, "branches": ["b"] * 101}, "branches"),
+        ("override_gate", {"changes": [CHANGE]}, "reason"),
+        ("override_gate", {"changes": [CHANGE], "reason": " "}, "reason"),
+        ("override_gate", {"changes": [], "reason": "x"}, "changes"),
+        ("override_gate", {"changes": [CHANGE, CHANGE], "reason": "x"}, "changes"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "../x"}, "override_id"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "x" * 65}, "override_id"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "yesterday"}, "at"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "1969-12-31"}, "at"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "9999-12-31T23:59:59-23:59"}, "at"),
+    ],
+)
+def test_what_cannot_be_is_refused(shop: Desk, operation: str, arguments: dict[str, Any], field: str):
+    assert shop.refused("INVALID_INPUT", operation, **arguments)["field"] == field
+    assert not shop.do("get_gate")["enabled"]
+    assert not shop.do("check_gate", changes=[CHANGE])["allowed"]
+
+
+def test_a_reason_has_its_limit(shop: Desk):
+    long = "x" * 256_001
+    assert shop.refused("TOO_LARGE", "set_gate", enabled=True, reason=long)["field"] == "reason"
+    assert shop.refused("TOO_LARGE", "override_gate", changes=[CHANGE], reason=long)["field"] == "reason"

@@ -1,0 +1,46 @@
+"""`tandem doctor` where the real programs are: it asks Codex whether it runs our hooks, which only Codex knows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.clients.codex_hooks import CodexHooks
+from tests.clients.real_clients import BIN
+from tests.workflow.gating import Gated, gate_on, new_repository
+
+CHOSEN = [client for client in ("codex",) if client in os.environ["TANDEM_CLIENTS"].split(",")]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("client", CHOSEN)
+def test_a_hook_that_codex_skips_for_want_of_trust_is_a_problem(
+    client: str, broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    home = tmp_path / "home"
+    (home / f".{client}").mkdir(parents=True)
+    path = os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {"HOME": str(home), "PATH": path, "TANDEM_DATA_DIR": str(broker.data_dir)}
+    gated = replace(gate_on(broker, new_repository(tmp_path / "repository")), environment=environment)
+    assert gated.tandem("init", "--gate", "--yes").status == 0
+    assert any("nobody has trusted it" in one for one in problems(gated))
+    with CodexHooks(gated.root, {**os.environ, **environment}) as hooks:
+        hooks.trust_all()
+    assert problems(gated) == []
+
+
+def problems(gated: Gated) -> list[str]:
+    """What the doctor says is wrong."""
+    findings = gated.tandem("doctor", "--json").data["findings"]
+    return [one["message"] for one in findings if one["state"] == "problem"]

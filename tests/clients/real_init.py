@@ -1,0 +1,152 @@
+"""The real client programs in a project that `tandem init` set up: they read what was written, and ask nobody.
+
+Each has trusted the folder before, as a person does once. The broker is found by its data folder, which Codex hands
+on to the server only because the configuration says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import BrokerProcess, Caller
+from tests.clients.models import ScriptedModel, serving
+from tests.clients.real_clients import BIN
+from tests.workflow.gating import new_repository
+
+SECONDS = 200
+PLAN = {"intent": "The plan", "agent_type": "author", "category": "plan_review", "description": "1. Begin."}
+TOOLS = {
+    "claude": "mcp__gsdreview__create_review",
+    "codex": "mcp__gsdreview/create_review",
+    "gemini": "mcp_gsdreview_create_review",
+    "opencode": "gsdreview_create_review",
+}
+LISTED = {
+    "claude": "gsdreview: tandem mcp --role proposer - ✔ Connected",
+    "codex": '"tool_timeout_sec": 120.0',
+    "gemini": "✓ gsdreview: tandem mcp --role proposer (stdio) - Connected",
+    "opencode": "✓ gsdreview",
+}
+CHOSEN = [name for name in TOOLS if name in os.environ["TANDEM_CLIENTS"].split(",")]
+
+
+@dataclass
+class Place:
+    """A client in a project, with a home folder of its own.
+
+    Attributes:
+        client: The client's name.
+        root: The repository.
+        home: The home folder.
+        broker: The broker.
+    """
+
+    client: str
+    root: Path
+    home: Path
+    broker: BrokerProcess
+
+    def run(self, *command: str, **environment: str) -> str:
+        """What a program answers, and if that is nothing, what it remarks. It must not fail."""
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env={
+                "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.defpath]),
+                "HOME": str(self.home),
+                "LANG": "C.UTF-8",
+                "TERM": "dumb",
+                "TANDEM_DATA_DIR": str(self.broker.data_dir),
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+                "DISABLE_AUTOUPDATER": "1",
+                "ANTHROPIC_API_KEY": "key",
+                "GEMINI_API_KEY": "key",
+                **environment,
+            },
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout or done.stderr
+
+    def trust(self) -> None:
+        """What a person's yes to the client's question leaves in their home folder."""
+        root = str(self.root)
+        files: dict[str, dict[str, Any] | str] = {
+            ".claude.json": {"hasCompletedOnboarding": True, "projects": {root: {"hasTrustDialogAccepted": True}}},
+            ".codex/config.toml": f"[projects.{json.dumps(root)}]\ntrust_level = 'trusted'\n",
+            ".gemini/trustedFolders.json": {root: "TRUST_FOLDER"},
+            ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+        }
+        for name, content in files.items():
+            path = self.home / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
+
+    def work(self, address: str) -> None:
+        """Run the client headless, with nothing that permits a tool."""
+        match self.client:
+            case "claude":
+                self.run("claude", "-p", "--model", "claude-sonnet-4-5", "go", ANTHROPIC_BASE_URL=address)
+            case "codex":
+                provider = f'{{name="x",base_url="{address}/v1",wire_api="responses",env_key="X_KEY"}}'
+                settings = ["analytics.enabled=false", "model=scripted", "model_provider=x"]
+                words = [w for one in (*settings, f"model_providers.x={provider}") for w in ("-c", one)]
+                self.run("codex", "exec", *words, "go", X_KEY="key")
+            case "gemini":
+                self.run("gemini", "-m", "gemini-2.5-pro", "-p", "go", GOOGLE_GEMINI_BASE_URL=address)
+            case _:
+                options = {"baseURL": f"{address}/v1", "apiKey": "key"}
+                model = {"name": "One", "tool_call": True, "limit": {"context": 100_000, "output": 10_000}}
+                scripted = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"one": model}}
+                config = {"provider": {"scripted": scripted}, "enabled_providers": ["scripted"], "autoupdate": False}
+                self.run("opencode", "run", "-m", "scripted/one", "go", OPENCODE_CONFIG_CONTENT=json.dumps(config))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+
+
+@pytest.fixture(params=CHOSEN)
+def place(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path) -> Place:
+    home = tmp_path / "home"
+    home.mkdir()
+    root = new_repository(tmp_path / f"shop-{request.param}-{tmp_path.name}")
+    if request.param == "opencode":
+        # Else everything is allowed anyway.
+        (root / "opencode.json").write_text('{\n  // careful\n  "permission": {"*": "ask"}\n}\n', "utf-8")
+    place = Place(request.param, root, home, broker)
+    place.trust()
+    return place
+
+
+def test_what_init_wrote_is_read_and_the_tools_run_unasked(place: Place) -> None:
+    before = sorted(place.root.rglob("*"))
+    done = json.loads(place.run("tandem", "init", "--yes", "--client", place.client, "--json"))["data"]
+    assert done["notes"] == [], "the folder is trusted already"
+    told = place.run(place.client, "mcp", "list", *(["--json"] if place.client == "codex" else []))
+    assert LISTED[place.client] in told.replace("\x1b[90m", ""), told
+    with serving(ScriptedModel([(TOOLS[place.client], PLAN)], {"done": True})) as model:
+        place.work(model.address)
+    assert "rv_" in model.results[0], model.results
+    with Caller(place.broker.url, done["project"]) as caller:
+        [review] = caller.do("list_reviews")["reviews"]
+    assert review["intent"] == PLAN["intent"]
+    place.run("tandem", "uninit", "--yes")
+    left = [path for path in sorted(place.root.rglob("*")) if ".git/" not in path.as_posix() and path not in before]
+    # OpenCode makes a folder of its own.
+    assert [path for path in left if ".opencode" not in path.parts] == []

@@ -1,0 +1,135 @@
+"""Repositories and home folders as people have them, and `tandem init` in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import BrokerProcess, fresh_project
+from tests.commandline import Ended, Inside
+
+CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor")
+SERVER_FILES = {".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".cursor/mcp.json"}
+THEIRS = {
+    ".mcp.json": b'{\r\n\t"mcpServers": {\r\n\t\t"other": {"command": "x"}\r\n\t}\r\n}',
+    ".claude/settings.json": b'\xef\xbb\xbf{\n  // mine\n  "permissions": {"allow": ["Bash(ls:*)"], },\n}\n',
+    ".codex/config.toml": b'model = "x" # mine\n[mcp_servers.other]\ncommand="x"\nargs = [\n  "[x]",\n]',
+    ".gemini/settings.json": b"",
+    "opencode.json": b'{"permission":{"*":"ask"}}',
+    ".cursor/mcp.json": b"{}\n",
+    "CLAUDE.md": b"# Notes\r\n\r\n- caf\xe9\r\n",
+    "AGENTS.md": b"no final newline",
+}
+
+
+@dataclass
+class Desk:
+    """A repository, a home folder, and the command line in them.
+
+    Attributes:
+        root: The working tree.
+        home: The user's home folder.
+        name: What the project is to be called.
+    """
+
+    inside: Inside
+    root: Path
+    home: Path
+    name: str
+
+    def run(self, *arguments: str, **environment: str) -> Ended:
+        return self.inside.run(*arguments, stdin=b"", **environment)
+
+    def init(self, *options: str, **environment: str) -> Ended:
+        return self.run("init", "--yes", "--name", self.name, *options, **environment)
+
+    def for_all(self, *options: str) -> Ended:
+        return self.init(*(word for name in CLIENTS for word in ("--client", name)), *options)
+
+    def all(self) -> dict[str, bytes | str]:
+        """Every file, folder and link of both, and of the git folder what a person could notice."""
+        found: dict[str, bytes | str] = {}
+        for top in (self.root, self.home):
+            for path in sorted(top.rglob("*")):
+                name = f"{top.name}/{path.relative_to(top).as_posix()}"
+                if "/.git/" not in name:
+                    found[name] = path.read_bytes() if path.is_file() else "folder"
+        for path in (self.root / ".git" / "hooks").glob("*"):
+            found[f".git/hooks/{path.name}"] = path.read_bytes()
+        found[".git/config"] = (self.root / ".git" / "config").read_bytes()
+        return found
+
+    def times(self) -> dict[str, int]:
+        paths = [*self.root.rglob("*"), *self.home.rglob("*")]
+        # The broker looks at the repository with git, which refreshes its index.
+        return {str(path): path.lstat().st_mtime_ns for path in paths if path.name not in {"index", ".git"}}
+
+    def write(self, files: dict[str, bytes]) -> None:
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def projects(self) -> dict[str, str]:
+        listed = json.loads(self.inside.post("list_projects", {}))["data"]["projects"]
+        return {one["project"]: one["root"] for one in listed}
+
+
+@pytest.fixture(name="desk")
+def make_desk(
+    module_broker: BrokerProcess, plain: Path, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> Desk:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@example.invalid\n", "utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
+    for name in ("CLAUDECODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(plain)
+    return Desk(Inside(module_broker.url, plain), plain, home, fresh_project())
+
+
+def server_of(root: Path, name: str) -> dict[str, Any]:
+    """Our server in a client's file."""
+    text = (root / name).read_text("utf-8-sig")
+    data = tomllib.loads(text) if name.endswith(".toml") else json.loads(text)
+    return next(data[key]["gsdreview"] for key in ("mcpServers", "mcp_servers", "mcp") if key in data)
+
+
+def command_of(root: Path, name: str) -> list[str]:
+    """What a client starts."""
+    server = server_of(root, name)
+    whole: list[str] = server["command"] if name == "opencode.json" else [server["command"], *server["args"]]
+    return whole
+
+
+def process(desk: Desk, *arguments: str, **environment: str) -> Ended:
+    """A command as a process of its own, with no terminal."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tandem", *arguments],
+        cwd=desk.root,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        start_new_session=True,
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def commit(desk: Desk) -> subprocess.CompletedProcess[str]:
+    command = ["git", "commit", "--all", "--quiet", "--message", "new"]
+    return subprocess.run(command, cwd=desk.root, check=False, capture_output=True, text=True, timeout=60)

@@ -1,0 +1,226 @@
+"""Repositories with the gate on, and what agents, reviewers and people do in them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tandem.client import TandemClient
+from tandem.workflow import gate_switch, trust
+from tandem.workflow.gate_switch import Wish
+from tests.broker import BrokerProcess, Caller, fresh_project
+from tests.commandline import Ended, Shell, finish
+
+START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
+"""What a repository of `gated` begins with."""
+
+RUN_SECONDS = 60
+
+
+class GitRefused(AssertionError):
+    """A git command that was to succeed did not."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a git command answered.
+
+    Attributes:
+        status: Its exit status.
+        stdout: Its output.
+        stderr: What it and its hooks said.
+    """
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it did what it was told."""
+        return self.status == 0
+
+
+@dataclass
+class Gated:
+    """A repository whose gate is switched on, its project at the broker, and both sides of a review.
+
+    Attributes:
+        broker: The broker.
+        root: The main working tree.
+        project: Its name.
+        environment: Variables for every command, beside the process's own.
+    """
+
+    broker: BrokerProcess
+    root: Path
+    project: str
+    environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    # What anybody does with git.
+
+    def try_git(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> Said:
+        """Run git, whatever comes of it; `GIT_EDITOR` is `true` unless another one is given."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd or self.root,
+            env={**os.environ, "GIT_EDITOR": "true", **self.environment, **environment},
+            input=stdin,
+            capture_output=True,
+            check=False,
+            timeout=RUN_SECONDS,
+        )
+        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def git(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> str:
+        """Run git, which must succeed; its output without the last line end."""
+        said = self.try_git(*arguments, cwd=cwd, stdin=stdin, **environment)
+        if not said.ok:
+            raise GitRefused(f"git {' '.join(arguments)}: {said.status}\n{said.stdout}{said.stderr}")
+        return said.stdout.rstrip("\n")
+
+    def refused(self, *arguments: str, cwd: Path | None = None, **environment: str) -> str:
+        """Run git, which the gate must refuse: nothing moves. What it says, which names the way on."""
+        head = self.try_git("rev-parse", "HEAD", cwd=cwd).stdout
+        said = self.try_git(*arguments, cwd=cwd, stdin=b"", **environment)
+        assert not said.ok, f"git {' '.join(arguments)} was not refused:\n{said.stdout}{said.stderr}"
+        assert "tandem: refused" in said.stderr, said.stderr
+        assert self.try_git("rev-parse", "HEAD", cwd=cwd).stdout == head
+        return said.stderr
+
+    def write(self, files: Mapping[str, str | bytes | None], root: Path | None = None) -> None:
+        """Write files of the working tree; null deletes one."""
+        for name, content in files.items():
+            path = (root or self.root) / name
+            if content is None:
+                path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def stage(self, files: Mapping[str, str | bytes | None], root: Path | None = None) -> None:
+        """Write files and stage everything that differs."""
+        self.write(files, root)
+        self.git("add", "--all", cwd=root)
+
+    def head(self, revision: str = "HEAD", cwd: Path | None = None) -> str:
+        """A commit's id."""
+        return self.git("rev-parse", "--verify", f"{revision}^{{commit}}", cwd=cwd)
+
+    def message(self, revision: str = "HEAD", cwd: Path | None = None) -> str:
+        """A commit's message."""
+        return self.git("log", "-1", "--format=%B", revision, cwd=cwd).rstrip("\n")
+
+    def trailers(self, name: str = "Tandem-Review", revision: str = "HEAD", cwd: Path | None = None) -> list[str]:
+        """The values of a trailer, as git itself reads it."""
+        found = self.git("log", "-1", f"--format=%(trailers:key={name},valueonly)", revision, cwd=cwd)
+        return [line for line in found.splitlines() if line]
+
+    # What the proposer and the reviewer do.
+
+    def submit(self, *options: str, cwd: Path | None = None, intent: str = "An improvement") -> str:
+        """Put up a change with `tandem submit`, by default what is staged; the review's id."""
+        chosen = options or ("--staged",)
+        return self.tandem("submit", "-m", intent, *chosen, "--json", cwd=cwd).data["review_id"]
+
+    def put_up(self, cwd: Path | None = None, intent: str = "An improvement", **more: Any) -> str:
+        """Put up what is staged, without a command's start; the review's id."""
+        diff = self.git("diff", "--cached", "--binary", "--full-index", "--no-ext-diff", cwd=cwd) + "\n"
+        base = self.try_git("rev-parse", "--quiet", "--verify", "HEAD", cwd=cwd).stdout.strip()
+        at = {"base": base} if base else {}
+        return self.call("create_review", intent=intent, agent_type="tests", diff=diff, **at, **more)["review_id"]
+
+    def caller(self, agent: str | None = None) -> Caller:
+        """A client for the project; close it, or use it as a context."""
+        return Caller(self.broker.url, self.project, agent)
+
+    def call(self, operation: str, **arguments: Any) -> Any:
+        """Call an operation for the project; its data."""
+        with self.caller() as caller:
+            return caller.do(operation, **arguments)
+
+    def decide(self, review_id: str, verdict: str = "approved", reason: str = "Because.", **more: Any) -> None:
+        """Claim a review and give a verdict."""
+        generation = self.call("claim_review", review_id=review_id, reviewer_id="rev-1")["claim_generation"]
+        why = {} if verdict == "approved" else {"reason": reason}
+        self.call("submit_verdict", review_id=review_id, verdict=verdict, claim_generation=generation, **why, **more)
+
+    def approve(self, *options: str, cwd: Path | None = None, intent: str = "An improvement") -> str:
+        """Put up a change, by default what is staged, and have it approved; the review's id."""
+        review_id = self.submit(*options, cwd=cwd, intent=intent) if options else self.put_up(cwd, intent)
+        self.decide(review_id)
+        return review_id
+
+    def approved_commit(
+        self, files: Mapping[str, str | bytes | None], subject: str = "An improvement", cwd: Path | None = None
+    ) -> str:
+        """Change files, have that approved and commit it; the commit's id."""
+        self.stage(files, cwd)
+        self.approve(cwd=cwd, intent=subject)
+        self.git("commit", "--quiet", "-m", subject, cwd=cwd)
+        return self.head(cwd=cwd)
+
+    # What a person does.
+
+    def tandem(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> Ended:
+        """Run `tandem …` in the repository."""
+        return finish(
+            Shell(self.broker.url, cwd or self.root).start(*arguments, **self.environment, **environment), stdin
+        )
+
+    def settings(self, *, trusted: bool = True, **planning: Any) -> None:
+        """Write `.planning/config.json`, which git is told to ignore; a person has looked at it and trusts it."""
+        self.write({".planning/config.json": json.dumps(planning)})
+        exclude = Path(self.git("rev-parse", "--git-path", "info/exclude"))
+        exclude = exclude if exclude.is_absolute() else self.root / exclude
+        exclude.parent.mkdir(exist_ok=True)
+        exclude.write_text(".planning/config.json\n", "utf-8")
+        if trusted:
+            config_dir = Path(os.environ["TANDEM_CONFIG_DIR"])
+            trust.add(config_dir, trust.Project.at(str(self.root), config_dir).candidates())
+
+    def linked(self, folder: Path, branch: str) -> Path:
+        """A linked working tree on a new branch."""
+        self.git("worktree", "add", "--quiet", "-b", branch, str(folder))
+        return folder
+
+
+def new_repository(root: Path, files: Mapping[str, bytes] | None = None, options: Sequence[str] = ()) -> Path:
+    """A repository with one commit on `main`, without a gate."""
+    root.mkdir(parents=True)
+    _git(root, "init", "--quiet", "--initial-branch=main", *options)
+    for name, content in (START if files is None else files).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    _git(root, "add", "--all")
+    _git(root, "commit", "--quiet", "--allow-empty", "--message", "start")
+    return root
+
+
+def gate_on(broker: BrokerProcess, root: Path, wish: Wish | None = None) -> Gated:
+    """Switch the gate of a repository on, as `tandem gate on` does; its project gets a name of its own."""
+    gated = Gated(broker, root, fresh_project())
+    asyncio.run(_switch_on(gated, wish or Wish()))
+    return gated
+
+
+async def _switch_on(gated: Gated, wish: Wish) -> None:
+    async with TandemClient(gated.broker.url) as client:
+
+        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+            envelope = json.loads(await client.call(operation, arguments))
+            assert envelope["ok"], envelope
+            return envelope["data"]
+
+        wish = replace(wish, project=gated.project, broker=gated.broker.url)
+        await gate_switch.switch_on(call, gate_switch.place_at(gated.root), wish)
+
+
+def _git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)

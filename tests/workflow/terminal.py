@@ -1,0 +1,68 @@
+"""A person at a terminal: a command that has a controlling terminal, and somebody who types there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tandem.hooks.person import agent_mark
+
+RUN_SECONDS = 60
+
+# The terminal has to be the one of the command's own session: that is what /dev/tty opens.
+_TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def without_agents() -> dict[str, str]:
+    """The process's environment without the marks of an agent, which may well run these tests."""
+    environment = dict(os.environ)
+    while mark := agent_mark(environment):
+        del environment[mark]
+    return environment
+
+
+def at_a_terminal(
+    command: Sequence[str], cwd: Path, *, typed: str = "", after: str = "", **environment: str
+) -> tuple[int, str]:
+    """Run a command at a pseudo-terminal of its own; its exit status and everything that was shown there.
+
+    Args:
+        command: A program and its arguments.
+        cwd: Where.
+        typed: What the person types, with its newline.
+        after: What has to be shown before they do.
+        environment: Variables beside those of the process.
+    """
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _TAKE_TERMINAL, *command],
+        cwd=cwd,
+        env={**without_agents(), "TERM": "dumb", **environment},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = b""
+    waiting = typed.encode()
+    try:
+        while chunk := os.read(ours, 65_536):
+            shown += chunk
+            if waiting and after.encode() in shown:
+                os.write(ours, waiting)
+                waiting = b""
+    except OSError:
+        pass  # So a pseudo-terminal says on Linux that its other end is closed.
+    finally:
+        os.close(ours)
+    return process.wait(RUN_SECONDS), shown.decode(errors="replace").replace("\r\n", "\n")

@@ -1,0 +1,207 @@
+"""Whatever a file looks like, and whatever a person writes around our part: taking it out leaves what was there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tandem.errors import ConfigInvalid
+from tandem.workflow.edits import Edit, JsonItems, JsonMember, MarkedBlock, Planned, TomlTable
+from tests.workflow.documents import jsonc, markdown, plain, tables, toml
+
+BOM = b"\xef\xbb\xbf"
+FILE = Path("/somewhere/file")
+SERVER: dict[str, Any] = {"command": "tandem", "args": ["mcp"], "env": {}}
+TABLE = '[mcp_servers.gsdreview]\ncommand = "tandem"\n\n[mcp_servers.gsdreview.env]\nA = "b"\n'
+
+json_edits = st.sampled_from(
+    [
+        JsonMember(FILE, ("mcpServers", "gsdreview"), SERVER),
+        JsonMember(FILE, ("top",), SERVER),
+        JsonMember(FILE, ("a", "b", "c"), 1),
+        JsonItems(FILE, ("permissions", "allow"), ("mcp__gsdreview__*",)),
+        JsonItems(FILE, ("permissions", "allow"), (SERVER, {"other": [1]}, "a")),
+        JsonItems(FILE, ("a",), ("one", "two")),
+    ]
+)
+toml_edits = st.sampled_from(
+    [TomlTable(FILE, ("mcp_servers", "gsdreview"), TABLE, above) for above in ((), ("# GSD",), ("[t", "[[l"))]
+)
+blocks = st.sampled_from(
+    [
+        MarkedBlock(FILE, "review", "Do this.\n\nAnd that.\n"),
+        MarkedBlock(FILE, "review", "Do this.", before="## anchor"),
+        MarkedBlock(FILE, "review", "Do this.", after="## anchor", apart=False, comment=("# ", "")),
+    ]
+)
+
+
+def put_in(edit: Edit, before: bytes | None) -> tuple[bytes, dict[str, Any]]:
+    """The file with our part in it; examples in which the place is taken are left out."""
+    try:
+        planned = edit.plan(before)
+    except ConfigInvalid:
+        assume(False)
+        raise
+    assume(planned.note is not None)
+    assert planned.note is not None
+    return planned.after, planned.note
+
+
+def expected(document: Any, edit: Edit) -> Any:
+    """What a JSON file says with an edit in it."""
+    document = {} if document is None else document
+    inner = document
+    if isinstance(edit, JsonMember):
+        for key in edit.keys[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[edit.keys[-1]] = edit.value
+    elif isinstance(edit, JsonItems):
+        for key in edit.keys[:-1]:
+            inner = inner.setdefault(key, {})
+        items = inner.setdefault(edit.keys[-1], [])
+        items += [item for item in edit.items if item not in items]
+    return document
+
+
+@given(jsonc() | st.none(), json_edits)
+def test_json_comes_back_to_the_byte_and_says_what_was_asked(before: bytes | None, edit: Edit) -> None:
+    after, note = put_in(edit, before)
+    assert plain(after) == expected(plain(before), edit)
+    assert edit.plan(after).note is None
+    assert edit.plan(after).after == after
+    assert edit.undo(after, note).content == before
+
+
+@given(jsonc() | st.none(), st.lists(json_edits, min_size=2, max_size=4, unique_by=repr))
+def test_several_edits_of_one_file_come_back_to_the_byte(before: bytes | None, edits: list[Edit]) -> None:
+    content, notes = before, list[tuple[Edit, dict[str, Any]]]()
+    for edit in edits:
+        content, note = put_in(edit, content)
+        notes.append((edit, note))
+    for edit, note in reversed(notes):
+        content = edit.undo(content, note).content
+    assert content == before
+
+
+@given(toml() | st.none(), toml_edits)
+def test_toml_comes_back_to_the_byte_and_says_what_was_asked(before: bytes | None, edit: TomlTable) -> None:
+    after, note = put_in(edit, before)
+    said = tables(after)
+    assert said["mcp_servers"].pop("gsdreview") == {"command": "tandem", "env": {"A": "b"}}
+    if not said["mcp_servers"] and "mcp_servers" not in tables(before):
+        del said["mcp_servers"]
+    assert said == tables(before)
+    assert edit.plan(after).note is None
+    assert edit.undo(after, note).content == before
+
+
+@given(markdown() | st.none(), blocks)
+def test_text_comes_back_to_the_byte(before: bytes | None, edit: MarkedBlock) -> None:
+    after, note = put_in(edit, before)
+    assert b"tandem:review begin" in after
+    assert edit.plan(after).after == after
+    assert edit.undo(after, note).content == before
+
+
+SNIPPETS = [b" ", b"\n", b"/* mine */", b"// mine\n", b'"mine": 1,', b', "mine": 2', b"3,", b", 4", b"\r\n\t"]
+
+
+def edited(
+    content: bytes, other: bytes, place: int, snippet: bytes, understood: Callable[[bytes], Any]
+) -> tuple[bytes, bytes]:
+    """The same change by a person in the file with our part and in the one without, where both stay readable."""
+    common_start = next((n for n, (x, y) in enumerate(zip(content, other, strict=False)) if x != y), len(other))
+    common_end = next(
+        (n for n, (x, y) in enumerate(zip(reversed(content), reversed(other), strict=False)) if x != y), len(other)
+    )
+    if place < min(common_start, len(other) - common_end):
+        mine, theirs = content[:place] + snippet + content[place:], other[:place] + snippet + other[place:]
+    else:
+        behind = len(other) - place
+        assume(behind < common_end and behind < len(other) - common_start)
+        at = len(content) - behind
+        mine, theirs = content[:at] + snippet + content[at:], other[:place] + snippet + other[place:]
+    assume(understood(mine) is not None and understood(theirs) is not None)
+    return mine, theirs
+
+
+@settings(max_examples=200)
+@given(jsonc(), json_edits, st.integers(0, 10_000), st.sampled_from(SNIPPETS))
+def test_what_a_person_wrote_elsewhere_in_json_stays_to_the_byte(
+    before: bytes, edit: Edit, place: int, snippet: bytes
+) -> None:
+    after, note = put_in(edit, before)
+    mine, theirs = edited(after, before, place % (len(before) + 1), snippet, plain)
+    assume(edit.plan(mine).note is None and edit.plan(theirs).note is not None)
+    left = edit.undo(mine, note).content
+    if b"," in snippet:
+        # A comma that a person wrote in front of ours is not left at the end: not every program reads that.
+        assert left is not None
+        assert plain(left) == plain(theirs)
+        assert left.replace(b",", b"") == theirs.replace(b",", b"")
+    else:
+        assert left == theirs
+
+
+@settings(max_examples=200)
+@given(jsonc(), json_edits, st.integers(0, 10_000), st.sampled_from(SNIPPETS))
+def test_what_a_person_wrote_right_beside_ours_in_json_stays_in_meaning(
+    before: bytes, edit: Edit, place: int, snippet: bytes
+) -> None:
+    after, note = put_in(edit, before)
+    place %= len(after) + 1
+    mine = after[:place] + snippet + after[place:]
+    said = plain(mine)
+    assume(said is not None and edit.plan(mine) == Planned(mine, None))
+    left = edit.undo(mine, note).content
+    assert left is None or left.strip(b"\xef\xbb\xbf \t\r\n") == b"" or plain(left) is not None or b"/" in left
+    if snippet in {b'"mine": 1,', b', "mine": 2'} and b"mine" in repr(said).encode():
+        assert left is not None
+        assert "mine" in repr(plain(left))
+
+
+@given(toml(), toml_edits, st.integers(0, 20), st.sampled_from([b"# mine\n", b"\n", b"[mine]\nx = 1\n", b"# mine"]))
+def test_what_a_person_wrote_around_ours_in_toml_stays(
+    before: bytes, edit: TomlTable, place: int, snippet: bytes
+) -> None:
+    after, note = put_in(edit, before)
+    lines = after.splitlines(keepends=True)
+    place %= len(lines) + 1
+    offset = len(b"".join(lines[:place]))
+    assume(offset <= after.index(b"[mcp_servers.gsdreview]") or offset > after.index(b'A = "b"') + 7)
+    lines.insert(place, snippet)
+    mine = b"".join(lines)
+    said = tables(mine)
+    assume(said is not None and said["mcp_servers"]["gsdreview"] == {"command": "tandem", "env": {"A": "b"}})
+    left = edit.undo(mine, note).content
+    assert left is not None
+    del said["mcp_servers"]["gsdreview"]
+    if not said["mcp_servers"] and "mcp_servers" not in tables(left):
+        del said["mcp_servers"]
+    assert tables(left) == said
+    assert snippet.strip() in left
+
+
+@given(markdown(), blocks, st.integers(0, 20), st.sampled_from([b"mine\n", b"\n", b"mine"]))
+def test_what_a_person_wrote_around_a_block_stays(before: bytes, edit: MarkedBlock, place: int, snippet: bytes) -> None:
+    before = before.removeprefix(BOM)
+    after, note = put_in(edit, before)
+    lines = after.splitlines(keepends=True)
+    place %= len(lines) + 1
+    inside = b"".join(lines[:place])
+    assume(inside.count(b"begin") == inside.count(b"end"))
+    assume(snippet.endswith(b"\n") if place < len(lines) else after.endswith(b"\n"))
+    lines.insert(place, snippet)
+    left = edit.undo(b"".join(lines), note).content
+    assert left is not None
+    kept = [line for line in left.splitlines() if line.strip()]
+    wanted = [line for line in before.splitlines() if line.strip()]
+    if snippet.strip():
+        assert kept.count(b"mine") == 1
+        kept.remove(b"mine")
+    assert kept == wanted

@@ -1,0 +1,136 @@
+"""What agents are taught is true: its commands exist, each client can read it, and the plugins say the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.cli.main import load
+from tandem.workflow import teaching
+from tandem.workflow.teaching import plugins
+from tandem.workflow.teaching.client_files import SKILL, Client
+from tests.architecture.source import ROOT
+
+EVERYTHING = "\n".join(
+    [teaching.block(), plugins.plugin_files()["plugins/tandem/README.md"]]
+    + [file.text for client in teaching.CLIENTS for file in teaching.files(client)]
+)
+COMMAND = re.compile(r"`(tandem [^`]+)`|^    (tandem .+)$", re.MULTILINE)
+REFERENCES = re.compile(r"\b(?:create_review|get_review_status|accept_counter_patch|close_review)\b")
+
+
+def commands() -> list[str]:
+    found = {one or other for one, other in COMMAND.findall(EVERYTHING)}
+    assert len(found) > 20
+    return sorted(found)
+
+
+@pytest.mark.parametrize("text", commands())
+def test_every_command_in_the_texts_is_one(text: str) -> None:
+    words = shlex.split(text)[1:]
+    command: Any = load(words.pop(0))
+    while words and (known := getattr(command, "commands", None)) is not None:
+        # Several steps may be named at once: plan|context.
+        names = words.pop(0).split("|")
+        assert set(names) <= set(known), f"{text}: there is no such command"
+        command = known[names[0]]
+    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    named = {word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)}
+    assert named <= options, f"{text}: there are no such options"
+
+
+def test_the_tools_in_the_texts_are_tools() -> None:
+    from tandem.client.table import OPERATIONS
+
+    assert {found[0] for found in REFERENCES.finditer(EVERYTHING)} == {
+        "accept_counter_patch",
+        "close_review",
+        "create_review",
+        "get_review_status",
+    }
+    assert set(OPERATIONS) >= {found[0] for found in REFERENCES.finditer(EVERYTHING)}
+
+
+@pytest.mark.parametrize("client", teaching.CLIENTS)
+def test_each_client_gets_its_own_form(client: Client) -> None:
+    files = {file.path: file for file in teaching.files(client)}
+    assert sum(path.endswith(f"/skills/{SKILL}/SKILL.md") for path in files) == 1
+    for path, file in files.items():
+        assert not re.match(r"/|[A-Z]:|\.\.", path)
+        assert "gsd-" not in path, "GSD's updater takes those away"
+        assert file.text.endswith("\n")
+        if path.endswith(".toml"):
+            document = tomllib.loads(file.text)
+            assert set(document) == {"description", "prompt"}
+        elif client != "cursor" or "skills" in path:
+            front, _, body = file.text.removeprefix("---\n").partition("\n---\n")
+            facts = dict(line.split(": ", 1) for line in front.splitlines())
+            assert len(facts["description"]) < 1024
+            assert facts.get("name") == (Path(path).parent.name if "skills" in path else None)
+            assert body.strip()
+    reviews = [file.text for path, file in files.items() if re.search(r"tandem[/-]review\.", path)]
+    assert len(reviews) == (0 if client == "codex" else 1)
+    assert "{arguments}" not in EVERYTHING
+
+
+def test_the_texts_are_short() -> None:
+    assert len(teaching.block()) < 1500
+    assert all(len(file.text) < 6000 for client in teaching.CLIENTS for file in teaching.files(client))
+
+
+def test_hooks_name_no_place_of_a_machine_in_a_shared_file() -> None:
+    portable = teaching.hooks("claude", ["tandem", "hook"])
+    local = teaching.hooks("claude", [sys.executable, "-c", "it's; a program"])
+    assert {entry.path for entry in portable} == {".claude/settings.json"}
+    assert {entry.path for entry in local} == {".claude/settings.local.json"}
+    for client in ("codex", "gemini"):
+        assert {entry.scope for entry in teaching.hooks(client, [sys.executable])} == {"user"}
+    assert teaching.hooks("opencode", ["tandem", "hook"]) == teaching.hooks("cursor", ["tandem", "hook"]) == ()
+
+
+def test_a_hooks_command_is_what_it_was_made_of(plain: Path) -> None:
+    program = 'import sys; from tandem.hooks.main import main; main()  # it\'s "quoted" $HOME'
+    for client in ("claude", "codex", "gemini"):
+        for entry in teaching.hooks(client, [sys.executable, "-c", program], strict=True):
+            [group] = entry.items
+            [handler] = group["hooks"]
+            assert handler["type"] == "command"
+            assert 0 < handler["timeout"] // (1000 if client == "gemini" else 1) <= 60
+            command = ["cmd", "/c", handler["command"]] if os.name == "nt" else ["sh", "-c", handler["command"]]
+            done = subprocess.run(command, cwd=plain, input=b"{}", capture_output=True, check=False, timeout=60)
+            assert (done.returncode, done.stderr, done.stdout) == (0, b"", b"")
+
+
+def test_codex_is_known_to_ask_for_trust() -> None:
+    [note] = teaching.notes("codex")
+    assert "/hooks" in note
+
+
+def test_the_plugins_in_the_repository_are_current() -> None:
+    assert plugins.stale(ROOT) == []
+    files = plugins.plugin_files()
+    for name, text in files.items():
+        if name.endswith(".json"):
+            json.loads(text)
+    skill = files[f"plugins/tandem/skills/{SKILL}/SKILL.md"]
+    installed = [file for client in teaching.CLIENTS for file in teaching.files(client)]
+    assert {skill} == {file.text for file in installed if file.path.endswith(f"skills/{SKILL}/SKILL.md")}
+
+
+def test_a_plugin_that_is_not_current_is_noticed(tmp_path: Path) -> None:
+    assert plugins.main([], tmp_path) == 0
+    assert plugins.main(["--check"], tmp_path) == 0
+    (tmp_path / "plugins" / "tandem" / "README.md").write_text("other\n", "utf-8")
+    (tmp_path / "plugins" / "tandem" / "left-over.md").write_text("old\n", "utf-8")
+    (tmp_path / ".claude-plugin" / "marketplace.json").unlink()
+    assert len(plugins.stale(tmp_path)) == 3
+    assert plugins.main(["--check"], tmp_path) == 1
