@@ -15,7 +15,7 @@ from tests.clients.codex_hooks import CodexHooks
 from tests.clients.real_clients import BIN
 from tests.workflow.gating import Gated, gate_on, new_repository
 
-CHOSEN = [client for client in ("codex",) if client in os.environ["TANDEM_CLIENTS"].split(",")]
+CLIENT = "codex"
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield started
 
 
-@pytest.mark.parametrize("client", CHOSEN)
+@pytest.mark.client(CLIENT)
 def test_a_hook_that_codex_skips_for_want_of_trust_is_a_problem(
-    client: str, broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ) -> None:
     home = tmp_path / "home"
-    (home / f".{client}").mkdir(parents=True)
+    (home / f".{CLIENT}").mkdir(parents=True)
     path = os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {"HOME": str(home), "PATH": path, "TANDEM_DATA_DIR": str(broker.data_dir)}
     gated = replace(gate_on(broker, new_repository(tmp_path / "repository")), environment=environment)

@@ -220,7 +220,7 @@ def test_a_session_is_told_that_the_gate_is_on(place: Place) -> None:
     assert f"gate is on for the project '{place.gated.project}'" in model.requests()
 
 
-@pytest.mark.skipif("codex" not in CHOSEN, reason="platform: another client was asked for")
+@pytest.mark.client("codex")
 @pytest.mark.parametrize("place", ["codex"], indirect=True)
 def test_codex_skips_a_hook_that_nobody_trusted_and_the_git_hook_still_refuses(place: Place) -> None:
     (place.home / ".codex" / "config.toml").unlink()
@@ -234,7 +234,7 @@ def test_codex_skips_a_hook_that_nobody_trusted_and_the_git_hook_still_refuses(p
     assert place.gated.head() == before
 
 
-@pytest.mark.skipif("gemini" not in CHOSEN, reason="platform: another client was asked for")
+@pytest.mark.client("gemini")
 @pytest.mark.parametrize("place", ["gemini"], indirect=True)
 def test_gemini_switches_gits_hooks_off_and_has_to_switch_them_on(place: Place) -> None:
     gated = place.gated
@@ -251,7 +251,7 @@ def test_gemini_switches_gits_hooks_off_and_has_to_switch_them_on(place: Place) 
     assert gated.trailers() == []
 
 
-@pytest.mark.skipif("opencode" not in os.environ["TANDEM_CLIENTS"], reason="platform: another client was asked for")
+@pytest.mark.client("opencode")
 def test_opencode_has_no_hook_of_its_own_and_gits_refuses(
     broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ) -> None:

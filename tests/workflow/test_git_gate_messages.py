@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 import pytest
@@ -61,7 +62,7 @@ def test_what_an_editor_shows_keeps_its_comments_and_its_diff(
         "file.write_text('Typed by hand\\n' + file.read_text('utf-8'), 'utf-8')\n",
         "utf-8",
     )
-    gated.git("commit", "--verbose", GIT_EDITOR=f"{sys.executable} {editor}")
+    gated.git("commit", "--verbose", GIT_EDITOR=shlex.join([sys.executable, str(editor)]))
     assert gated.message() == f"Typed by hand\n\nTandem-Review: {review}"
     seen = shown.read_text("utf-8")
     assert "# Please enter the commit message" in seen

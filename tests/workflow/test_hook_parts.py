@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +66,9 @@ def test_named_places_are_those_of_the_standard_library():
 def python(code: str, cwd: Path, stdin: bytes = b"", timeout_seconds: float = 30) -> tuple[int, bytes, bytes]:
     """A program that is called as git is: the first arguments are `-C` and the folder."""
     program = cwd / "program"
-    program.write_text(f"#!{sys.executable}\nimport os, sys, time\nos.chdir(sys.argv[2])\n{code}\n", "utf-8")
+    text = f"import os, sys, time\nos.chdir(sys.argv[2])\n{code}\n"
+    # By way of the shell: the path of an interpreter may hold a space, which no first line of a script may.
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-c", text])} "$@"\n', "utf-8")
     program.chmod(0o755)
     return processes.run(
         [str(program), "argument"], cwd=str(cwd), environment=os.environ, stdin=stdin, timeout_seconds=timeout_seconds

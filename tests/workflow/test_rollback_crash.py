@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class Crash:
         common = self.plan.root / ".git"
         if point in {"scratch", "publish"}:
             (common / "info" / "attributes").write_text("*.txt filter=killer\n")
-            self.plan.git("config", "filter.killer.smudge", " ".join(self.killer("smudge")))
+            self.plan.git("config", "filter.killer.smudge", shlex.join(self.killer("smudge")))
         elif point == "verify":
             config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
             config.write_text(f"verify_command = {json.dumps(self.killer('verify'))}\n")
@@ -79,7 +80,7 @@ class Crash:
 
     def _script(self, name: str, argv: list[str], last: str, first: str = ":") -> Path:
         file = self.folder / name
-        file.write_text(f"#!/bin/sh\n{first}\n{' '.join(argv)}\n{last}\n")
+        file.write_text(f"#!/bin/sh\n{first}\n{shlex.join(argv)}\n{last}\n")
         file.chmod(0o755)
         return file
 
