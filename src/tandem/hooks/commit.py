@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
 
-_ADVICE = [
-    "Put it up:   tandem submit --staged --wait -m 'what it is for'",
-    "and when it is approved, commit again, exactly what was approved.",
-]
+PUT_UP = "Put it up:   tandem submit --staged --wait -m 'what it is for'"
+_ADVICE = [PUT_UP, "and when it is approved, commit again, exactly what was approved."]
 _SHOWN_PATHS = 10
 _REFUSED = 1
 _MOMENT_SECONDS = 2

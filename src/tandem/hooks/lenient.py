@@ -6,6 +6,7 @@ import os
 
 from tandem.hooks import git, jsontext, message, modes, plans
 from tandem.hooks.ask import Refused
+from tandem.hooks.commit import PUT_UP
 
 TYPE_CHECKING = False  # as in `jsontext`
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _plan_is_blocking(plan: str, standing: dict[str, Any]) -> list[str]:
     if not against:
         return [
             f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
-            "Put it up:   tandem submit --staged --wait -m 'what it is for'",
+            PUT_UP,
         ]
     first = against[0]
     return [

@@ -24,7 +24,7 @@ class Circumstances:
         place: The repository; null outside of one.
         url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
         call: Calls an operation of it; null if it does not answer.
-        project: The registered project; null if there is none. Set by the project's check.
+        facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
     """
 
     folder: Path
@@ -34,7 +34,6 @@ class Circumstances:
     place: Place | None
     url: str | None = None
     call: Call | None = None
-    project: str | None = None
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property

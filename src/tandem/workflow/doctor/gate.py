@@ -27,9 +27,9 @@ async def check_project(here: Circumstances) -> list[Finding]:
         return [skipped("project", "The broker does not answer.")]
     call, root = here.call, here.root
     listed = await call("list_projects", {})
-    here.project = owner(str(here.folder), {one["project"]: one["root"] for one in listed["projects"]})
-    if here.project is not None:
-        return [ok("project", f"This repository is the project {here.project}.")]
+    project = owner(str(here.folder), {one["project"]: one["root"] for one in listed["projects"]})
+    if project is not None:
+        return [ok("project", f"This repository is the project {project}.")]
 
     async def register() -> None:
         await call("register_project", {"root": str(root)})
