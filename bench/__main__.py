@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import commits, floors, life_cycle, machine, pages, report, starts, validation, waits
+from bench import commits, floors, life_cycle, machine, pages, report, screens, starts, validation, waits
 from bench.run import Measure, Run
 from tandem import platforms
 
@@ -27,6 +27,7 @@ MEASURES: dict[str, Measure] = {
     "pages": pages.measure,
     "starts": starts.measure,
     "commits": commits.measure,
+    "screens": screens.measure,
     "backlog": pages.measure_backlog,
 }
 """In the order in which they run; the floors come first and always, because others compare with them."""

@@ -34,6 +34,19 @@ def make_diff(numbers: Iterator[int], files: int, total: int) -> str:
     return "".join(_file_diff(path, serial) for path in chosen)
 
 
+def rewrite(files: int) -> str:
+    """A diff that changes every second line of the first so many files."""
+    return "".join(_rewritten(_path(number)) for number in range(files))
+
+
+def _rewritten(path: str) -> str:
+    body = "".join(
+        f"-{line}\n+{line.replace('compute', 'reckon')}\n" if number % 2 else f" {line}\n"
+        for number, line in enumerate(_lines(path))
+    )
+    return f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n@@ -1,{_LINES} +1,{_LINES} @@\n{body}"
+
+
 def _write_history(stream: IO[bytes], files: int) -> None:
     stream.write(b"commit refs/heads/main\ncommitter Bench <bench@example.invalid> 1790000000 +0000\ndata 5\nstart\n")
     for number in range(files):

@@ -17,6 +17,7 @@ import httpx
 import orjson
 import pytest
 
+from tests.commandline import Ended, Inside
 from tests.postgres import PostgresServer
 
 STOP_SECONDS = 30
@@ -154,6 +155,11 @@ class BrokerProcess:
             check=False,
             timeout=CALL_SECONDS,
         )
+
+    def audited(self) -> Ended:
+        """`tandem audit verify --json` on this broker's data, in this process: what it looks at is in the database."""
+        where = ("--data-dir", str(self.data_dir))
+        return Inside(self.url, self.folder).run("audit", "verify", "--json", *where, stdin=b"", **self._settings)
 
 
 class Caller:

@@ -135,7 +135,7 @@ class Inside:
 
     def post(self, operation: str, body: dict[str, Any]) -> str:
         """What the HTTP face answers, to the byte."""
-        return httpx.post(f"{self.url}/api/v1/{operation}", json=body, trust_env=False).text
+        return httpx.post(f"{self.url}/api/v1/{operation}", json=body, verify=False).text
 
 
 def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:

@@ -31,11 +31,17 @@ STOP_SECONDS = 15
 
 @dataclass(frozen=True)
 class Check:
-    """A command that is right when its exit status is 0; `only_if` is a file without which it has no meaning yet."""
+    """A command that is right when its exit status is 0.
+
+    Attributes:
+        only_if: A file or folder without which it has no meaning yet.
+        tells: Whether its errors are shown as they come, because it may take long and says what it does.
+    """
 
     name: str
     arguments: tuple[str, ...]
     only_if: str = "pyproject.toml"
+    tells: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,9 @@ CHECKS = (
     Check("versions fit", ("-m", "pip", "--disable-pip-version-check", "check")),
     Check("generated pages", ("-m", "tandem.operations.reference", "--check"), "src/tandem/operations/reference.py"),
 )
+# No test of the pages without it; brought while the others are at work.
+BROWSER = Check("browser (Chromium)", ("tools/browser.py",), "tests/pages", tells=True)
+SCREENSHOTS = "TANDEM_SCREENSHOTS"
 
 
 def main() -> int:
@@ -70,8 +79,8 @@ def main() -> int:
     started = time.monotonic()
     outcomes: list[Outcome] = []
     try:
-        if not options.tests:
-            outcomes += run_checks([check for check in CHECKS if (ROOT / check.only_if).exists()])
+        wanted = (*(() if options.static else (BROWSER,)), *(() if options.tests else CHECKS))
+        outcomes += run_checks([check for check in wanted if (ROOT / check.only_if).exists()])
         stop = any(outcome.failed for outcome in outcomes) and not options.keep_going
         if not options.static and not stop:
             outcomes.append(run_tests(pytest_arguments))
@@ -110,7 +119,7 @@ def _run_check(check: Check) -> Outcome:
         cwd=ROOT,
         env=_environment(),
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=None if check.tells else subprocess.STDOUT,
         check=False,
     )
     output = done.stdout.decode("utf-8", "replace")
@@ -121,7 +130,8 @@ def _run_check(check: Check) -> Outcome:
 def _environment() -> dict[str, str]:
     """Ours, without what a git hook or an active environment adds, and with Node from the pinned wheel."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "PYTHONPATH"))}
-    return {**kept, "PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYTHONUTF8": "1"}
+    ours = {"PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYTHONUTF8": "1"}
+    return {**kept, **ours, SCREENSHOTS: str(screenshots())}
 
 
 def run_tests(arguments: list[str]) -> Outcome:
@@ -130,6 +140,7 @@ def run_tests(arguments: list[str]) -> Outcome:
     # Once, and not by each of the thousands of processes that tests start: some machines have Python keep nothing.
     for folder in ("src", "tests"):
         compileall.compile_dir(ROOT / folder, quiet=2)
+    began = time.time()
     with tempfile.TemporaryDirectory(prefix="tandem-check-") as folder:
         report = Path(folder) / "tests.xml"
         workers = str(min(os.cpu_count() or 1, MOST_WORKERS))
@@ -140,8 +151,20 @@ def run_tests(arguments: list[str]) -> Outcome:
         # Nothing collected, a crash or a wrong argument: not a failed test, and not a success.
         failed, remark = 1, f"pytest ended with exit status {status}"
     else:
-        remark = f"{skipped} skipped" if skipped else ""
+        remark = ", ".join(filter(None, [f"{skipped} skipped" if skipped else "", _pictures(began)]))
     return Outcome("tests (pytest)", passed, failed, time.monotonic() - started, remark=remark)
+
+
+def _pictures(since: float) -> str:
+    """What tests of the pages have kept for people to look at."""
+    folder = screenshots()
+    fresh = [path for path in folder.glob("*.png") if path.stat().st_mtime >= since]
+    return f"{len(fresh)} screenshots in {os.path.relpath(folder, ROOT)}" if fresh else ""
+
+
+def screenshots() -> Path:
+    """The folder with the tests' pictures of pages."""
+    return Path(os.environ.get(SCREENSHOTS) or ROOT / "build" / "screenshots").resolve()
 
 
 def _stream(arguments: list[str]) -> int:

@@ -118,6 +118,8 @@ class Broker:
             workflows=load_workflows(settings.workflows),
             tokens=Tokens(load_or_make(settings.secret_key)),
             archives=settings.archives,
+            reviewer_logs=settings.reviewer_logs,
+            options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},
         )
         self._maintenance = Maintenance(
             self._services,
@@ -130,6 +132,7 @@ class Broker:
         self.application = create_app(
             self._dispatcher,
             clock=self._clock,
+            seal=self._services.tokens.seal,
             health=self.health,
             version=VERSION,
             workflows=self._services.workflows,
@@ -171,7 +174,7 @@ class Broker:
         from tandem.reviewers.supervisor import Supervisor
 
         folder = self._settings.data_dir
-        log_dir = self._settings.log_file.parent / "reviewers"
+        log_dir = self._services.reviewer_logs
         return Supervisor(InProcess(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
 
     async def drain(self) -> None:

@@ -197,6 +197,11 @@ class Settings(BaseSettings):
         return self.data_dir / "logs" / "broker.jsonl"
 
     @property
+    def reviewer_logs(self) -> Path:
+        """The folder of the logs of this machine's reviewers, whoever runs them."""
+        return self.log_file.parent / "reviewers"
+
+    @property
     def archives(self) -> Path:
         """The folder of archived cycles, the default included."""
         return self.archive_dir or self.data_dir / "archives"

@@ -3,135 +3,21 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import httpx
 import pytest
 from mcp import Client
 
-from tandem.domain.handoffs import ARRAYS
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.registry import MCP_ROLES, Role
-from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.acceptance.furnishing import AGENT, CHANGES, Shop
+from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 
-AGENT = "agent-7"
-CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
 TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-
-
-@dataclass(frozen=True)
-class Shop:
-    """A registered project with a history, and the ids in it."""
-
-    desk: Desk
-    root: str
-    pending: str
-    claimed: str
-    offered: str
-    patch: str
-    approved: str
-
-    @cached_property
-    def rolled_back(self) -> str:
-        """A plan with two recorded commits, whose change was rolled back; its key."""
-        for commit in ("a" * 40, "b" * 40):
-            self.desk.do("record_commit", commit=commit, plan="03-02", review_ids=[self.approved])
-        heads = {"head_before": "b" * 40, "head_after": "c" * 40}
-        self.desk.do("record_rollback", review_id=self.approved, branch="feature", **heads)
-        return "03-02"
-
-    @cached_property
-    def staff(self) -> Staff:
-        """A pool with one reviewer; made for whoever asks."""
-        return Staff.begin(self.desk)
-
-    @cached_property
-    def team(self) -> Team:
-        """A hand-off cycle under way; made for whoever asks."""
-        return Team.begin(self.desk)
-
-
-@dataclass
-class Staff:
-    """A pool with one reviewer, which holds a review."""
-
-    steward: Steward
-    reviewer: str
-    claim: dict[str, Any]
-
-    @classmethod
-    def begin(cls, desk: Desk) -> Staff:
-        steward = Steward(desk)
-        steward.register()
-        reviewer = steward.one()
-        return cls(steward, reviewer, desk.do("claim_review", reviewer_id=reviewer))
-
-    def hiring(self) -> dict[str, Any]:
-        """Nothing, but the supervisor starts whom it is told to, meanwhile."""
-        known = set(self.steward.known)
-
-        def start() -> None:
-            while set(self.steward.beat(wait=True, timeout_s=5) and self.steward.known) == known:
-                pass
-            self.steward.beat()
-
-        threading.Thread(target=start, daemon=True).start()
-        return {}
-
-    def failing(self) -> dict[str, Any]:
-        return {
-            "reviewer_id": self.reviewer,
-            "review_id": self.claim["review_id"],
-            "claim_generation": self.claim["claim_generation"],
-            "outcome": "unreadable",
-            "reason": "It said nothing.",
-            "tokens_in": 5,
-        }
-
-
-@dataclass
-class Team:
-    """A hand-off cycle of the built-in workflow in its first phase, with a session of each role."""
-
-    desk: Desk
-    keys: dict[str, str]
-    sessions: dict[str, str]
-    cycle_id: str
-
-    @classmethod
-    def begin(cls, desk: Desk) -> Team:
-        keys = desk.do("cycle_init")["keys"]
-        sessions = {role: desk.do("session_open", role=role, psk=key)["session_token"] for role, key in keys.items()}
-        return cls(desk, keys, sessions, desk.do("cycle_start", feature="Answers")["cycle_id"])
-
-    def tokens(self, role: str) -> dict[str, Any]:
-        session = {"session_token": self.sessions[role]}
-        return {**session, "lock_token": self.desk.do("lock_acquire", **session)["lock_token"]}
-
-    def handing(self, role: str, target: str) -> dict[str, Any]:
-        payload: dict[str, Any] = {name: ["something"] for name in ARRAYS}
-        payload.update(cycle_id=self.cycle_id, feature="Answers", producer=role, consumer=target)
-        return {"target": target, "payload": payload, **self.tokens(role)}
-
-    def completing(self) -> dict[str, Any]:
-        self.desk.do("handoff_write", **self.handing("gemini", "codex"))
-        self.desk.do("handoff_write", **self.handing("codex", "gemini"))
-        return self.tokens("gemini")
-
-    def archiving(self) -> dict[str, Any]:
-        self.desk.do("cycle_complete", **self.completing())
-        return self.tokens("gemini")
-
-    def archived(self) -> dict[str, Any]:
-        self.desk.do("cycle_archive", **self.archiving())
-        return {}
 
 
 @pytest.fixture
@@ -249,6 +135,33 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda shop: {"cycle_id": shop.team.cycle_id},
         lambda shop: {"workflow": "frontend-backend"} if shop.team.completing() else {},
     ],
+    "get_round_file": [
+        lambda shop: {"review_id": shop.claimed, "path": "a.txt", "round": 1, "first_line": 2, "last_line": 3},
+        lambda shop: {"review_id": shop.offered, "path": "plan.md", "side": "before"},
+    ],
+    "draft_counter_patch": [
+        lambda shop: {"review_id": shop.claimed, "edits": [{"path": "b.txt", "content": "b\n"}]},
+        lambda shop: {"review_id": shop.offered, "text": "# Another plan\n"},
+    ],
+    "check_counter_patch": [
+        lambda shop: {"review_id": shop.claimed, "counter_patch": edited("b.txt")},
+        lambda shop: {"review_id": shop.claimed, "counter_patch": "nothing"},
+    ],
+    "get_reviewer_log": [lambda shop: {"reviewer_id": shop.staff.reviewer, "lines": 1}],
+    "get_project_settings": [lambda _: {}],
+    "get_inbox": [
+        lambda _: {"person": REVIEWER},
+        lambda shop: {"person": PROPOSER, "limit": 1} if shop.staff.paused() else {},
+    ],
+    "search_reviews": [
+        lambda _: {},
+        lambda shop: {"text": "improve", "path": "a.txt", "sort": "updated", "limit": 1} if shop.offered else {},
+        lambda _: {"sort": "newest", "status": "closed"},
+    ],
+    "mark_viewed": [
+        lambda shop: {"review_id": shop.claimed, "round": 1, "path": "a.txt", "viewed": True, "person": AGENT},
+    ],
+    "list_viewed": [lambda shop: {"review_id": shop.marked(), "round": 1, "person": AGENT}],
     "retry_review": [lambda shop: {"review_id": shop.pending}],
     "list_reviewers": [lambda _: {}, lambda shop: {"project": shop.staff.steward.desk.project}],
     "spawn_reviewer": [lambda shop: shop.staff.hiring()],

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.broker import CALL_SECONDS
+from tests.commandline import Inside
 from tests.faces.broker_process import WatchedBroker, watched_broker
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
@@ -24,11 +25,11 @@ POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windo
 class Ended:
     """How a command ended."""
 
-    def __init__(self, ended: subprocess.CompletedProcess[str]) -> None:
-        self.status = ended.returncode
-        self.output = ended.stdout
+    def __init__(self, status: int, output: str, errors: str) -> None:
+        self.status = status
+        self.output = output
         # Lines are broken for people; tests look for what they say.
-        self.errors = " ".join(ended.stderr.split())
+        self.errors = " ".join(errors.split())
 
     @property
     def data(self) -> dict[str, Any]:
@@ -37,16 +38,21 @@ class Ended:
 
 def tandem(*arguments: str, **environment: str) -> Ended:
     command = [sys.executable, "-m", "tandem", *arguments]
-    return Ended(
-        subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CALL_SECONDS,
-            env={**os.environ, **environment},
-        )
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=CALL_SECONDS,
+        env={**os.environ, **environment},
     )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def inside(*arguments: str, **environment: str) -> Ended:
+    """The command in this process, where it is to start none and to be none that stays."""
+    ended = Inside("", Path.cwd()).run(*arguments, stdin=b"", **environment)
+    return Ended(ended.status, ended.stdout, ended.stderr)
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def data_dir(tmp_path: Path) -> Iterator[Path]:
     """A data folder on which no broker is left running."""
     folder = tmp_path / "data"
     yield folder
-    tandem("down", "--data-dir", str(folder), "--timeout", "5")
+    inside("down", "--data-dir", str(folder), "--timeout", "5")
 
 
 @pytest.fixture
@@ -85,7 +91,7 @@ def test_a_taken_port_is_refused_before_any_data_is_touched(data_dir: Path) -> N
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.invalid"])
 @pytest.mark.parametrize("how", [[], ["--background"]], ids=["foreground", "background"])
 def test_an_address_that_others_can_reach_is_refused(data_dir: Path, host: str, how: list[str]) -> None:
-    refused = tandem("up", *how, "--host", host, "--port", "0", "--data-dir", str(data_dir))
+    refused = inside("up", *how, "--host", host, "--port", "0", "--data-dir", str(data_dir))
     assert refused.status == 1
     assert "without access tokens" in refused.errors
     assert not data_dir.exists()
@@ -93,11 +99,11 @@ def test_an_address_that_others_can_reach_is_refused(data_dir: Path, host: str, 
 
 @pytest.mark.parametrize("arguments", [["up", "--port", "high"], ["up", "--prot", "1"], ["logs", "-n", "-1"]])
 def test_a_wrong_call_is_a_matter_of_usage(arguments: list[str]) -> None:
-    assert tandem(*arguments).status == 2
+    assert inside(*arguments).status == 2
 
 
 def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
-    refused = tandem("up", "--data-dir", str(data_dir), TANDEM_WAIT_SECONDS="soon")
+    refused = inside("up", "--data-dir", str(data_dir), TANDEM_WAIT_SECONDS="soon")
     assert refused.status == 1
     assert "TANDEM_WAIT_SECONDS: wait_seconds" in refused.errors
 

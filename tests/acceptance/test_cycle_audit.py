@@ -5,7 +5,6 @@ An audit is a process of its own, so that each of these does several things at o
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sqlite3
@@ -55,9 +54,9 @@ class Stored:
 
     def problems(self) -> list[str]:
         """Everything that the audit complains of."""
-        ended = self.broker.run("audit", "verify", "--json")
-        report: dict[str, Any] = json.loads(ended.stdout)["data"]
-        assert ended.returncode == (0 if report["intact"] else 1), ended.stderr
+        ended = self.broker.audited()
+        report = ended.data
+        assert ended.status == (0 if report["intact"] else 1), ended.stderr
         return report["problems"]
 
     def missing(self, expected: list[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -41,9 +40,9 @@ class Archive:
 
     def audit(self) -> dict[str, Any]:
         """What `tandem audit verify` says; its exit status says the same."""
-        ended = self.broker.run("audit", "verify", "--json")
-        report: dict[str, Any] = json.loads(ended.stdout)["data"]
-        assert ended.returncode == (0 if report["intact"] else 1), ended.stderr
+        ended = self.broker.audited()
+        report = ended.data
+        assert ended.status == (0 if report["intact"] else 1), ended.stderr
         assert report["intact"] == (not report["problems"])
         return report
 

@@ -82,7 +82,8 @@ def subcommands(command: Any) -> dict[str, Any]:
 def option_names(command: Any) -> set[str]:
     """Every option that a command takes."""
     names: set[str] = set()
-    for parameter in command.params:
+    # Some stand in their group until they are called.
+    for parameter in command.make_context(command.name, [], resilient_parsing=True).command.params:
         names.update(parameter.opts, parameter.secondary_opts)
     return {*names, "--help"}
 

@@ -258,6 +258,12 @@ def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) 
         assert entry.about in shown
 
 
+@pytest.mark.parametrize("noun", [noun for noun in COMMANDS if hasattr(load(noun), "commands")])
+def test_a_group_says_of_each_command_what_the_command_says_of_itself(noun: str):
+    for verb, listed in load(noun).commands.items():
+        assert listed.make_context(verb, [], resilient_parsing=True).command.help == listed.help
+
+
 def test_completion_offers_commands_ids_and_projects(tandem: Inside) -> None:
     review_id = tandem.created()
     shell = Shell(tandem.url, tandem.cwd)

@@ -19,17 +19,18 @@ RAW = (
 
 
 class Sandbox:
-    """A repository with shorthands for what tests do to it."""
+    """A repository, made unless it is there, with shorthands for what tests do to it."""
 
     def __init__(self, root: Path, object_format: str = "sha1") -> None:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
+        if (root / ".git").exists():
+            # A copy of one that was made before.
+            return
         self.git("init", "--quiet", f"--object-format={object_format}", "--initial-branch=main")
-        self._identify()
-
-    def _identify(self) -> None:
-        self.git("config", "user.name", "Ada")
-        self.git("config", "user.email", "ada@example.org")
+        # As `git config` would write it, twice, in each of hundreds of repositories.
+        with (root / ".git/config").open("a", encoding="utf-8") as config:
+            config.write("[user]\n\tname = Ada\n\temail = ada@example.org\n")
 
     def run(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> subprocess.CompletedProcess[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

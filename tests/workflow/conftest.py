@@ -1,4 +1,4 @@
-"""What the tests of gates share: a broker for each module, and a repository with the gate on for each test."""
+"""What the tests of gates share: a broker, and for each test a repository with the gate on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.broker import BrokerProcess
 from tests.workflow.gating import Gated, gate_on, new_repository
 
 
-@pytest.fixture(scope="module")
-def module_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """One broker, on SQLite, for all tests of a module."""
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker, on SQLite; a test that stops it starts it again."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
         # P8: whatever the tests did, the log tells it and the state is what the log says.
@@ -28,6 +28,6 @@ def plain(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gated(module_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
+def gated(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
     """The repository `plain` with its gate on; `config_dir` is the user's configuration folder."""
-    return gate_on(module_broker, plain)
+    return gate_on(shared_broker, plain)

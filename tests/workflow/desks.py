@@ -85,7 +85,7 @@ class Desk:
 
 @pytest.fixture(name="desk")
 def make_desk(
-    module_broker: BrokerProcess, plain: Path, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+    shared_broker: BrokerProcess, plain: Path, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Desk:
     home = tmp_path / "home"
     home.mkdir()
@@ -97,7 +97,7 @@ def make_desk(
     for name in ("CLAUDECODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(plain)
-    return Desk(Inside(module_broker.url, plain), plain, home, fresh_project())
+    return Desk(Inside(shared_broker.url, plain), plain, home, fresh_project())
 
 
 def server_of(root: Path, name: str) -> dict[str, Any]:

@@ -18,13 +18,13 @@ DEAD = "#!/bin/sh\nexit 0\n"
 
 
 @pytest.fixture
-def user(module_broker: BrokerProcess, tmp_path: Path) -> dict[str, str]:
+def user(shared_broker: BrokerProcess, tmp_path: Path) -> dict[str, str]:
     """A home folder of the person's own, in which Claude Code, Codex and Gemini CLI were used."""
     home = tmp_path / "person"
     for folder in (".claude", ".codex", ".gemini"):
         (home / folder).mkdir(parents=True)
     (home / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.invalid\n", "utf-8")
-    return {"HOME": str(home), "USERPROFILE": str(home), "TANDEM_DATA_DIR": str(module_broker.data_dir)}
+    return {"HOME": str(home), "USERPROFILE": str(home), "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
 
 
 @pytest.fixture
@@ -125,11 +125,11 @@ def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
 
 
 def test_a_repository_that_is_not_registered_is_registered(
-    module_broker: BrokerProcess, plain: Path, user: dict[str, str]
+    shared_broker: BrokerProcess, plain: Path, user: dict[str, str]
 ) -> None:
     other = plain.parent / "other"
-    Gated(module_broker, plain, "x").git("clone", "--quiet", str(plain), str(other))
-    shell = Shell(module_broker.url, other)
+    Gated(shared_broker, plain, "x").git("clone", "--quiet", str(plain), str(other))
+    shell = Shell(shared_broker.url, other)
     found = examined(finish(shell.start("doctor", "--json")))
     assert problems(found)["project"] == "This repository is not registered."
     mended = examined(finish(shell.start("doctor", "--fix", "--json")))

@@ -83,11 +83,11 @@ def test_p2_a_commit_of_hunks_is_judged_by_those_hunks(gated: Gated):
     assert gated.git("show", "--format=", "--numstat").split() == ["1", "1", "long.txt"]
 
 
-def test_p2_the_first_commit_of_a_repository_is_judged(module_broker: BrokerProcess, tmp_path: Path, config_dir: Path):
+def test_p2_the_first_commit_of_a_repository_is_judged(shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path):
     root = tmp_path / "empty"
     root.mkdir()
-    Gated(module_broker, root, "none").git("init", "--quiet", "--initial-branch=main")
-    gated = gate_on(module_broker, root)
+    Gated(shared_broker, root, "none").git("init", "--quiet", "--initial-branch=main")
+    gated = gate_on(shared_broker, root)
     gated.stage({"a.txt": "one\n"})
     assert not gated.try_git("commit", "-m", "First").ok
     review = gated.approve()
@@ -267,9 +267,9 @@ def test_p2_a_resolved_merge_is_approved_by_itself(gated: Gated):
 
 @pytest.mark.parametrize("options", [(), ("--object-format=sha256",)], ids=["sha1", "sha256"])
 def test_p2_a_repository_that_is_packed_or_names_its_objects_otherwise_is_gated_too(
-    module_broker: BrokerProcess, tmp_path: Path, config_dir: Path, options: tuple[str, ...]
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, options: tuple[str, ...]
 ):
-    gated = gate_on(module_broker, new_repository(tmp_path / "packed", options=options))
+    gated = gate_on(shared_broker, new_repository(tmp_path / "packed", options=options))
     gated.git("pack-refs", "--all")
     gated.git("gc", "--quiet")
     gated.stage(DIGITS)
@@ -292,9 +292,9 @@ def test_p2_a_cherry_pick_and_a_revert_are_judged_by_their_content(gated: Gated)
 
 
 def test_a_gate_that_is_on_for_other_branches_still_asks_for_an_approval(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
-    gated = gate_on(module_broker, plain, Wish(branches=("release",)))
+    gated = gate_on(shared_broker, plain, Wish(branches=("release",)))
     gated.stage(DIGITS)
     gated.refused("commit", "-m", "On main")
 

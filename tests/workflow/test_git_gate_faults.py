@@ -40,11 +40,11 @@ def test_p7_without_a_broker_nothing_passes_until_it_is_back(tmp_path: Path, con
         gated.git("commit", "-m", "x")
 
 
-def test_p7_a_broker_elsewhere_is_found_by_its_data(module_broker: BrokerProcess, gated: Gated):
-    rewrite(gated, broker=None, data_dir=str(module_broker.data_dir), usual_url=None)
+def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess, gated: Gated):
+    rewrite(gated, broker=None, data_dir=str(shared_broker.data_dir), usual_url=None)
     gated.stage(DIGITS)
     assert "no approved round" in gated.refused("commit", "-m", "x")
-    rewrite(gated, data_dir=str(module_broker.folder / "nothing"))
+    rewrite(gated, data_dir=str(shared_broker.folder / "nothing"))
     assert "none runs" in gated.refused("commit", "-m", "x")
 
 

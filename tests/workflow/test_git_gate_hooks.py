@@ -112,11 +112,11 @@ CALLED: dict[str, set[str]] = {
 
 @pytest.mark.parametrize("before", BEFORE, ids=lambda before: before.__name__)
 def test_what_was_there_works_on_and_comes_back_to_the_byte(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path, before: Callable[[Path], None]
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, before: Callable[[Path], None]
 ):
     before(plain)
     first = picture(plain / ".git")
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
     names = {line.partition(" ")[0] for line in called(gated)}
     assert names == CALLED[before.__name__]
@@ -132,10 +132,10 @@ def test_what_was_there_works_on_and_comes_back_to_the_byte(
 
 
 def test_a_hook_that_refuses_is_respected_and_one_that_changes_the_message_too(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
     theirs = hook(plain / ".git/hooks", "prepare-commit-msg", "#!/bin/sh\nexit 7\n")
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     gated.stage(DIGITS)
     review = gated.approve()
     assert not gated.try_git("commit", "-m", "x").ok
@@ -145,9 +145,9 @@ def test_a_hook_that_refuses_is_respected_and_one_that_changes_the_message_too(
     assert gated.message() == f"TICKET-1 x\n\nTandem-Review: {review}"
 
 
-def test_a_hook_that_reads_is_told_what_git_tells(module_broker: BrokerProcess, plain: Path, config_dir: Path):
+def test_a_hook_that_reads_is_told_what_git_tells(shared_broker: BrokerProcess, plain: Path, config_dir: Path):
     hook(plain / ".git/hooks", "reference-transaction", READS)
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     gated.git("branch", "side")
     told = (gated.root / ".git/told").read_text("utf-8")
     line = f"{'0' * 40} {gated.head()} refs/heads/side\n"
@@ -158,20 +158,20 @@ def test_a_hook_that_reads_is_told_what_git_tells(module_broker: BrokerProcess, 
 
 
 def test_husky_that_sets_its_folder_again_switches_nothing_off(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
     husky(plain)
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     gated.git("config", "core.hooksPath", ".husky/_")
     commits_only_what_is_approved(gated)
     assert "pre-commit " in called(gated)
 
 
 def test_a_relative_folder_counts_from_each_working_tree(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path
 ):
     husky(plain)
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     linked = gated.linked(tmp_path / "linked", "feature")
     hook(linked / ".husky/_", "pre-commit", "#!/bin/sh\nexit 1\n")
     gated.stage(DIGITS, linked)
@@ -182,7 +182,7 @@ def test_a_relative_folder_counts_from_each_working_tree(
 
 
 def test_a_folder_for_all_repositories_is_called_and_left_alone(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     everywhere = tmp_path / "everywhere"
     hook(everywhere, "commit-msg")
@@ -191,7 +191,7 @@ def test_a_folder_for_all_repositories_is_called_and_left_alone(
         f"[user]\n\tname = A\n\temail = a@b.c\n[core]\n\thooksPath = {everywhere.as_posix()}\n", "utf-8"
     )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
     assert [line.partition(" ")[0] for line in called(gated)] == ["commit-msg"]
     assert [file.name for file in everywhere.iterdir()] == ["commit-msg"]
@@ -227,12 +227,12 @@ def test_pre_commit_installed_over_the_gate_calls_it_and_stays_when_it_goes(gate
 
 
 def test_pre_commit_that_was_there_first_keeps_the_hook_that_it_calls(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
     hook(plain / ".git/hooks", "prepare-commit-msg")
     pre_commit(plain)
     first = picture(plain / ".git")
-    gated = gate_on(module_broker, plain)
+    gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
     assert {line.partition(" ")[0] for line in called(gated)} == {"prepare-commit-msg.legacy"}
     assert gated.tandem("gate", "off", "--yes").status == 0
@@ -258,10 +258,10 @@ def test_a_tool_that_puts_its_hook_in_the_gates_place_is_found_and_mended(gated:
 
 
 def test_a_setting_that_would_silence_the_hooks_is_an_error_and_changes_nothing(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
     first = picture(plain / ".git")
-    gated = Gated(module_broker, plain, "silenced")
+    gated = Gated(shared_broker, plain, "silenced")
     gated.git("config", "extensions.worktreeConfig", "true")
     first = picture(plain / ".git")
     gated.git("config", "--worktree", "core.hooksPath", "/nowhere")

@@ -22,10 +22,10 @@ def switch_of(gated: Gated) -> dict[str, object]:
 
 
 def test_switching_on_registers_the_project_and_says_so_at_both_places(
-    module_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ):
     root = new_repository(tmp_path / "webshop")
-    gated = Gated(module_broker, root, "webshop")
+    gated = Gated(shared_broker, root, "webshop")
     ended = gated.tandem("gate", "on", "--reason", "a release", "--accept", "refs/remotes/origin/main", "--json")
     assert ended.status == 0, ended.stderr
     assert ended.data["enabled"] is ended.data["broker_enabled"] is True
@@ -46,8 +46,8 @@ def test_from_a_linked_working_tree_it_is_the_same_gate(gated: Gated, tmp_path: 
     assert (status.status, status.data["enabled"], status.data["root"]) == (0, True, str(gated.root))
 
 
-def test_a_gate_that_is_off_or_was_never_on_is_no_error(module_broker: BrokerProcess, plain: Path, config_dir: Path):
-    gated = Gated(module_broker, plain, "none")
+def test_a_gate_that_is_off_or_was_never_on_is_no_error(shared_broker: BrokerProcess, plain: Path, config_dir: Path):
+    gated = Gated(shared_broker, plain, "none")
     status = gated.tandem("gate", "status", "--json")
     assert (status.status, status.data["enabled"], status.data["project"]) == (0, False, None)
     assert gated.tandem("gate", "off").status == 0

@@ -19,27 +19,31 @@ from tests.workflow.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
 # Is run by git, as a filter, a signing program or a hook, and by the rollback as its verify command.
 KILLER = """\
-import json, os, pathlib, shutil, signal, sys
-import psutil
-folder, point = pathlib.Path(sys.argv[1]), sys.argv[2]
+import os, sys
+folder, point = sys.argv[1:3]
 if point == "smudge":
     point = "publish" if os.path.realpath(os.getcwd()) == sys.argv[3] else "scratch"
-order = json.loads((folder / "order.json").read_text())
-if point == order["point"] and (point != "reference" or "refs/heads/work" in sys.stdin.read()):
-    try:
-        os.unlink(folder / "armed")
-    except FileNotFoundError:
-        pass
-    else:
-        victims = []
-        if order["tandem"]:
-            victims += [psutil.Process(int((folder / "pid").read_text()))]
-        if order["git"]:
-            victims += [one for one in psutil.Process().parents() if one.name() == "git"]
-        for victim in victims:
-            victim.kill()
+# It is run for every file of every checkout, mostly for nothing: that is not to cost imports.
+if os.path.exists(f"{folder}/armed"):
+    import json, pathlib
+    folder = pathlib.Path(folder)
+    order = json.loads((folder / "order.json").read_text())
+    if point == order["point"] and (point != "reference" or "refs/heads/work" in sys.stdin.read()):
+        import psutil
+        try:
+            os.unlink(folder / "armed")
+        except FileNotFoundError:
+            pass
+        else:
+            victims = []
+            if order["tandem"]:
+                victims += [psutil.Process(int((folder / "pid").read_text()))]
+            if order["git"]:
+                victims += [one for one in psutil.Process().parents() if one.name() == "git"]
+            for victim in victims:
+                victim.kill()
 if sys.argv[2] == "smudge":
-    shutil.copyfileobj(sys.stdin.buffer, sys.stdout.buffer)
+    sys.stdout.buffer.write(sys.stdin.buffer.read())
 """
 TANDEM = "import os, sys; open(sys.argv.pop(1), 'w').write(str(os.getpid())); from tandem.cli.main import run; run()"
 

@@ -119,9 +119,9 @@ def test_a_link_in_the_working_tree_is_not_followed(plan: Plan, tmp_path: Path) 
 
 
 def test_the_root_commit(
-    module_broker: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gated = gate_on(module_broker, new_repository(tmp_path / "other"))
+    gated = gate_on(shared_broker, new_repository(tmp_path / "other"))
     gated.settings(tandem_enabled=True, execution_mode="optimistic")
     gated.git("switch", "--quiet", "--orphan", BRANCH)
     plan = Plan(gated, monkeypatch.chdir)

@@ -18,9 +18,9 @@ VERIFIED = "---\nphase: 03-uploads\nstatus: passed\n---\n# Verification\n"
 
 
 @pytest.fixture
-def steps(module_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
+def steps(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
     """The workflow submits, and there is no gate."""
-    return enabled(module_broker, plain)
+    return enabled(shared_broker, plain)
 
 
 @pytest.fixture
@@ -267,9 +267,9 @@ def test_a_withdrawn_review_goes_to_a_person(steps: Steps) -> None:
 
 @pytest.mark.parametrize("step", ["plan", "task"])
 def test_a_broker_that_is_down_is_never_solo(
-    step: str, plain: Path, config_dir: Path, module_broker: BrokerProcess
+    step: str, plain: Path, config_dir: Path, shared_broker: BrokerProcess
 ) -> None:
-    steps = enabled(module_broker, plain)
+    steps = enabled(shared_broker, plain)
     steps.write(PLAN_FILE, PLAN)
     url = nobody()
     ended = taken_at(url, plain, step)

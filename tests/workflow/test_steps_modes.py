@@ -164,8 +164,8 @@ def test_a_wave_begins_where_the_plan_does_or_where_it_is_told(per_plan: Steps) 
     assert per_plan.run("wave", "--since", "nowhere").status == 1
 
 
-def test_a_wave_on_the_main_branch_without_a_gate(module_broker: BrokerProcess, plain: Path, config_dir: Path) -> None:
-    steps = enabled(module_broker, plain, review_granularity="per_plan")
+def test_a_wave_on_the_main_branch_without_a_gate(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> None:
+    steps = enabled(shared_broker, plain, review_granularity="per_plan")
     assert head(steps.run("task")) == "GO"
     ended = steps.run("wave")
     assert ended.status == 1
@@ -248,9 +248,9 @@ def test_optimistic_and_the_broker_down_is_refused(optimistic: Steps) -> None:
 
 
 def test_optimistic_without_a_gate_the_step_puts_the_change_up(
-    module_broker: BrokerProcess, plain: Path, config_dir: Path
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ) -> None:
-    steps = enabled(module_broker, plain, execution_mode="optimistic")
+    steps = enabled(shared_broker, plain, execution_mode="optimistic")
     steps.write("a.txt", "1\n")
     data = steps.ends(steps.run("task", "--plan", "03-02", "--json"), "GO", 0)
     review_id = steps.arrival()

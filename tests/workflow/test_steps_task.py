@@ -34,9 +34,9 @@ def under_gate(gated: Gated) -> Steps:
 
 
 @pytest.fixture
-def steps(module_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
+def steps(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
     """The workflow submits, and there is no gate."""
-    found = enabled(module_broker, plain)
+    found = enabled(shared_broker, plain)
     found.write(PLAN_FILE, PLAN)
     found.gated.git("add", "--all")
     found.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
@@ -172,12 +172,12 @@ def test_the_shape_of_json_is_the_same_whatever_the_word(steps: Steps) -> None:
     assert nothing.keys() == waiting.keys()
 
 
-def test_the_first_commit_of_a_repository(module_broker: BrokerProcess, tmp_path: Path, config_dir: Path) -> None:
+def test_the_first_commit_of_a_repository(shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path) -> None:
     root = tmp_path / "fresh"
     root.mkdir()
-    steps = Steps(Gated(module_broker, root, "unborn"))
+    steps = Steps(Gated(shared_broker, root, "unborn"))
     steps.gated.git("init", "--quiet", "--initial-branch=main")
-    steps = enabled(module_broker, root)
+    steps = enabled(shared_broker, root)
     steps.write("a.txt", "first\n")
     data = steps.ends(steps.reviewed("task", "--json"), "APPROVED", 0)
     assert data["files"] == ["a.txt"]

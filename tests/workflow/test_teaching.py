@@ -43,7 +43,8 @@ def test_every_command_in_the_texts_is_one(text: str) -> None:
         names = words.pop(0).split("|")
         assert set(names) <= set(known), f"{text}: there is no such command"
         command = known[names[0]]
-    options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    parameters = command.make_context(text, [], resilient_parsing=True).command.params
+    options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
     named = {word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)}
     assert named <= options, f"{text}: there are no such options"
 

@@ -17,22 +17,29 @@ if TYPE_CHECKING:
 
 READS = frozenset(
     {
+        "check_counter_patch",
         "check_gate",
         "cycle_status",
+        "draft_counter_patch",
         "get_activity_feed",
         "get_audit_log",
         "get_cycle",
         "get_discussion",
         "get_gate",
+        "get_inbox",
         "get_proposal",
         "get_review_stats",
         "get_review_status",
         "get_review_timeline",
+        "get_reviewer_log",
+        "get_round_file",
         "handoff_read",
         "list_commits",
         "list_cycles",
         "list_reviewers",
         "list_reviews",
+        "list_viewed",
+        "search_reviews",
     }
 )
 WRITES = frozenset(
@@ -48,6 +55,7 @@ WRITES = frozenset(
         "handoff_write",
         "kill_reviewer",
         "lock_acquire",
+        "mark_viewed",
         "record_commit",
         "record_rollback",
         "reject_counter_patch",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem import logs, platforms
+from tandem import platforms
 from tandem.bridge import launch
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
@@ -138,6 +138,8 @@ def show_logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are written: JSON.")] = False,
 ) -> None:
     """Show the broker's log."""
+    from tandem import logs
+
     try:
         path = load_settings({"data_dir": data_dir}).settings.log_file
     except TandemError as error:
@@ -159,6 +161,8 @@ def show_logs(
 
 def _serve(settings: Settings, *, as_json: bool) -> None:
     """Be the broker until asked to stop."""
+    from tandem import logs
+
     with Instance(settings) as instance:
         _begin_log(settings)
         try:
@@ -202,6 +206,8 @@ async def _watch_stop_file(instance: Instance, stop: asyncio.Event) -> None:
 
 
 def _begin_log(settings: Settings) -> None:
+    from tandem import logs
+
     try:
         logs.begin(
             settings.log_file,

@@ -12,7 +12,6 @@ import typer
 
 from tandem.cli.exits import Exit
 from tandem.cli.outlooks import Outlook, outlook
-from tandem.cli.render import render
 from tandem.cli.terminal import progress, show, show_envelope, show_refusal
 from tandem.cli.whereabouts import Place, find_project
 from tandem.client import TandemClient
@@ -59,7 +58,9 @@ async def call(
         given = await with_project(operation, arguments, client, place)
         async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
-    return present(envelope, operation.answer, as_json=as_json, status=wait.status if wait else None)
+    # What is printed as it came needs no type.
+    answer = object if as_json else operation.answer
+    return present(envelope, answer, as_json=as_json, status=wait.status if wait else None)
 
 
 def present(
@@ -69,7 +70,7 @@ def present(
 
     Args:
         envelope: What the broker answered.
-        answer: The type of its data.
+        answer: The type of its data; for JSON any.
         as_json: Whether to print it as it is.
         status: The exit status for its data; by default the command is done.
 
@@ -79,6 +80,9 @@ def present(
     if as_json:
         show_envelope(envelope)
     else:
+        # The renderings know the types of all answers, which a program that reads JSON need not wait for.
+        from tandem.cli.render import render
+
         show(render(read_envelope(envelope, answer)))
     content = orjson.loads(envelope)
     if not content["ok"]:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
-from tandem.config import LoadedSettings, Settings, load_settings, masked, user_file
+from tandem.config import LoadedSettings, load_settings
 from tandem.domain.workflows import BUILT_IN, load
 from tandem.errors import TandemError
-from tandem.hooks import planning, trust
+from tandem.services.settings_view import described, of_planning
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def show_settings(
         loaded = load_settings({"data_dir": data_dir}, Path(root) if root else None)
     except TandemError as error:
         raise typer.Exit(show_refusal(error, as_json=as_json)) from None
-    workflow = _planning(root) if root else {}
+    workflow = of_planning(root) if root else {}
     if as_json:
         show_envelope(json.dumps({"ok": True, "data": {**described(loaded), "workflow": workflow}}).encode())
         return
@@ -71,42 +71,6 @@ def _say_what_counts(loaded: LoadedSettings, workflow: dict[str, dict[str, Any]]
             say(f"ignored: {key} in {entry['origin']}: {entry['ignored']} loosens; a person may run 'tandem trust'")
     for ignored in loaded.ignored:
         say(f"ignored: {ignored.key} in {ignored.origin}: {ignored.reason}")
-
-
-def described(loaded: LoadedSettings) -> dict[str, Any]:
-    """All settings as JSON values, secrets masked."""
-    return {
-        "settings": {
-            key: {
-                "value": masked(key, getattr(loaded.settings, key)),
-                "origin": loaded.origins[key],
-                "description": field.description,
-            }
-            for key, field in Settings.model_fields.items()
-        },
-        "ignored": [{"key": one.key, "origin": one.origin, "reason": one.reason} for one in loaded.ignored],
-        "trusted": list(loaded.trusted),
-        "reviewer_pool_origins": dict(loaded.pool_origins),
-    }
-
-
-def _planning(root: str) -> dict[str, dict[str, Any]]:
-    """GSD's three settings of Tandem's: the value that holds, its file, and a looser one that nobody has trusted."""
-    found = planning.read(root)
-    holds = planning.effective(found, trusted=trust.trusts(str(user_file().parent), found))
-    values: dict[str, tuple[bool | str, bool | str]] = {
-        planning.ENABLED: (holds.tandem_enabled, found.tandem_enabled),
-        planning.GRANULARITY: (holds.granularity, found.granularity),
-        planning.MODE: (holds.mode, found.mode),
-    }
-    return {
-        key: {
-            "value": value,
-            "origin": str(Path(found.root, found.origins[key])) if key in found.origins else "default",
-            "ignored": stated if stated != value else None,
-        }
-        for key, (value, stated) in values.items()
-    }
 
 
 def _workflows(tables: dict[str, Any]) -> str:

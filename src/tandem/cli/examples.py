@@ -94,5 +94,23 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cycle_archive": ("tandem cycle archive",),
     "session_close": ("tandem session close",),
     "cycle_revoke": ("tandem cycle revoke gemini",),
+    "get_round_file": (
+        "tandem review file rv_4k2m --path src/app.py",
+        "tandem review file rv_4k2m --path src/app.py --side before --first-line 40 --last-line 60",
+    ),
+    "draft_counter_patch": (
+        "tandem review draft rv_4k2m --text @plan.md",
+        "tandem review draft rv_4k2m --edits @edits.json --json",
+    ),
+    "check_counter_patch": ("tandem review check rv_4k2m --counter-patch @better.diff",),
+    "get_reviewer_log": ("tandem reviewers output --reviewer-id codex-r1-k3f9q2 --lines 50",),
+    "get_project_settings": ("tandem project settings --project webshop",),
+    "get_inbox": ("tandem inbox show --person rita", "tandem inbox show --person rita --project webshop --json"),
+    "search_reviews": (
+        "tandem review search --text 'login page' --status closed --sort newest",
+        "tandem review search --path src/app.py --project webshop --json",
+    ),
+    "mark_viewed": ("tandem review mark rv_4k2m --round 1 --path src/app.py --viewed --person rita",),
+    "list_viewed": ("tandem review viewed rv_4k2m --round 1 --person rita",),
     "list_cycles": ("tandem cycle list", "tandem cycle list --workflow writer-editor --json"),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 import orjson
 import typer
 
-from tandem.cli import gate_override, gate_steps, gate_switch, sources
+from tandem.cli import late, sources
 from tandem.cli.calls import present, run
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
@@ -17,7 +18,6 @@ from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress
 from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
 from tandem.client.table import OPERATIONS
-from tandem.domain.answers import GateDecision
 from tandem.errors import InvalidInput
 
 _EPILOG = """[bold]Examples[/bold]
@@ -29,13 +29,34 @@ _EPILOG = """[bold]Examples[/bold]
   tandem gate check --range main..feature --json"""
 
 
+_OTHERS = {
+    "tandem.cli.gate_switch": {
+        "on": "Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them.",
+        "off": "Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal.",
+        "status": "Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it.",
+    },
+    "tandem.cli.gate_override": {
+        "override": "Run git commit past the gate: only a person at a terminal can, who is asked to type the project's"
+        " name.",
+    },
+    "tandem.cli.gate_steps": {
+        "plan": "Have a whole PLAN.md reviewed before it is committed or carried out.",
+        "context": "Have a whole CONTEXT.md reviewed before it is written or committed.",
+        "task": "Have a task's change reviewed before its commit, with what its plan says of it.",
+        "wave": "Have all that a plan did reviewed as one change, before its branch is merged.",
+        "verification": "Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed.",
+    },
+}
+"""Commands by the module where they are."""
+
+
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
     group = typer.Typer(help="The gate: is exactly this content approved?", no_args_is_help=True)
     group.command("check", epilog=_EPILOG)(check)
-    gate_switch.add_commands(group)
-    gate_override.add_commands(group)
-    gate_steps.register(group)
+    for module, commands in _OTHERS.items():
+        for name, about in commands.items():
+            late.add(group, name, about, partial(late.imported, module, name))
     for name in ("set_gate", "get_gate", "override_gate"):
         add_operation(group, OPERATIONS[name])
     app.add_typer(group, name="gate")
@@ -77,7 +98,7 @@ async def _check(asked: dict[str, Any] | None, source: Source, place: Place, *, 
         if asked is None:
             asked = {"changes": await asyncio.to_thread(_changes, source)}
         envelope = await client.call("check_gate", {"project": project, **asked})
-    status = present(envelope, GateDecision, as_json=as_json)
+    status = present(envelope, OPERATIONS["check_gate"].answer, as_json=as_json)
     if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:
         return Exit.REFUSED
     return status

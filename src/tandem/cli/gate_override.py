@@ -22,7 +22,7 @@ _COMMANDS = frozenset(
 )
 
 
-def add_commands(group: typer.Typer) -> None:
+def register(group: typer.Typer) -> None:
     """Add the command to the group `gate`."""
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
     group.command("override", epilog=_EPILOG, context_settings=settings)(command)

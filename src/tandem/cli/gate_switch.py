@@ -44,7 +44,7 @@ ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", he
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
 
-def add_commands(group: typer.Typer) -> None:
+def register(group: typer.Typer) -> None:
     """Add the commands of the switch to the group `gate`."""
     group.command("on", epilog=_ON_EPILOG)(on)
     group.command("off")(off)

@@ -13,8 +13,10 @@ from annotated_types import MaxLen
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
+from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.cli import late
 from tandem.cli.calls import Patience, call, run
 from tandem.cli.completion import (
     Offers,
@@ -112,6 +114,12 @@ def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.T
 
 def add_operation(app: typer.Typer, operation: Described) -> None:
     """Add the command of an operation to the group of its noun."""
+    # To build the models of all requests takes longer than most calls.
+    late.add(app, operation.verb, escape(operation.description), lambda: _made(operation))
+
+
+def _made(operation: Described) -> Any:
+    """The command of an operation."""
     fields = [field for field in fields_of(operation) if field.name not in _WAIT_FIELDS]
 
     def command(**values: Any) -> None:
@@ -123,7 +131,9 @@ def add_operation(app: typer.Typer, operation: Described) -> None:
 
     # Typer reads a command's parameters from its signature.
     command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
-    app.command(operation.verb, help=escape(operation.description), epilog=_epilog(operation))(command)
+    group = typer.Typer(rich_markup_mode="rich")
+    group.command(operation.verb, help=escape(operation.description), epilog=_epilog(operation))(command)
+    return get_group(group).commands[operation.verb]
 
 
 def fields_of(operation: Described) -> list[Field]:

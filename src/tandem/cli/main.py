@@ -36,7 +36,9 @@ class Entry:
 COMMANDS: dict[str, Entry] = {
     "submit": Entry("tandem.cli.submit", "Put your change up for review.", _REVIEWING),
     "apply": Entry("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
+    "inbox": Entry("tandem.cli.inbox", "What waits for you, and what for others.", _REVIEWING),
     "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
+    "open": Entry("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
     "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
     "commit": Entry("tandem.cli.commit", "What hooks told of commits and rollbacks.", _REVIEWING),
     "rollback": Entry("tandem.cli.rollback", "Take back a commit that was decided against.", _REVIEWING),

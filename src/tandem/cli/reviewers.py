@@ -58,6 +58,7 @@ def register(app: typer.Typer) -> None:
     add_operation(group, OPERATIONS["pause_reviewers"])
     add_operation(group, OPERATIONS["resume_reviewers"])
     group.command("logs", epilog=reviewers_logs.EPILOG)(reviewers_logs.show_logs)
+    add_operation(group, OPERATIONS["get_reviewer_log"])
     app.add_typer(group, name="reviewers")
     app.add_typer(new_group("supervisor", "What programs call that run reviewers themselves."), name="supervisor")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tandem import logs
 from tandem.cli.calls import run
 from tandem.cli.completion import complete_reviewer
 from tandem.cli.terminal import show_refusal, visible
@@ -19,6 +17,8 @@ from tandem.client import Unreachable
 from tandem.config import Settings, load_settings
 from tandem.domain.pool_answers import ReviewerView
 from tandem.errors import TandemError, UnknownReviewer
+from tandem.reviewers import log_reading
+from tandem.reviewers.log_reading import Log, Part
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -28,8 +28,8 @@ EPILOG = """[bold]Examples[/bold]
 
   tandem reviewers logs codex-r1-k3f9q2 -n 200"""
 
-_LOG = re.compile(r"(?P<id>(?P<name>[a-z]+-r[0-9]+)-[0-9A-Za-z]+)\.log")
 _LISTED = 10
+_LINES_AT_ONCE = 1_000
 _FOLLOW_SECONDS = 0.2
 
 
@@ -57,50 +57,32 @@ def show_logs(
         folder = log_folder(load_settings({"data_dir": data_dir}).settings)
     except TandemError as error:
         raise typer.Exit(show_refusal(error, as_json=False)) from None
-    path = _find(folder, reviewer)
-    if path is None:
+    log = log_reading.newest(folder, reviewer)
+    if log is None:
         run(_refuse(reviewer, folder, Place(broker)))
     else:
-        _print(path, lines, follow=follow)
+        _print(log, lines, follow=follow)
 
 
 def log_folder(settings: Settings) -> Path:
     """Where the reviewers of this machine have their logs, whoever runs them."""
-    return settings.log_file.parent / "reviewers"
+    return settings.reviewer_logs
 
 
-def _print(path: Path, lines: int, *, follow: bool) -> None:
-    last, position = logs.tail(path, lines)
-    for line in last:
-        typer.echo(visible(line))
+def _print(log: Log, lines: int, *, follow: bool) -> None:
+    part = log_reading.last_part(log, lines)
+    _echo(part)
     with suppress(KeyboardInterrupt):
-        for line in logs.follow(path, position) if follow else ():
-            if line is None:
+        while follow:
+            part = log_reading.next_part(log, part.position, _LINES_AT_ONCE) or part
+            _echo(part)
+            if not part.lines:
                 time.sleep(_FOLLOW_SECONDS)
-            else:
-                typer.echo(visible(line))
 
 
-def _find(folder: Path, reviewer: str | None) -> Path | None:
-    """The newest log that fits, of those that the folder lists: what was asked for is never made a path."""
-    fitting = [path for path, found in _listed(folder) if reviewer is None or reviewer in {found["id"], found["name"]}]
-    return max(fitting, key=_written_at, default=None)
-
-
-def _listed(folder: Path) -> list[tuple[Path, re.Match[str]]]:
-    try:
-        paths = list(folder.iterdir())
-    except OSError:
-        return []
-    return [(path, found) for path in paths if (found := _LOG.fullmatch(path.name))]
-
-
-def _written_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        # Removed just now: older than all others.
-        return 0.0
+def _echo(part: Part) -> None:
+    for line in part.lines:
+        typer.echo(visible(line))
 
 
 async def _refuse(reviewer: str | None, folder: Path, place: Place) -> NoReturn:
@@ -109,8 +91,8 @@ async def _refuse(reviewer: str | None, folder: Path, place: Place) -> NoReturn:
 
 
 async def _missing(reviewer: str | None, folder: Path, place: Place) -> UnknownReviewer:
-    here = sorted((path for path, _ in _listed(folder)), key=_written_at, reverse=True)
-    known_here = [path.name.removesuffix(".log") for path in here[:_LISTED]]
+    here = sorted(log_reading.logs_in(folder), key=Log.written_at, reverse=True)
+    known_here = [log.reviewer_id for log in here[:_LISTED]]
     if reviewer is None:
         return UnknownReviewer(
             f"No reviewer has run on this machine with its data in {folder.parent.parent}. Another data folder is named"

@@ -6,13 +6,15 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tandem.errors import InvalidInput
-from tandem.git.repository import Repository
-from tandem.git.snapshot import Scope
+
+if TYPE_CHECKING:
+    # Only the options of this module are needed by commands that have a group in common with one that reads content.
+    from tandem.git.repository import Repository
 
 StagedOption = Annotated[bool, typer.Option("--staged", help="What the index holds.")]
 CommitOption = Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")]
@@ -58,6 +60,8 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none.
     """
+    from tandem.git.repository import Repository
+
     return Repository.discover(Path.cwd())
 
 
@@ -69,6 +73,8 @@ def content(repository: Repository, source: Source, warn: Callable[[str], None])
     """
     if source.text is not None:
         return text_content(repository, source.text)
+    from tandem.git.snapshot import Scope
+
     found = repository.working_diff(Scope(staged=source.staged, revision=source.commit or source.range))
     for folder in found.left_out:
         warn(f"left out: {folder} is a git repository of its own")
@@ -107,6 +113,8 @@ def changes(repository: Repository, source: Source) -> list[dict[str, Any]]:
     """
     target: str | None = None
     base: str | None = None
+    from tandem.git.snapshot import Scope
+
     if source.commit is not None or source.range is not None:
         revision = source.commit or source.range
         base = repository.working_diff(Scope(revision=revision)).base

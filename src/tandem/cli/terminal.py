@@ -14,6 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tandem.cli.exits import Exit, of_error
+from tandem.domain.texts import visible
 from tandem.errors import TandemError
 
 _PIPE_WIDTH = 160
@@ -85,16 +86,6 @@ async def _spin(doing: str) -> None:
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
         shown.add_task(doing, total=None)
         await asyncio.Event().wait()
-
-
-def visible(text: str) -> str:
-    """Text by others with every control and direction character spelled out, so that it cannot play tricks."""
-    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text)
-
-
-def _escaped(char: str) -> str:
-    # Carriage returns are honest in diffs of CRLF files; the others are given by number.
-    return "\\r" if char == "\r" else f"\\u{ord(char):04x}"
 
 
 def _short(value: Any) -> str:

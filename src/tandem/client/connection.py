@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import Future
+from threading import Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-import httpx
 import orjson
 
-from tandem.errors import Unavailable
+from tandem.bridge.http import Aborted, Client, Exchange, HttpFailure, NotSent, Target, quoted
+from tandem.errors import InvalidInput, Unavailable
 
 DEFAULT_URL = "http://127.0.0.1:8321"
-_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 120.0
 """A silent broker is given up on; a call may wait 50 s, and validate and commit besides."""
 _RETRY_DELAYS_SECONDS = (0.05, 0.25)
@@ -26,23 +27,20 @@ class Unreachable(Unavailable):
 
 
 class Connection:
-    """A keep-alive connection to one broker."""
+    """Keep-alive connections to one broker.
+
+    They are the bridge's, a thread for each call: importing an HTTP client that is asynchronous by itself takes
+    longer than all else that most commands do.
+    """
 
     def __init__(self, url: str, *, project: str | None, agent: str | None) -> None:
         self.url = url.rstrip("/")
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
-            headers["Tandem-Agent"] = agent
-        self._http = httpx.AsyncClient(
-            base_url=self.url,
-            headers=headers,
-            params={"project": project} if project is not None else None,
-            timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS, pool=None),
-            # A proxy of the environment has no business between here and the loopback.
-            trust_env=False,
-            # Loading the certificate store takes longer than most calls; plain HTTP needs none.
-            verify=self.url.startswith("https:"),
-        )
+            self._headers["Tandem-Agent"] = agent
+        self._query = f"?project={quoted(project)}" if project is not None else ""
+        self._http: Client | None = None
+        self._exchanges: set[Exchange] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,11 +51,14 @@ class Connection:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection; closing twice is safe."""
-        await self._http.aclose()
+        """Close the connections, and give up the calls that still wait; closing twice is safe."""
+        for exchange in self._exchanges:
+            exchange.abort()
+        if self._http is not None:
+            self._http.close()
 
     async def call(
-        self, operation: str, arguments: Mapping[str, Any], *, repeatable: bool, patient: bool = False
+        self, operation: str, arguments: Mapping[str, object], *, repeatable: bool, patient: bool = False
     ) -> bytes:
         """The envelope that the broker answers, as it came.
 
@@ -74,28 +75,61 @@ class Connection:
         for delay_seconds in _PATIENT_DELAYS_SECONDS if patient else _RETRY_DELAYS_SECONDS:
             try:
                 return await self._post(operation, body)
-            except httpx.TransportError as error:
-                # An unopened connection carried nothing, so that even a lone write may try again.
-                if not (repeatable or isinstance(error, httpx.ConnectError)):
-                    raise self._unreachable(error) from error
+            except HttpFailure as failure:
+                # What did not leave whole had no effect, so that even a lone write may try again.
+                if isinstance(failure, Aborted) or not (repeatable or isinstance(failure, NotSent)):
+                    raise self._unreachable(failure) from failure
                 await asyncio.sleep(delay_seconds)
         try:
             return await self._post(operation, body)
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        except HttpFailure as failure:
+            raise self._unreachable(failure) from failure
 
     async def _post(self, operation: str, body: bytes) -> bytes:
-        answer = await self._http.post(f"/api/v1/{operation}", content=body)
-        if not answer.content.lstrip().startswith((b'{"ok":', b'{"ok" :')):
+        status, content = await self._exchange(f"/api/v1/{operation}{self._query}", body)
+        if not content.lstrip().startswith((b'{"ok":', b'{"ok" :')):
             raise Unreachable(
-                f"What answers at {self.url} is not a Tandem broker (HTTP {answer.status_code}). "
+                f"What answers at {self.url} is not a Tandem broker (HTTP {status}). "
                 "Check --broker or TANDEM_BROKER, or start one with: tandem up --background",
                 url=self.url,
             )
-        return answer.content
+        return content
 
-    def _unreachable(self, error: httpx.TransportError) -> Unreachable:
-        reason = str(error) or type(error).__name__
+    async def _exchange(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """One request and the status and body of its answer; whoever is cancelled hangs up."""
+        client = self._client()
+        exchange = Exchange()
+        ended: Future[tuple[int, bytes]] = Future()
+        ended.set_running_or_notify_cancel()
+
+        def carry_out() -> None:
+            try:
+                answer = client.request("POST", path, body, self._headers, exchange)
+                ended.set_result((answer.status, answer.read()))
+            except Exception as error:  # noqa: BLE001 - whoever awaits it gets it, whatever it is
+                ended.set_exception(error)
+
+        self._exchanges.add(exchange)
+        Thread(target=carry_out, name="tandem-call", daemon=True).start()
+        try:
+            return await asyncio.wrap_future(ended)
+        finally:
+            self._exchanges.discard(exchange)
+            # Of an exchange that has ended, this changes nothing.
+            exchange.abort()
+
+    def _client(self) -> Client:
+        if self._http is None:
+            try:
+                self._http = Client(Target(self.url), silence_seconds=_ANSWER_SECONDS)
+            except ValueError as error:
+                raise self._unreachable(error) from error
+            if not "".join(self._headers.values()).isprintable():
+                raise InvalidInput("The agent's name must be a single line of text.", field="agent")
+        return self._http
+
+    def _unreachable(self, failure: Exception) -> Unreachable:
+        reason = str(failure) or type(failure).__name__
         return Unreachable(
             f"No broker answers at {self.url} ({reason}). Start it with: tandem up --background",
             url=self.url,

@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
     """One operation of the registry, as callers see it.
 
+    Its types are named, and imported when they are asked for: to build those of every operation takes longer than
+    most calls.
+
     Attributes:
         name: Its name.
         noun: The command line's group.
         verb: The command within it.
-        request: The request model.
-        answer: The answer's type.
+        request_name: The request model: its module in `tandem.operations`, a dot, and its name.
+        answer_name: The answer's type: its module in `tandem.domain`, a dot, and its name; or `dict`.
+        description: One or two sentences, for help.
         blocking: Whether it may wait.
     """
 
     name: str
     noun: str
     verb: str
-    request: type[BaseModel]
-    answer: type[Any]
+    request_name: str
+    answer_name: str
+    description: str
     blocking: bool
 
     @property
-    def description(self) -> str:
-        """One or two sentences, for help."""
-        return " ".join((self.request.__doc__ or "").split())
+    def request(self) -> type[BaseModel]:
+        """The request model."""
+        return _imported("tandem.operations", self.request_name)
+
+    @property
+    def answer(self) -> type[Any]:
+        """The answer's type."""
+        return dict if self.answer_name == "dict" else _imported("tandem.domain", self.answer_name)
+
+
+def _imported(package: str, name: str) -> Any:
+    module, _, attribute = name.partition(".")
+    return getattr(import_module(f"{package}.{module}"), attribute)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tandem.client.pool_methods import PoolOperations
-from tandem.domain import gate_answers
 
 if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import gate_answers
     from tandem.operations import gate_requests, requests
 
 
@@ -34,7 +34,7 @@ class GateOperations(PoolOperations):
             "enabled": enabled, "project": project, "idempotency_key": idempotency_key, "branches": branches,
             "accepted": accepted, "reason": reason,
         }
-        return await self._operate("set_gate", arguments, gate_answers.GateState)
+        return await self._operate("set_gate", arguments)
 
     async def get_gate(
         self,
@@ -46,7 +46,7 @@ class GateOperations(PoolOperations):
         arguments: dict[str, Any] = {
             "project": project, "plan": plan,
         }
-        return await self._operate("get_gate", arguments, gate_answers.GateState)
+        return await self._operate("get_gate", arguments)
 
     async def override_gate(
         self,
@@ -64,7 +64,7 @@ class GateOperations(PoolOperations):
             "changes": changes, "reason": reason, "project": project, "idempotency_key": idempotency_key,
             "override_id": override_id, "branch": branch, "at": at,
         }
-        return await self._operate("override_gate", arguments, gate_answers.GateOverridden)
+        return await self._operate("override_gate", arguments)
 
     async def record_commit(
         self,
@@ -89,7 +89,7 @@ class GateOperations(PoolOperations):
             "branch": branch, "phase": phase, "plan": plan, "task": task, "review_ids": review_ids,
             "unreviewed": unreviewed, "replaces": replaces, "depends_on": depends_on, "changes": changes,
         }
-        return await self._operate("record_commit", arguments, gate_answers.CommitRecord)
+        return await self._operate("record_commit", arguments)
 
     async def list_commits(
         self,
@@ -106,7 +106,7 @@ class GateOperations(PoolOperations):
             "project": project, "plan": plan, "review_id": review_id, "commits": commits, "limit": limit,
             "page": page,
         }
-        return await self._operate("list_commits", arguments, gate_answers.CommitPage)
+        return await self._operate("list_commits", arguments)
 
     async def record_rollback(
         self,
@@ -127,4 +127,4 @@ class GateOperations(PoolOperations):
             "project": project, "idempotency_key": idempotency_key, "reverted": reverted, "carried": carried,
             "rework": rework,
         }
-        return await self._operate("record_rollback", arguments, gate_answers.RollbackRecorded)
+        return await self._operate("record_rollback", arguments)

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import builtins
+import re
 import sys
 import textwrap
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -31,45 +34,37 @@ from __future__ import annotations
 {imports}
 '''
 _SUPPRESSIONS = "# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.\n"
-_MANY = "# ruff: noqa: PLR0913 - a method has the fields of its request.\n"
+_FIELDS = "# ruff: noqa: {rules} - a method has the fields of its request.\n"
+_WIDTH = 120
+_MOST_FIELDS = 8
 _REVIEW_IMPORTS = """\
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.gate_methods import GateOperations
-from tandem.domain import answers
-
+{base}
 if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import answers
     from tandem.operations import requests
 """
 _CYCLE_IMPORTS = """\
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeVar
-
-from tandem.domain import cycle_answers
-
-Answer = TypeVar("Answer")
-"""
-_POOL_IMPORTS = """\
-from typing import TYPE_CHECKING, Any, Literal
-
-from tandem.client.cycle_methods import CycleOperations
-from tandem.domain import pool_answers
-
-if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
-    from tandem.operations import pool_requests
-"""
-_GATE_IMPORTS = """\
 from typing import TYPE_CHECKING, Any
 
-from tandem.client.pool_methods import PoolOperations
-from tandem.domain import gate_answers
-
 if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
-    from tandem.operations import gate_requests, requests
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import cycle_answers
+"""
+_IMPORTS = """\
+from typing import {typing}
+
+{base}
+if TYPE_CHECKING:
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import {answers}
+"""
+_NAMED_IMPORTS = """\
+    from tandem.operations import {requests}
 """
 _TABLE = '''"""What each operation is. Written by `python -m tandem.client.generate`; do not edit."""
 
@@ -80,82 +75,125 @@ _TABLE = '''"""What each operation is. Written by `python -m tandem.client.gener
 from __future__ import annotations
 
 from tandem.client.described import Described
-from tandem.domain import answers, cycle_answers, gate_answers, pool_answers
-from tandem.operations import cycle_requests, gate_requests, pool_requests, requests
 
 OPERATIONS: dict[str, Described] = {
 '''
 _CLASS = '''
 
-class Operations(GateOperations):
-    """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
+class {name}({base}):
+    """{about}. Each raises the `TandemError` of the refusal's code."""
 '''
-_CYCLE_CLASS = '''
-
-class CycleOperations(ABC):
-    """The operations on hand-off cycles. Each raises the `TandemError` of the refusal's code."""
-
+_OPERATE = '''
     @abstractmethod
-    async def _operate(self, operation: str, arguments: Mapping[str, Any], answer: type[Answer]) -> Answer:
-        """Send one operation and read its answer; arguments that are null are left out."""
+    async def _operate(self, operation: str, arguments: Mapping[str, Any]) -> Any:
+        """Send one operation and read its answer, of the type that it has; arguments that are null are left out."""
         ...
 '''
-_POOL_CLASS = '''
 
-class PoolOperations(CycleOperations):
-    """The operations on reviewer pools. Each raises the `TandemError` of the refusal's code."""
-'''
-_GATE_CLASS = '''
 
-class GateOperations(PoolOperations):
-    """The operations on gates. Each raises the `TandemError` of the refusal's code."""
-'''
-_CYCLES = "cycle_requests"
-"""The module whose requests are those of cycles."""
-_POOLS = "pool_requests"
-"""The module whose requests are those of reviewer pools."""
-_GATES = "gate_requests"
-"""The module whose requests are those of gates."""
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Operations with a module of their own; each group's class is built on that of the group before.
+
+    Attributes:
+        noun: `gate` has its requests in `gate_requests` and its methods in `gate_methods`.
+        about: What the operations are on.
+    """
+
+    noun: str
+    about: str
+
+    @property
+    def requests(self) -> str:
+        return f"{self.noun}_requests"
+
+    @property
+    def name(self) -> str:
+        return f"{self.noun.title()}Operations"
+
+
+_GROUPS = (
+    _Group("cycle", "hand-off cycles"),
+    _Group("pool", "reviewer pools"),
+    _Group("gate", "gates"),
+    _Group("inbox", "the inbox, searches and marks"),
+    _Group("file", "files, logs and settings"),
+)
+"""All groups but the last, which has the rest of the operations: reviews and projects."""
 
 
 def render(registry: Registry) -> dict[str, str]:
     """The modules' whole texts, by file name."""
+    modules: dict[str, str] = {}
+    rest = list(registry)
+    base: _Group | None = None
+    for group in _GROUPS:
+        members = [operation for operation in rest if _module(operation.request) == group.requests]
+        rest = [operation for operation in rest if operation not in members]
+        modules[f"{group.noun}_methods.py"] = _methods(group, base, members)
+        base = group
+    return {"methods.py": _all_methods(registry, base, rest), **modules, "table.py": _table(registry)}
+
+
+def _all_methods(registry: Registry, base: _Group | None, members: list[Operation]) -> str:
     keyed = _names(operation.name for operation in registry if "idempotency_key" in operation.request.model_fields)
     repeatable = _names(operation.name for operation in registry if _is_repeatable(operation))
-    cycles = [operation for operation in registry if operation.request.__module__.endswith(_CYCLES)]
-    pools = [operation for operation in registry if operation.request.__module__.endswith(_POOLS)]
-    gates = [operation for operation in registry if operation.request.__module__.endswith(_GATES)]
-    reviews = [operation for operation in registry if operation not in (*cycles, *pools, *gates)]
-    methods = [
-        _HEADER.format(about="reviews and projects", suppressions=_SUPPRESSIONS, imports=_REVIEW_IMPORTS),
+    imports = _REVIEW_IMPORTS.format(base=_base_import(base))
+    about = "Every operation of the broker"
+    parts = [
+        _HEADER.format(about="reviews and projects", suppressions=_SUPPRESSIONS, imports=imports),
         f'KEYED = frozenset({keyed})\n"""Operations that take an idempotency key."""\n',
         f'REPEATABLE = frozenset({repeatable})\n"""Reads, and writes that have one effect also when sent twice."""\n',
-        _CLASS,
-        *map(_method, reviews),
+        _CLASS.format(name="Operations", base=base.name if base else "ABC", about=about),
+        *map(_method, members),
     ]
-    cycle_methods = [
-        _HEADER.format(about="hand-off cycles", suppressions="", imports=_CYCLE_IMPORTS).rstrip() + "\n",
-        _CYCLE_CLASS,
-        *map(_method, cycles),
+    return "".join(parts)
+
+
+def _methods(group: _Group, base: _Group | None, members: list[Operation]) -> str:
+    body = "".join(map(_method, members))
+    if base is None:
+        imports, suppressions, above = _CYCLE_IMPORTS, "", "ABC"
+        body = _OPERATE + body
+    else:
+        named = _named(r"\b(\w*requests)\.", body)
+        used = [("TYPE_CHECKING", True), ("Any", True), ("Literal", "Literal[" in body)]
+        typing = ", ".join(name for name, is_used in used if is_used)
+        answers = _named(r"\b(\w*answers)\.", body)
+        imports = _IMPORTS.format(base=_base_import(base), answers=answers, typing=typing)
+        imports += _NAMED_IMPORTS.format(requests=named) if named else ""
+        suppressions, above = _suppressions(members, body), base.name
+    header = _HEADER.format(about=group.about, suppressions=suppressions, imports=imports).rstrip() + "\n"
+    return header + _CLASS.format(name=group.name, base=above, about=f"The operations on {group.about}") + body
+
+
+def _suppressions(members: list[Operation], body: str) -> str:
+    """What a linter is not to say of methods, whose parameters are not theirs to name or to count."""
+    fields = [list(operation.request.model_fields) for operation in members]
+    rules = [
+        ("A002", any(hasattr(builtins, name) for names in fields for name in names)),
+        ("PLR0913", any(len(names) > _MOST_FIELDS for names in fields)),
+        ("E501", any(len(line) > _WIDTH for line in body.splitlines())),
     ]
-    pool_methods = [
-        _HEADER.format(about="reviewer pools", suppressions=_MANY, imports=_POOL_IMPORTS).rstrip() + "\n",
-        _POOL_CLASS,
-        *map(_method, pools),
-    ]
-    gate_methods = [
-        _HEADER.format(about="gates", suppressions=_MANY, imports=_GATE_IMPORTS).rstrip() + "\n",
-        _GATE_CLASS,
-        *map(_method, gates),
-    ]
-    table = [_TABLE, *(_description(operation) for operation in registry), "}\n"]
-    return {
-        "methods.py": "".join(methods),
-        "cycle_methods.py": "".join(cycle_methods),
-        "pool_methods.py": "".join(pool_methods),
-        "gate_methods.py": "".join(gate_methods),
-        "table.py": "".join(table),
-    }
+    needed = ", ".join(rule for rule, is_needed in rules if is_needed)
+    return _FIELDS.format(rules=needed) if needed else ""
+
+
+def _base_import(base: _Group | None) -> str:
+    return f"from tandem.client.{base.noun}_methods import {base.name}\n" if base else ""
+
+
+def _named(pattern: str, text: str) -> str:
+    """The modules that a text names, as they are imported."""
+    return ", ".join(sorted(set(re.findall(pattern, text))))
+
+
+def _module(model: type[Any]) -> str:
+    return model.__module__.rpartition(".")[2]
+
+
+def _table(registry: Registry) -> str:
+    return _TABLE + "".join(map(_description, registry)) + "}\n"
 
 
 def main(arguments: list[str]) -> int:
@@ -182,7 +220,7 @@ def _names(names: Iterator[str]) -> str:
 
 def _description(operation: Operation) -> str:
     facts = [f'"{operation.name}"', f'"{operation.noun}"', f'"{operation.verb}"']
-    facts += [_qualified(operation.request), _qualified(operation.answer)]
+    facts += [f'"{_qualified(operation.request)}"', f'"{_qualified(operation.answer)}"', f'"{operation.description}"']
     facts.append(f"blocking={operation.blocking}")
     return f'    "{operation.name}": Described({", ".join(facts)}),\n'
 
@@ -212,12 +250,12 @@ def _method(operation: Operation) -> str:
 
 def _call(operation: Operation, names: list[str]) -> list[str]:
     if not names:
-        return [f'        return await self._operate("{operation.name}", {{}}, {_answer(operation)})']
+        return [f'        return await self._operate("{operation.name}", {{}})']
     return [
         "        arguments: dict[str, Any] = {",
         _wrapped([f'"{name}":\u00a0{name}' for name in names], indent=12).replace("\u00a0", " "),
         "        }",
-        f'        return await self._operate("{operation.name}", arguments, {_answer(operation)})',
+        f'        return await self._operate("{operation.name}", arguments)',
     ]
 
 
@@ -227,7 +265,7 @@ def _answer(operation: Operation) -> str:
 
 def _qualified(model: type[Any]) -> str:
     """A type as the generated modules name it: by the module that has it, or alone if it is built in."""
-    module = model.__module__.rpartition(".")[2]
+    module = _module(model)
     return model.__name__ if module == "builtins" else f"{module}.{model.__name__}"
 
 

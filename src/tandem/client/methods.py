@@ -8,35 +8,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.gate_methods import GateOperations
-from tandem.domain import answers
+from tandem.client.file_methods import FileOperations
 
 if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import answers
     from tandem.operations import requests
 
 KEYED = frozenset({
     "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "cycle_archive",
     "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "kill_reviewer",
-    "lock_acquire", "override_gate", "pause_reviewers", "record_commit", "record_rollback", "reject_counter_patch",
-    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "session_close",
-    "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_register",
+    "lock_acquire", "mark_viewed", "override_gate", "pause_reviewers", "record_commit", "record_rollback",
+    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
+    "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_register",
 })
 """Operations that take an idempotency key."""
 REPEATABLE = frozenset({
-    "accept_counter_patch", "add_message", "check_gate", "claim_review", "close_review", "create_review",
-    "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "cycle_status",
-    "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion", "get_gate", "get_proposal",
-    "get_review_stats", "get_review_status", "get_review_timeline", "handoff_read", "handoff_write", "kill_reviewer",
-    "list_commits", "list_cycles", "list_projects", "list_reviewers", "list_reviews", "lock_acquire", "override_gate",
-    "pause_reviewers", "record_commit", "record_rollback", "register_project", "reject_counter_patch",
-    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "session_close",
-    "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_heartbeat", "supervisor_register",
+    "accept_counter_patch", "add_message", "check_counter_patch", "check_gate", "claim_review", "close_review",
+    "create_review", "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start",
+    "cycle_status", "draft_counter_patch", "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion",
+    "get_gate", "get_inbox", "get_project_settings", "get_proposal", "get_review_stats", "get_review_status",
+    "get_review_timeline", "get_reviewer_log", "get_round_file", "handoff_read", "handoff_write", "kill_reviewer",
+    "list_commits", "list_cycles", "list_projects", "list_reviewers", "list_reviews", "list_viewed", "lock_acquire",
+    "mark_viewed", "override_gate", "pause_reviewers", "record_commit", "record_rollback", "register_project",
+    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
+    "search_reviews", "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict",
+    "supervisor_heartbeat", "supervisor_register",
 })
 """Reads, and writes that have one effect also when sent twice."""
 
 
-class Operations(GateOperations):
+class Operations(FileOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 
     async def create_review(
@@ -69,7 +71,7 @@ class Operations(GateOperations):
             "proposer_id": proposer_id, "review_id": review_id, "parent_id": parent_id,
             "skip_diff_validation": skip_diff_validation,
         }
-        return await self._operate("create_review", arguments, answers.ReviewCreated)
+        return await self._operate("create_review", arguments)
 
     async def get_review_status(
         self,
@@ -86,7 +88,7 @@ class Operations(GateOperations):
             "review_id": review_id, "project": project, "wait": wait, "cursor": cursor, "wake_on": wake_on,
             "timeout_s": timeout_s,
         }
-        return await self._operate("get_review_status", arguments, answers.ReviewStatus)
+        return await self._operate("get_review_status", arguments)
 
     async def get_proposal(
         self,
@@ -101,7 +103,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "review_id": review_id, "project": project, "round": round, "since_round": since_round, "files": files,
         }
-        return await self._operate("get_proposal", arguments, answers.Proposal)
+        return await self._operate("get_proposal", arguments)
 
     async def list_reviews(
         self,
@@ -124,7 +126,7 @@ class Operations(GateOperations):
             "attention": attention, "wait": wait, "cursor": cursor, "timeout_s": timeout_s, "limit": limit,
             "page": page,
         }
-        return await self._operate("list_reviews", arguments, answers.ReviewPage)
+        return await self._operate("list_reviews", arguments)
 
     async def claim_review(
         self,
@@ -140,7 +142,7 @@ class Operations(GateOperations):
             "reviewer_id": reviewer_id, "project": project, "idempotency_key": idempotency_key,
             "review_id": review_id, "category": category,
         }
-        return await self._operate("claim_review", arguments, answers.Claim)
+        return await self._operate("claim_review", arguments)
 
     async def renew_claim(
         self,
@@ -155,7 +157,7 @@ class Operations(GateOperations):
             "review_id": review_id, "claim_generation": claim_generation, "project": project,
             "idempotency_key": idempotency_key,
         }
-        return await self._operate("renew_claim", arguments, answers.ClaimRenewed)
+        return await self._operate("renew_claim", arguments)
 
     async def release_claim(
         self,
@@ -171,7 +173,7 @@ class Operations(GateOperations):
             "review_id": review_id, "claim_generation": claim_generation, "project": project,
             "idempotency_key": idempotency_key, "reason": reason,
         }
-        return await self._operate("release_claim", arguments, answers.ClaimReleased)
+        return await self._operate("release_claim", arguments)
 
     async def submit_verdict(
         self,
@@ -193,7 +195,7 @@ class Operations(GateOperations):
             "reason": reason, "counter_patch": counter_patch, "comments": comments,
             "claim_generation": claim_generation, "reviewer_id": reviewer_id, "round": round,
         }
-        return await self._operate("submit_verdict", arguments, answers.VerdictGiven)
+        return await self._operate("submit_verdict", arguments)
 
     async def accept_counter_patch(
         self,
@@ -209,7 +211,7 @@ class Operations(GateOperations):
             "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
             "idempotency_key": idempotency_key, "reason": reason,
         }
-        return await self._operate("accept_counter_patch", arguments, answers.CounterPatchDecided)
+        return await self._operate("accept_counter_patch", arguments)
 
     async def reject_counter_patch(
         self,
@@ -225,7 +227,7 @@ class Operations(GateOperations):
             "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
             "idempotency_key": idempotency_key, "reason": reason,
         }
-        return await self._operate("reject_counter_patch", arguments, answers.CounterPatchDecided)
+        return await self._operate("reject_counter_patch", arguments)
 
     async def add_message(
         self,
@@ -246,7 +248,7 @@ class Operations(GateOperations):
             "idempotency_key": idempotency_key, "metadata": metadata, "resolves": resolves,
             "reviewer_id": reviewer_id, "claim_generation": claim_generation,
         }
-        return await self._operate("add_message", arguments, answers.MessageSent)
+        return await self._operate("add_message", arguments)
 
     async def get_discussion(
         self,
@@ -261,7 +263,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "review_id": review_id, "project": project, "round": round, "limit": limit, "page": page,
         }
-        return await self._operate("get_discussion", arguments, answers.Discussion)
+        return await self._operate("get_discussion", arguments)
 
     async def close_review(
         self,
@@ -275,7 +277,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "review_id": review_id, "project": project, "idempotency_key": idempotency_key, "reason": reason,
         }
-        return await self._operate("close_review", arguments, answers.ReviewClosed)
+        return await self._operate("close_review", arguments)
 
     async def get_review_timeline(
         self,
@@ -287,7 +289,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "review_id": review_id, "project": project,
         }
-        return await self._operate("get_review_timeline", arguments, answers.Timeline)
+        return await self._operate("get_review_timeline", arguments)
 
     async def get_activity_feed(
         self,
@@ -306,7 +308,7 @@ class Operations(GateOperations):
             "project": project, "status": status, "category": category, "wait": wait, "cursor": cursor,
             "timeout_s": timeout_s, "limit": limit, "page": page,
         }
-        return await self._operate("get_activity_feed", arguments, answers.ActivityFeed)
+        return await self._operate("get_activity_feed", arguments)
 
     async def get_audit_log(
         self,
@@ -325,7 +327,7 @@ class Operations(GateOperations):
             "project": project, "review_id": review_id, "kind": kind, "actor": actor, "wait": wait, "cursor": cursor,
             "timeout_s": timeout_s, "limit": limit,
         }
-        return await self._operate("get_audit_log", arguments, answers.AuditPage)
+        return await self._operate("get_audit_log", arguments)
 
     async def get_review_stats(
         self,
@@ -337,7 +339,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "project": project, "since": since,
         }
-        return await self._operate("get_review_stats", arguments, answers.Statistics)
+        return await self._operate("get_review_stats", arguments)
 
     async def check_gate(
         self,
@@ -352,7 +354,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "project": project, "changes": changes, "digest": digest, "head": head, "base": base,
         }
-        return await self._operate("check_gate", arguments, answers.GateDecision)
+        return await self._operate("check_gate", arguments)
 
     async def register_project(
         self,
@@ -364,11 +366,11 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "root": root, "name": name,
         }
-        return await self._operate("register_project", arguments, answers.ProjectView)
+        return await self._operate("register_project", arguments)
 
     async def list_projects(self) -> answers.ProjectList:
         """All registered projects."""
-        return await self._operate("list_projects", {}, answers.ProjectList)
+        return await self._operate("list_projects", {})
 
     async def remove_project(
         self,
@@ -379,7 +381,7 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "name": name,
         }
-        return await self._operate("remove_project", arguments, answers.ProjectRemoved)
+        return await self._operate("remove_project", arguments)
 
     async def retry_review(
         self,
@@ -392,4 +394,4 @@ class Operations(GateOperations):
         arguments: dict[str, Any] = {
             "review_id": review_id, "project": project, "idempotency_key": idempotency_key,
         }
-        return await self._operate("retry_review", arguments, answers.ReviewStatus)
+        return await self._operate("retry_review", arguments)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from tandem.client.cycle_methods import CycleOperations
-from tandem.domain import pool_answers
 
 if TYPE_CHECKING:
-    # Named in signatures only; to build the models would take longer than a call.
+    # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import pool_answers
     from tandem.operations import pool_requests
 
 
@@ -28,7 +28,7 @@ class PoolOperations(CycleOperations):
         arguments: dict[str, Any] = {
             "project": project,
         }
-        return await self._operate("list_reviewers", arguments, pool_answers.ReviewerList)
+        return await self._operate("list_reviewers", arguments)
 
     async def spawn_reviewer(
         self,
@@ -40,7 +40,7 @@ class PoolOperations(CycleOperations):
         arguments: dict[str, Any] = {
             "project": project, "idempotency_key": idempotency_key,
         }
-        return await self._operate("spawn_reviewer", arguments, pool_answers.ReviewerView)
+        return await self._operate("spawn_reviewer", arguments)
 
     async def kill_reviewer(
         self,
@@ -54,7 +54,7 @@ class PoolOperations(CycleOperations):
         arguments: dict[str, Any] = {
             "reviewer_id": reviewer_id, "project": project, "idempotency_key": idempotency_key, "force": force,
         }
-        return await self._operate("kill_reviewer", arguments, pool_answers.ReviewerView)
+        return await self._operate("kill_reviewer", arguments)
 
     async def pause_reviewers(
         self,
@@ -68,7 +68,7 @@ class PoolOperations(CycleOperations):
         arguments: dict[str, Any] = {
             "project": project, "idempotency_key": idempotency_key, "supervisor_id": supervisor_id, "reason": reason,
         }
-        return await self._operate("pause_reviewers", arguments, pool_answers.PoolsChanged)
+        return await self._operate("pause_reviewers", arguments)
 
     async def resume_reviewers(
         self,
@@ -81,7 +81,7 @@ class PoolOperations(CycleOperations):
         arguments: dict[str, Any] = {
             "project": project, "idempotency_key": idempotency_key, "supervisor_id": supervisor_id,
         }
-        return await self._operate("resume_reviewers", arguments, pool_answers.PoolsChanged)
+        return await self._operate("resume_reviewers", arguments)
 
     async def supervisor_register(
         self,
@@ -103,7 +103,7 @@ class PoolOperations(CycleOperations):
             "project": project, "idempotency_key": idempotency_key, "mode": mode, "model": model,
             "projects": projects, "rules": rules,
         }
-        return await self._operate("supervisor_register", arguments, pool_answers.Registered)
+        return await self._operate("supervisor_register", arguments)
 
     async def supervisor_heartbeat(
         self,
@@ -122,7 +122,7 @@ class PoolOperations(CycleOperations):
             "supervisor_id": supervisor_id, "incarnation": incarnation, "reviewers": reviewers, "quiet": quiet,
             "closing": closing, "wait": wait, "cursor": cursor, "timeout_s": timeout_s,
         }
-        return await self._operate("supervisor_heartbeat", arguments, pool_answers.Orders)
+        return await self._operate("supervisor_heartbeat", arguments)
 
     async def report_outcome(
         self,
@@ -147,4 +147,4 @@ class PoolOperations(CycleOperations):
             "seconds": seconds, "tokens_in": tokens_in, "tokens_out": tokens_out, "cost_usd": cost_usd,
             "exit_code": exit_code,
         }
-        return await self._operate("report_outcome", arguments, pool_answers.OutcomeReported)
+        return await self._operate("report_outcome", arguments)

@@ -6,17 +6,20 @@ import secrets
 from collections.abc import Mapping
 from functools import cache
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.client.connection import DEFAULT_URL, Connection
 from tandem.client.methods import KEYED, REPEATABLE, Operations
+from tandem.client.table import OPERATIONS
 from tandem.client.waits import Condition, has_changed, is_decided, is_proposers_turn, wait_until
-from tandem.domain.answers import ReviewStatus
 from tandem.errors import InternalError
 from tandem.refusals import error_from
+
+if TYPE_CHECKING:
+    from tandem.domain.answers import ReviewStatus
 
 Answer = TypeVar("Answer")
 
@@ -127,11 +130,11 @@ class TandemClient(Operations):
         envelope = await wait_until(
             self.call, "get_review_status", arguments, ready=ready, done=done, timeout_s=timeout_s
         )
-        return read_envelope(envelope, ReviewStatus)
+        return read_envelope(envelope, OPERATIONS["get_review_status"].answer)
 
-    async def _operate(self, operation: str, arguments: Mapping[str, Any], answer: type[Answer]) -> Answer:
+    async def _operate(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         given = {name: _json_value(value) for name, value in arguments.items() if value is not None}
-        return read_envelope(await self.call(operation, given), answer)
+        return read_envelope(await self.call(operation, given), OPERATIONS[operation].answer)
 
 
 def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:

@@ -333,7 +333,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Counts per state now, and tallies over the asked time, whole and by slice."""
+    """Counts per state now, and tallies over the asked time, whole and by slice; by day only since a day."""
 
     project: str | None
     since: str | None
@@ -341,6 +341,8 @@ class Statistics:
     total: Tally
     by_category: dict[str, Tally]
     by_reviewer: dict[str, Tally]
+    by_day: dict[str, Tally]
+    by_project: dict[str, Tally]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,3 +62,13 @@ def _check(value: Any, levels: int) -> None:
                 _check(inner, levels - 1)
         case _:
             pass
+
+
+def visible(text: str) -> str:
+    """Text by others with every control and direction character spelled out, so that it cannot play tricks."""
+    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    # Carriage returns are honest in diffs of CRLF files; the others are given by number.
+    return "\\r" if char == "\r" else f"\\u{ord(char):04x}"

@@ -9,16 +9,17 @@ from starlette.types import Receive, Scope, Send
 
 from tandem.clock import Clock
 from tandem.domain.workflows import BUILT_IN, Workflow
-from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, Unavailable
+from tandem.errors import InternalError, NotFound, TandemError, Unavailable
 from tandem.faces.asgi.body import ClientGone, read_body
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.guard import HostGuard
-from tandem.faces.asgi.replies import Headers, send_bytes, send_refusal
+from tandem.faces.asgi.replies import Headers, MethodNotAllowed, send_bytes, send_refusal
 from tandem.faces.http.api import PREFIX, JsonApi
 from tandem.faces.http.health import RETRY_AFTER, Health
 from tandem.faces.http.openapi import OpenApiDocument
 from tandem.faces.mcp.endpoint import McpEndpoints
 from tandem.faces.mcp.fastpath import PING_SECONDS
+from tandem.faces.web.mount import PagesMount, is_page
 from tandem.operations.dispatch import Dispatcher
 
 _log = logging.getLogger("tandem.faces")
@@ -32,6 +33,7 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
     dispatcher: Dispatcher,
     *,
     clock: Clock,
+    seal: Callable[[str], str],
     health: Health,
     version: str,
     workflows: Mapping[str, Workflow] | None = None,
@@ -45,6 +47,7 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
     Args:
         dispatcher: Runs the operations.
         clock: Gives reference ids for unknown faults.
+        seal: A text's keyed hash by the broker's secret, for the cookies of the pages.
         health: The broker's phase of life; new work is refused unless it is ready.
         version: The broker's version.
         workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
@@ -65,6 +68,14 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
             fast_path=fast_path,
             ping_seconds=ping_seconds,
         ),
+        pages=PagesMount(
+            dispatcher=dispatcher,
+            clock=clock,
+            seal=seal,
+            version=version,
+            check_ready=health.check,
+            body_limit_bytes=body_limit_bytes,
+        ),
         health=health,
         clock=clock,
         body_limit_bytes=body_limit_bytes,
@@ -84,6 +95,7 @@ class Application:
         api: JsonApi,
         openapi: OpenApiDocument,
         mcp: McpEndpoints,
+        pages: PagesMount,
         health: Health,
         clock: Clock,
         body_limit_bytes: int,
@@ -92,6 +104,7 @@ class Application:
         self._api = api
         self._openapi = openapi
         self._mcp = mcp
+        self._pages = pages
         self._health = health
         self._clock = clock
         self._body_limit_bytes = body_limit_bytes
@@ -111,16 +124,21 @@ class Application:
     async def _answer(self, exchange: Exchange) -> None:
         try:
             self._guard.check(exchange)
-            answer = self._routes.get(exchange.path)
-            if answer is None:
-                answer = self._answer_api if exchange.path.startswith(PREFIX) else self._answer_nothing
-            await answer(exchange)
+            await self._find(exchange.path)(exchange)
         except ClientGone:
             return
         except TandemError as error:
             await _refuse(error, exchange)
         except Exception as error:  # noqa: BLE001 - the edge; _give_up logs it
             await self._give_up(error, exchange)
+
+    def _find(self, path: str) -> Answer:
+        found = self._routes.get(path)
+        if found is not None:
+            return found
+        if path.startswith(PREFIX):
+            return self._answer_api
+        return self._answer_page if is_page(path) else self._answer_nothing
 
     async def _answer_mcp(self, exchange: Exchange) -> None:
         _insist_on(exchange, "POST")
@@ -132,6 +150,10 @@ class Application:
         _insist_on(exchange, "POST")
         self._health.check()
         await self._api.serve(operation, exchange, await read_body(exchange, self._body_limit_bytes))
+
+    async def _answer_page(self, exchange: Exchange) -> None:
+        _insist_on(exchange, "GET", "HEAD", "POST")
+        await self._pages.serve(exchange)
 
     async def _answer_health(self, exchange: Exchange) -> None:
         _insist_on(exchange, "GET", "HEAD")
@@ -164,15 +186,9 @@ class Application:
         await _refuse(InternalError(message, reference=reference), exchange)
 
 
-class MethodNotAllowed(InvalidInput):
-    """A route was asked in a way that it does not answer; `details.allowed` lists the others."""
-
-    status = 405
-
-
 def _insist_on(exchange: Exchange, *methods: str) -> None:
     if exchange.method not in methods:
-        raise MethodNotAllowed(f"Use {' or '.join(methods)} here.", field="method", allowed=list(methods))
+        raise MethodNotAllowed(*methods)
 
 
 async def _refuse(error: TandemError, exchange: Exchange) -> None:
@@ -180,5 +196,5 @@ async def _refuse(error: TandemError, exchange: Exchange) -> None:
         raise error  # too late for an answer: the server ends the connection
     headers: Headers = RETRY_AFTER if isinstance(error, Unavailable) else ()
     if isinstance(error, MethodNotAllowed):
-        headers = ((b"allow", ", ".join(error.details["allowed"]).encode()),)
+        headers = ((b"allow", error.allow.encode()),)
     await send_refusal(exchange.send, error, headers=headers)

@@ -34,5 +34,4 @@ def _tree(handle: Handle, scratch: Scratch, base: Base, changes: Iterable[Change
             entries.pop(change.path.encode(), None)
         else:
             entries[change.path.encode()] = Entry(change.mode_after, change.blob_after)
-    scratch.write_index(entries)
-    return scratch.run(["write-tree"]).stdout.decode("ascii").strip()
+    return scratch.tree_of(entries)

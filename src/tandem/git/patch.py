@@ -14,6 +14,8 @@ from tandem.git.paths import unquote
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _GIT_HEADER = b"diff --git "
+_LONGEST_NAMES = 8_192
+"""Of a header's two names, as far as they are looked through: every space may be where the second begins."""
 _NOWHERE = b"/dev/null"
 _BINARY = (b"GIT binary patch", b"Binary files ")
 
@@ -239,6 +241,8 @@ def _common_name(value: bytes) -> bytes | None:
     quoted = unquote(value)
     if quoted is not None:
         return _without_prefix(quoted[0])
+    if len(value) > _LONGEST_NAMES:
+        return None
     at = value.find(b" ")
     while at >= 0:
         left, right = _without_prefix(value[:at]), value[at + 1 :]

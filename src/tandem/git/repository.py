@@ -10,12 +10,13 @@ from typing import Self
 from tandem.domain.gates import Change
 from tandem.domain.patches import ValidatedContent
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import history, snapshot, texts, validation, worktree
+from tandem.git import drafting, history, reading, snapshot, texts, validation, worktree
 from tandem.git import interdiff as rounds
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import Entry
+from tandem.git.reading import RoundPatch
 from tandem.git.runner import Git
 from tandem.git.snapshot import Scope, WorkingDiff
 from tandem.git.worktree import WorktreeUpdate
@@ -142,6 +143,28 @@ class Repository:
             InvalidInput: A base is no longer in the repository.
         """
         return rounds.interdiff(self._open(), first, second)
+
+    def file_of_round(self, patch: RoundPatch, path: str, *, after: bool) -> bytes | None:
+        """What a file holds before or after a round's change, exactly; null if it is not there then.
+
+        Raises:
+            InvalidInput: The path is unsafe, or that of a link or a submodule (`details.field` is `path`).
+            NotFound: The base, or the content, is no longer in the repository.
+            TooLarge: The file is larger than anyone reads.
+        """
+        return reading.read_file(self._open(), patch, path, after=after)
+
+    def diff_with_edits(self, patch: RoundPatch, edits: drafting.Edits) -> str:
+        """The whole diff, against a round's base, of its change with some files of its result edited or deleted.
+
+        Nothing of it is validated. It is empty when the edits take the change back.
+
+        Raises:
+            InvalidInput: An edit is of a path that is unsafe, or of what is no text (`details.field` is `edits`).
+            NotFound: The base is no longer in the repository.
+            TooLarge: A file is larger than anyone reads.
+        """
+        return drafting.diff_with_edits(self._open(), patch, edits)
 
     def working_diff(self, scope: Scope | None = None) -> WorkingDiff:
         """What there is to submit, with the base to name; by default all of the working tree against HEAD.

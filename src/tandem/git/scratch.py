@@ -98,6 +98,11 @@ class Scratch:
         """The private index's entries."""
         return decode_index((self.folder / "index").read_bytes(), self._handle.layout.objects)
 
+    def tree_of(self, entries: Mapping[bytes, Entry]) -> str:
+        """Id of a tree with exactly these entries, kept here."""
+        self.write_index(entries)
+        return self.run(["write-tree"]).stdout.decode("ascii").strip()
+
     def write_attributes(self, lines: Sequence[bytes]) -> None:
         """The only attributes that git finds here."""
         folder = self.folder / "info"

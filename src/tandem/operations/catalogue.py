@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tandem.operations import cycle_operations, gate_operations, pool_operations, review_operations
+from tandem.operations import (
+    cycle_operations,
+    file_operations,
+    gate_operations,
+    inbox_operations,
+    pool_operations,
+    review_operations,
+)
 from tandem.operations.registry import Registry
 
 REGISTRY = Registry(
@@ -11,5 +18,7 @@ REGISTRY = Registry(
         *gate_operations.OPERATIONS,
         *cycle_operations.OPERATIONS,
         *pool_operations.OPERATIONS,
+        *file_operations.OPERATIONS,
+        *inbox_operations.OPERATIONS,
     )
 )

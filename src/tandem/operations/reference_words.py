@@ -7,7 +7,9 @@ from typing import Final
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action
 from tandem.operations import reference_words_cycles as of_cycles
+from tandem.operations import reference_words_files as of_files
 from tandem.operations import reference_words_gates as of_gates
+from tandem.operations import reference_words_inbox as of_inbox
 from tandem.operations import reference_words_pool as of_pool
 
 EVENTS: Final[dict[Kind, str]] = {
@@ -130,7 +132,9 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         name: tuple(dict.fromkeys(code for code, _ in checks if code not in EVERYWHERE))
         for name, checks in of_cycles.CHECKS.items()
     },
+    **of_files.CODES,
     **of_gates.CODES,
+    **of_inbox.CODES,
     **of_pool.CODES,
 }
 """Codes of each operation beside those of `EVERYWHERE` and `WITH_KEY`."""
@@ -332,6 +336,8 @@ FIELDS: Final[dict[str, str]] = {
     "projects": "The projects, by name.",
     "removed": "Always true.",
     **of_cycles.FIELDS,
+    **of_files.FIELDS,
     **of_gates.FIELDS,
+    **of_inbox.FIELDS,
     **of_pool.FIELDS,
 }

@@ -235,7 +235,7 @@ class GetActivityFeed(ProjectRequest):
 class GetAuditLog(ProjectRequest):
     """Events after a cursor, oldest first; without a cursor, the newest page."""
 
-    review_id: Id | None = None
+    review_id: Annotated[Name | None, Field(description="A review, or another subject such as cycle:ID.")] = None
     kind: Name | None = None
     actor: Name | None = None
     wait: bool = False

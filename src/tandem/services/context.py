@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import orjson
 
@@ -33,6 +33,8 @@ class Services:
         workflows: What hand-off cycles can be started with, by name.
         tokens: Derives the tokens of sessions and locks.
         archives: The folder that archived cycles are written to.
+        reviewer_logs: The folder of the logs of this machine's reviewers.
+        options: The settings that the command line can name, as the broker was started with them.
         archiving: Held while one is written.
     """
 
@@ -45,6 +47,8 @@ class Services:
     workflows: Mapping[str, Workflow]
     tokens: Tokens
     archives: Path
+    reviewer_logs: Path
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

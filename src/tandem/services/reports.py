@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import NamedTuple
 
-from tandem.clock import MICROSECONDS
+from tandem.clock import MICROSECONDS, utc_day
 from tandem.domain.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
 from tandem.domain.reviews import State, check_project
+from tandem.domain.statistics import OPEN_PREFIX
 from tandem.errors import InvalidInput
 from tandem.services import pages, views
 from tandem.services.context import Services
@@ -20,6 +22,18 @@ from tandem.store.base import Unit
 
 _TIMELINE_LIMIT = 100_000
 _BEFORE_ALL = 2**62
+_MOST_DAYS = 400
+_ONE_DAY_US = 86_400 * MICROSECONDS
+_Slice = tuple[str, str, int, int]
+
+
+class _Counted(NamedTuple):
+    """What statistics are made of: counters by category and reviewer, by day, by project, and of each state."""
+
+    rows: list[tuple[str, str, str, int, int]]
+    by_day: list[_Slice]
+    by_project: list[_Slice]
+    now: dict[str, int]
 
 
 async def timeline(services: Services, review_id: str, project: str | None) -> Timeline:
@@ -129,20 +143,26 @@ async def audit_log(
 
 
 async def statistics(services: Services, *, project: str | None, since: str | None) -> Statistics:
-    """Counts and mean times, over all time or since a day.
+    """Counts and mean times, over all time or since a day; since a day also by day, of the newest `_MOST_DAYS`.
 
     Raises:
         InvalidInput: `since` is no ISO date or time.
     """
     day = _day(since)
+    first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
 
-    def work(unit: Unit) -> tuple[list[tuple[str, str, str, int, int]], dict[str, int]]:
-        return reports.list_tallies(unit, project=project, since_day=day), reports.list_open(unit, project=project)
+    def work(unit: Unit) -> _Counted:
+        return _Counted(
+            reports.list_tallies(unit, project=project, since_day=day),
+            reports.list_slices(unit, "day", project=project, since_day=first) if first else [],
+            reports.list_slices(unit, "project", project=project, since_day=day),
+            reports.list_open(unit, project=project),
+        )
 
-    rows, now = await services.store.read(work)
+    counted = await services.store.read(work)
     by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    for category, reviewer, metric, count, total in rows:
+    for category, reviewer, metric, count, total in counted.rows:
         if category:
             # What reviewers use up belongs to no category.
             by_category[category].append((metric, count, total))
@@ -151,11 +171,22 @@ async def statistics(services: Services, *, project: str | None, since: str | No
     return Statistics(
         project=project,
         since=day,
-        open={state.value: now.get(state.value, 0) for state in State},
+        open={state.value: counted.now.get(state.value, 0) for state in State},
         total=_tally(item for items in by_category.values() for item in items),
         by_category={name: _tally(items) for name, items in sorted(by_category.items())},
         by_reviewer={name: _tally(items) for name, items in sorted(by_reviewer.items())},
+        by_day=_sliced(counted.by_day),
+        by_project=_sliced(counted.by_project),
     )
+
+
+def _sliced(rows: list[_Slice]) -> dict[str, Tally]:
+    """A tally for each name of the rows' first column, by name."""
+    found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for name, metric, count, total in rows:
+        if not metric.startswith(OPEN_PREFIX):
+            found[name].append((metric, count, total))
+    return {name: _tally(items) for name, items in sorted(found.items())}
 
 
 def _day(since: str | None) -> str | None:

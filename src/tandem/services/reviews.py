@@ -130,7 +130,7 @@ async def proposal(
     if earlier is not None:
         shown = replace(shown, interdiff=await _interdiff(services, earlier, shown))
     if files is not None and shown.diff is not None:
-        part = await asyncio.to_thread(only_files, shown.diff, files)
+        part = await asyncio.to_thread(only_files, shown.diff, files) if files else ""
         shown = replace(shown, diff=part)
     return shown
 

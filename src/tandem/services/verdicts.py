@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
     verdict = _checked(services, sent)
-    facts = await _counter_patch_facts(services, review_id, project, verdict, sent)
+    facts = await _offered(services, review_id, project, verdict, sent)
     new_id = services.clock.new_id
     ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in sent.comments))
 
@@ -137,18 +137,42 @@ def _checked(services: Services, sent: NewVerdict) -> str:
     return verdict
 
 
-async def _counter_patch_facts(
+async def _offered(
     services: Services, review_id: str, project: str | None, verdict: str, sent: NewVerdict
 ) -> ValidatedContent | None:
-    """What the counter-patch would be as the round's content; git runs before the transaction."""
-    body = sent.counter_patch
-    if body is None:
+    """What the verdict's counter-patch would be, if it has one."""
+    if sent.counter_patch is None:
         return None
+
+    def admit(unit: Unit, review: Review) -> None:
+        _admit(unit, review, verdict, sent)
+
+    return await counter_patch_facts(services, review_id, project, sent.counter_patch, admit)
+
+
+async def counter_patch_facts(
+    services: Services, review_id: str, project: str | None, body: str, admit: Callable[[Unit, Review], None]
+) -> ValidatedContent:
+    """What a counter-patch would be as the current round's content; git runs before any transaction.
+
+    Args:
+        services: The services.
+        review_id: The review.
+        project: The project that it must be of; null for any.
+        body: The whole new diff, or text.
+        admit: Raises if this is no time for it.
+
+    Raises:
+        InvalidDiff: It does not apply.
+        InvalidInput: It is no content for the file that the round names.
+        SchemaInvalid: It is no payload for the hand-off that the review is about.
+        TooLarge: It is over the limit.
+    """
 
     def look(unit: Unit) -> tuple[Review, Round]:
         review = reviews.get(unit, review_id)
         check_project(review, project)
-        _admit(unit, review, verdict, sent)
+        admit(unit, review)
         handoffs.check_replacement(unit, review, body)
         return review, reviews.get_round(unit, review.id, review.round)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import bindparam, func, select, tuple_, union_all
 
@@ -153,10 +153,12 @@ def list_activity(
 
 
 @cache
-def _tallies(*, project: bool, since: bool) -> Statement:
-    statement = select(_c.category, _c.reviewer_id, _c.metric, func.sum(_c.count), func.sum(_c.total_us)).group_by(
-        _c.category, _c.reviewer_id, _c.metric
-    )
+def _tallies(*names: str, project: bool, since: bool) -> Statement:
+    columns = [_c[name] for name in (*names, "metric")]
+    statement = select(*columns, func.sum(_c.count), func.sum(_c.total_us)).group_by(*columns)
+    if "category" not in names:
+        # What reviewers use up has no category.
+        statement = statement.where(_c.category != "")
     if project:
         statement = statement.where(_c.project == bindparam("project"))
     days = _c.day >= bindparam("since") if since else _c.day == ALL_TIME
@@ -178,8 +180,18 @@ def _open(*, project: bool) -> Statement:
 def list_tallies(unit: Unit, *, project: str | None, since_day: str | None) -> list[tuple[str, str, str, int, int]]:
     """Category, reviewer, metric, count and total microseconds, over all time or since a day."""
     params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
-    rows = unit.all(_tallies(project=project is not None, since=since_day is not None), **params)
+    names = ("category", "reviewer_id")
+    rows = unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
     return [(row[0], row[1], row[2], int(row[3]), int(row[4])) for row in rows]
+
+
+def list_slices(
+    unit: Unit, name: Literal["day", "project"], *, project: str | None, since_day: str | None
+) -> list[tuple[str, str, int, int]]:
+    """Day or project, metric, count and total microseconds, over all time or since a day."""
+    params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
+    rows = unit.all(_tallies(name, project=project is not None, since=since_day is not None), **params)
+    return [(row[0], row[1], int(row[2]), int(row[3])) for row in rows]
 
 
 def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:

@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 from tandem.store.gate_tables import commit_reviews, commits, gates, overrides, plan_refusals, rollbacks, taken_back
 from tandem.store.metadata import metadata
 from tandem.store.pool_tables import pools, reviewers
+from tandem.store.viewed_tables import viewed_files
 
 __all__ = [
     "commit_reviews",
@@ -25,6 +26,7 @@ __all__ = [
     "reviewers",
     "rollbacks",
     "taken_back",
+    "viewed_files",
 ]
 
 log_head = Table(

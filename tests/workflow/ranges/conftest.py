@@ -25,27 +25,18 @@ _UNFINISHED = {
 
 
 @pytest.fixture(scope="session")
-def ranges_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
-        yield started
-        # P8: whatever the tests did, the log tells it and the state is what the log says.
-        verified = started.run("audit", "verify")
-        assert verified.returncode == 0, verified.stdout + verified.stderr
-
-
-@pytest.fixture(scope="session")
 def user_config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The user's configuration folder."""
     return tmp_path_factory.mktemp("config")
 
 
 @pytest.fixture(scope="session")
-def repository(ranges_broker: BrokerProcess, user_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Gated:
+def repository(shared_broker: BrokerProcess, user_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Gated:
     """The repository with its gate on."""
     root = new_repository(tmp_path_factory.mktemp("gated") / "repository")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_CONFIG_DIR", str(user_config))
-        return gate_on(ranges_broker, root)
+        return gate_on(shared_broker, root)
 
 
 @pytest.fixture

@@ -114,14 +114,14 @@ def test_needs_its_broker_and_says_how_to_start_it(work: Work, auditor: Auditor)
 
 
 def test_works_in_a_clone_that_has_no_gate(
-    ranges_broker: BrokerProcess, work: Work, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    shared_broker: BrokerProcess, work: Work, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     commit = work.approved(work.change, work.start)
     bad = work.made(work.other, commit)
     clone = new_repository(tmp_path / "clone")
     work.git("push", "--quiet", "--no-verify", str(clone), f"{bad}:refs/heads/theirs")
     monkeypatch.chdir(clone)
-    inside = Inside(ranges_broker.url, clone)
+    inside = Inside(shared_broker.url, clone)
     assert inside.run("audit", f"{work.start}..{commit}", "--project", work.gated.project).status == 0
     assert inside.run("audit", f"{work.start}..theirs", "--project", work.gated.project).status == 1
     refused = inside.run("audit", f"{work.start}..theirs")

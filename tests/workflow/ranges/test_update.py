@@ -102,9 +102,9 @@ def test_where_judging_begins_is_not_moved(work: Work):
 
 
 def test_the_commits_of_accepted_refs_are_taken_as_they_are(
-    ranges_broker: BrokerProcess, config_dir: Path, tmp_path: Path
+    shared_broker: BrokerProcess, config_dir: Path, tmp_path: Path
 ):
-    gated = gate_on(ranges_broker, new_repository(tmp_path / "repository"))
+    gated = gate_on(shared_broker, new_repository(tmp_path / "repository"))
     start = gated.head()
     work = Work(gated, "main", "accepted", gated.root, start, tmp_path)
     theirs = work.made(work.change, start, "Theirs")

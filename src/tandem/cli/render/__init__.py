@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.cli.render import cycles, gates, records, reviewers
+from tandem.cli.render import cycles, files, gates, inbox, records, reviewers
 from tandem.cli.render.answers import render
 
-__all__ = ["cycles", "gates", "records", "render", "reviewers"]
+__all__ = ["cycles", "files", "gates", "inbox", "records", "render", "reviewers"]

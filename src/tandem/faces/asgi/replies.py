@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Send
 
-from tandem.errors import TandemError
+from tandem.errors import InvalidInput, TandemError
 from tandem.operations.dispatch import Outcome, failure
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -12,6 +12,20 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON = (b"content-type", b"application/json")
 # Answers are never to be guessed at, framed as pages or kept by a cache on the way.
 _API_HEADERS: Headers = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+
+class MethodNotAllowed(InvalidInput):
+    """An address was asked in a way that it does not answer; `details.allowed` lists the others."""
+
+    status = 405
+
+    def __init__(self, *methods: str) -> None:
+        super().__init__(f"Use {' or '.join(methods)} here.", field="method", allowed=list(methods))
+
+    @property
+    def allow(self) -> str:
+        """The header `Allow`."""
+        return ", ".join(self.details["allowed"])
 
 
 async def send_bytes(send: Send, status: int, body: bytes, headers: Headers = (JSON,)) -> None:

@@ -19,7 +19,7 @@ from tandem.errors import Unavailable
 from tandem.faces.mcp.recognition import ModernCheck
 
 _log = logging.getLogger("tandem.faces.mcp")
-_IDLE_SECONDS = 5.0
+_IDLE_SECONDS = 20.0
 """After so long without need the import begins anyway, so that the first client of a day does not wait for it."""
 _GC_THRESHOLDS = (10_000, 20, 50)
 _CHECKS_MODULE = "tandem.faces.mcp.modern"

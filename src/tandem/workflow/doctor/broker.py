@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
@@ -114,8 +115,8 @@ def _caller(url: str) -> Call:
 def _health(url: str) -> dict[str, Any]:
     """What `/healthz` says; empty if it says nothing that can be read."""
     try:
-        with_limit = Client(Target(url), silence_seconds=_SECONDS)
-        answer = as_object(orjson.loads(with_limit.request("GET", "/healthz", b"", {}).read()))
+        with closing(Client(Target(url), silence_seconds=_SECONDS)) as client:
+            answer = as_object(orjson.loads(client.request("GET", "/healthz", b"", {}).read()))
     except (HttpFailure, ValueError):
         return {}
     return as_object(answer.get("data")) or as_object(as_object(answer.get("error")).get("details"))

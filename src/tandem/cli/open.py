@@ -1,0 +1,98 @@
+"""`tandem open`: the broker's pages in the person's browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import webbrowser
+from typing import Annotated
+from urllib.parse import quote, urlencode, urlsplit
+
+import typer
+
+from tandem.cli.calls import run
+from tandem.cli.exits import Exit
+from tandem.cli.terminal import progress, say, show_envelope
+from tandem.cli.whereabouts import BrokerOption
+from tandem.client import TandemClient
+from tandem.workflow.background import reach_broker
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem open
+
+  tandem open rev_7hc2k1
+
+  tandem open --project webshop
+
+  tandem open --print"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("open", epilog=_EPILOG)(open_pages)
+
+
+def open_pages(
+    review: Annotated[str | None, typer.Argument(metavar="REVIEW", help="Open this review's page.")] = None,
+    *,
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="NAME", help="Open the inbox of this project only.")
+    ] = None,
+    print_only: Annotated[bool, typer.Option("--print", help="Only print the address; open nothing.")] = False,
+    broker: BrokerOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+) -> None:
+    """Open the inbox, or a review, in your browser; a broker that does not run is started first.
+
+    The address is printed, too. Where there is no display it is only printed.
+    """
+    if review is not None and project is not None:
+        raise typer.BadParameter("A review knows its project: give one of the two.", param_hint="--project")
+    run(_open(review, _path(review, project), broker, print_only=print_only, as_json=as_json), as_json=as_json)
+
+
+async def _open(review: str | None, path: str, broker: str | None, *, print_only: bool, as_json: bool) -> Exit:
+    async with progress("looking for the broker"):
+        reached = await reach_broker(broker)
+        if review is not None:
+            async with TandemClient(reached.url) as client:
+                # A wrong id is said here, and not by a page.
+                await client.get_review_status(review_id=review)
+    address = reached.url.rstrip("/") + path
+    obstacle = None if print_only else _obstacle(address)
+    opened = not print_only and obstacle is None and webbrowser.open(address)
+    if as_json:
+        facts = {"url": address, "opened": opened, "started": reached.started}
+        show_envelope(json.dumps({"ok": True, "data": facts}).encode())
+        return Exit.DONE
+    typer.echo(address)
+    if reached.started:
+        say("The broker did not run and was started; 'tandem down' stops it.")
+    if obstacle is not None:
+        say(obstacle)
+    elif not opened and not print_only:
+        say("No browser could be started: open this address yourself, or name a browser in BROWSER.")
+    return Exit.DONE
+
+
+def _path(review: str | None, project: str | None) -> str:
+    if review is not None:
+        return f"/reviews/{quote(review, safe='')}"
+    return f"/?{urlencode({'project': project})}" if project else "/"
+
+
+def _obstacle(address: str) -> str | None:
+    """Why no browser that a person sees can be opened from here; null if one may."""
+    if os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        return None
+    if os.environ.get("SSH_CONNECTION"):
+        port = urlsplit(address).port
+        return (
+            "You are on this machine by SSH. On your own, run "
+            f"'ssh -N -L {port}:127.0.0.1:{port}' with this machine's name behind it, and open this address there."
+        )
+    if sys.platform in {"win32", "darwin"}:
+        return None
+    return "There is no display here: open this address in a browser on this machine, or name one in BROWSER."

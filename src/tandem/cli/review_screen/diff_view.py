@@ -1,0 +1,192 @@
+"""A change on the screen, a line at a time: only what is seen is drawn, so that its size does not matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tandem.cli.review_screen import highlighting
+from tandem.cli.review_screen.host import host
+from tandem.cli.review_screen.rows import Row
+
+_SIGNS = {"added": "+", "deleted": "-"}
+_NUMBERED = frozenset({"context", "added", "deleted"})
+_SIDE_STEP = 8
+
+
+class DiffView(ScrollView, can_focus=True):
+    """Rows with a cursor on one of them."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        f"diff--{part}" for part in ("file", "fact", "hunk", "context", "added", "deleted", "remark", "draft", "gutter")
+    } | {"diff--cursor"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "step(1)", "Next line", show=False),
+        Binding("up,k", "step(-1)", "Previous line", show=False),
+        Binding("pagedown,space", "page(1)", "A page down", show=False),
+        Binding("pageup", "page(-1)", "A page up", show=False),
+        Binding("home,g", "jump(0)", "First line", show=False),
+        Binding("end,G", "jump(-1)", "Last line", show=False),
+        Binding("f", "seek('file', 1)", "Next file", show=False),
+        Binding("F", "seek('file', -1)", "Previous file", show=False),
+        Binding("h", "seek('hunk', 1)", "Next place", show=False),
+        Binding("H", "seek('hunk', -1)", "Previous place", show=False),
+        Binding("right", "aside(1)", "To the right", show=False),
+        Binding("left", "aside(-1)", "To the left", show=False),
+    ]
+    cursor: reactive[int] = reactive(0)
+
+    class Moved(Message):
+        """The cursor is on another file."""
+
+        def __init__(self, path: str) -> None:
+            self.path = path
+            super().__init__()
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id)
+        self._rows: Sequence[Row] = ()
+        self._hunks: dict[int, int] = {}
+        self._coloured: dict[int, dict[int, Text]] = {}
+        self._digits = 0
+        self._path = ""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """What is shown."""
+        return self._rows
+
+    @property
+    def row(self) -> Row | None:
+        """The row under the cursor."""
+        return self._rows[self.cursor] if self.cursor < len(self._rows) else None
+
+    def show_rows(self, rows: Sequence[Row], *, keep_place: bool) -> None:
+        """Show other rows.
+
+        Args:
+            rows: All of them.
+            keep_place: Whether the cursor stays on the line that it is on, for what is nearly the same.
+        """
+        before = self.row
+        self._rows = rows
+        self._coloured.clear()
+        self._hunks = {}
+        for position, row in enumerate(rows):
+            if row.hunk >= 0:
+                self._hunks.setdefault(row.hunk, position)
+        numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
+        self._digits = len(str(max(numbers, default=0)))
+        width = max((cell_len(row.text) for row in rows), default=0)
+        self.virtual_size = Size(self._gutter_width + width + 1, len(rows))
+        self.cursor = _same_place(rows, before, self.cursor) if keep_place and before else 0
+        self._follow()
+        self.refresh()
+
+    @property
+    def _gutter_width(self) -> int:
+        return 2 * self._digits + 4
+
+    def jump_to_file(self, path: str) -> None:
+        """Put the cursor on the head of a file."""
+        self._move(next((at for at, row in enumerate(self._rows) if row.kind == "file" and row.path == path), None))
+
+    def action_step(self, by: int) -> None:
+        """Move the cursor by some lines."""
+        self._move(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by some pages."""
+        self._move(self.cursor + by * max(1, self.scrollable_content_region.height - 1))
+
+    def action_jump(self, to: int) -> None:
+        """Move the cursor to the first (0) or last (-1) line."""
+        self._move(0 if to == 0 else len(self._rows) - 1)
+
+    def action_seek(self, kind: str, by: int) -> None:
+        """Move the cursor to the next, or previous, head of a file or of a hunk."""
+        span = range(self.cursor + 1, len(self._rows)) if by > 0 else range(self.cursor - 1, -1, -1)
+        self._move(next((at for at in span if self._rows[at].kind == kind), None))
+
+    def action_aside(self, by: int) -> None:
+        """Move what is seen to the side."""
+        self.scroll_to(x=max(0, self.scroll_offset.x + by * _SIDE_STEP), animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Put the cursor on the line that was clicked."""
+        self._move(self.scroll_offset.y + event.y)
+
+    def _move(self, to: int | None) -> None:
+        if to is not None and self._rows:
+            self.cursor = max(0, min(to, len(self._rows) - 1))
+            self._follow()
+
+    def _follow(self) -> None:
+        region = Region(self.scroll_offset.x, self.cursor, 1, 1)
+        self.scroll_to_region(region, animate=False, force=True)
+        self.refresh()
+        path = self.row.path if self.row else ""
+        if path != self._path:
+            self._path = path
+            self.post_message(self.Moved(path))
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is seen."""
+        width = self.size.width
+        at = self.scroll_offset.y + y
+        if at >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        row = self._rows[at]
+        style = self.get_component_rich_style(f"diff--{row.kind}")
+        if at == self.cursor and self.has_focus:
+            style += Style(bgcolor=self.get_component_rich_style("diff--cursor").bgcolor)
+        line = Text(end="", no_wrap=True)
+        line.append(self._gutter(row), self.get_component_rich_style("diff--gutter").without_color + Style(dim=True))
+        line.append_text(self._text(at, row))
+        parts = line.render(host(self).console)
+        segments = [Segment(part.text, style + part.style if part.style else style) for part in parts]
+        x = self.scroll_offset.x
+        return Strip(segments).crop_extend(x, x + width, style)
+
+    def _gutter(self, row: Row) -> str:
+        if row.kind not in _NUMBERED:
+            return "" if row.kind in {"file", "hunk", "fact"} else " " * self._gutter_width
+        old, new = ("" if number is None else str(number) for number in (row.old, row.new))
+        return f"{old:>{self._digits}} {new:>{self._digits}} {_SIGNS.get(row.kind, ' ')} "
+
+    def _text(self, at: int, row: Row) -> Text:
+        if row.kind in _NUMBERED and row.hunk >= 0:
+            found = self._hunk(row.hunk).get(at - self._hunks[row.hunk])
+            if found is not None:
+                return found
+        return Text(row.text, end="", no_wrap=True)
+
+    def _hunk(self, hunk: int) -> dict[int, Text]:
+        if hunk not in self._coloured:
+            first = self._hunks[hunk]
+            end = first
+            while end < len(self._rows) and self._rows[end].kind != "file" and self._rows[end].hunk in {hunk, -1}:
+                end += 1
+            lexer = highlighting.lexer_for(self._rows[first].path)
+            self._coloured[hunk] = highlighting.coloured(self._rows[first:end], lexer) if lexer else {}
+        return self._coloured[hunk]
+
+
+def _same_place(rows: Sequence[Row], before: Row, at: int) -> int:
+    nearest = sorted(range(len(rows)), key=lambda other: abs(other - at)) if len(rows) < at else ()
+    for other in (*range(min(at, len(rows) - 1), -1, -1), *range(at, len(rows)), *nearest):
+        if rows[other] == before:
+            return other
+    return min(at, max(0, len(rows) - 1))

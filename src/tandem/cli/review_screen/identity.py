@@ -1,0 +1,79 @@
+"""The name under which a person reviews at the terminal: asked once, kept in their configuration folder."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+from tandem import platforms
+from tandem.config import user_file
+from tandem.errors import InvalidInput
+
+FILE = "person.json"
+_VERSION = 1
+_LARGEST_BYTES = 10_000
+_LONGEST = 200
+"""The longest name that the broker takes, in characters."""
+
+
+def checked(name: str) -> str:
+    """A name as it may be used.
+
+    Raises:
+        InvalidInput: It is empty, too long, or holds characters that cannot be seen.
+    """
+    stripped = name.strip()
+    if not stripped:
+        raise InvalidInput("A name is needed, so that others know who decided.", field="--as")
+    if len(stripped) > _LONGEST:
+        raise InvalidInput(f"A name has at most {_LONGEST} characters.", field="--as", limit=_LONGEST)
+    if not stripped.isprintable():
+        raise InvalidInput("A name has only characters that can be seen.", field="--as")
+    return stripped
+
+
+def remembered() -> str | None:
+    """The name that was given once; null if there is none that can be read."""
+    try:
+        with _path().open("rb") as stream:
+            stated: Any = json.loads(stream.read(_LARGEST_BYTES))
+        name: Any = cast("dict[str, Any]", stated).get("name") if isinstance(stated, dict) else None
+        return checked(name) if isinstance(name, str) else None
+    except (OSError, ValueError, RecursionError, InvalidInput):
+        # Whatever is wrong with it, asking again mends it.
+        return None
+
+
+def remember(name: str) -> None:
+    """Keep a name for the next time.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path = _path()
+    platforms.make_private(str(path.parent))
+    fresh = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
+    try:
+        fresh.write_text(json.dumps({"version": _VERSION, "name": name}, ensure_ascii=False) + "\n", "utf-8")
+        fresh.replace(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def suggested() -> str:
+    """What the system calls the person; empty if it does not say."""
+    try:
+        return checked(getpass.getuser())
+    except (OSError, KeyError, ImportError, InvalidInput):
+        return os.environ.get("USERNAME", "").strip()
+
+
+def _path() -> Path:
+    return user_file().parent / FILE

@@ -1,0 +1,151 @@
+"""The list: what waits for the person, what waits for others, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
+
+from tandem.cli.review_screen import inbox, words
+from tandem.cli.review_screen.desk import Desk
+from tandem.cli.review_screen.host import host
+from tandem.cli.review_screen.inbox import Inbox, Item
+from tandem.cli.review_screen.living import LivingScreen
+from tandem.cli.review_screen.one_review import ReviewScreen
+from tandem.cli.terminal import visible
+from tandem.domain.inbox_answers import WHY
+
+_NOTHING = "Nothing is open. New reviews appear here by themselves."
+
+
+class InboxScreen(LivingScreen):
+    """The first screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", show=True),
+        Binding("j", "step(1)", "Next", show=False),
+        Binding("k", "step(-1)", "Previous", show=False),
+        Binding("p", "projects", "This project, or all"),
+        Binding("r", "reload", "Read again", show=False),
+        Binding("question_mark", "keys", "Keys"),
+        Binding("q", "app.quit", "Quit"),
+    ]
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(desk)
+        self._inbox: Inbox | None = None
+        self._items: dict[str, Item] = {}
+
+    def compose(self) -> ComposeResult:
+        """The list under a line that says what it is of."""
+        yield Static("", id="trouble", markup=False)
+        yield Static("", id="headline", markup=False)
+        yield OptionList(id="list", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin with the list."""
+        self.show_trouble("")
+        self.query_one(OptionList).focus()
+
+    async def read_again(self) -> None:
+        """Ask the broker what is open."""
+        self._inbox = await inbox.read(self.desk.client, self.desk.person, self.desk.project)
+        self.show_again()
+
+    def show_again(self) -> None:
+        """Draw the list, with the same line highlighted."""
+        found = self._inbox
+        if found is None:
+            return
+        shown = self.query_one(OptionList)
+        before, at = shown.highlighted_option, shown.highlighted
+        top = shown.scroll_offset.y
+        self._items = {item.key: item for tray in found.trays for item in tray.items}
+        shown.set_options(_options(found, with_project=self.desk.project is None))
+        self.query_one("#headline", Static).update(self._headline(found))
+        keys = [option.id for option in shown.options]
+        if before is not None and before.id in self._items:
+            shown.highlighted = keys.index(before.id)
+        else:
+            places = [place for place, key in enumerate(keys) if key in self._items]
+            after = [place for place in places if place >= (at or 0)]
+            shown.highlighted = after[0] if after else max(places, default=None)
+        shown.scroll_to(y=top, animate=False)
+
+    def _headline(self, found: Inbox) -> str:
+        where = self.desk.project or "all projects"
+        return visible(f"{found.your_turn.count} for {self.desk.person}  ·  {where}")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open what was chosen."""
+        item = self._items.get(event.option.id or "")
+        if item is None:
+            return
+        if item.review is None:
+            self.notify(words.ELSEWHERE, markup=False)
+        else:
+            host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
+
+    def action_open(self) -> None:
+        """Open what is highlighted."""
+        self.query_one(OptionList).action_select()
+
+    def action_step(self, by: int) -> None:
+        """Move the highlight."""
+        shown = self.query_one(OptionList)
+        if by > 0:
+            shown.action_cursor_down()
+        else:
+            shown.action_cursor_up()
+
+    def action_projects(self) -> None:
+        """Show all projects, or only the one that the command was called for."""
+        if self.desk.home is None:
+            self.notify("All projects are shown: the command was called for none.", markup=False)
+            return
+        self.desk.project = None if self.desk.project is not None else self.desk.home
+        self.refresh_soon()
+
+    def action_reload(self) -> None:
+        """Ask the broker anew."""
+        self.refresh_soon()
+
+
+def _options(found: Inbox, *, with_project: bool) -> Iterator[Option]:
+    for tray in found.trays:
+        if tray.items:
+            yield Option(Text(f"{tray.title} ({tray.count})", style="bold"), disabled=True)
+            yield from _rows(tray.items, with_project=with_project)
+    if not any(tray.items for tray in found.trays):
+        yield Option(Text(_NOTHING, style="dim"), disabled=True)
+
+
+def _rows(items: Sequence[Item], *, with_project: bool) -> Iterator[Option]:
+    for item in items:
+        said = [WHY.get(item.why, item.why), item.detail, item.who, item.project if with_project else None]
+        said += [words.since(item.since), item.review.review_id if item.review else None]
+        yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=item.key)
+
+
+def _title(item: Item) -> Text:
+    title = Text("  ", no_wrap=True, overflow="ellipsis").append(_one_line(item.title))
+    if item.review is not None and item.review.priority == "critical":
+        title.append("  critical", "bold red")
+    return title
+
+
+def _about(item: Item, said: Sequence[str]) -> Text:
+    about = Text("    ", no_wrap=True, overflow="ellipsis")
+    if item.review is not None:
+        about.append_text(words.state(item.review.status, None)).append("  ")
+    return about.append("  ".join(map(_one_line, said)), "dim")
+
+
+def _one_line(text: str) -> str:
+    return visible(text).replace("\n", " ").replace("\t", " ")

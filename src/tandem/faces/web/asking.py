@@ -1,0 +1,80 @@
+"""What a page is given: the request, who asks, and the operations."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tandem.errors import InvalidInput
+from tandem.faces.web.answering import Page
+from tandem.faces.web.persons import Person
+from tandem.operations.caller import Caller
+from tandem.operations.dispatch import Dispatcher
+from tandem.refusals import error_from
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request for a page.
+
+    Attributes:
+        request: Starlette's own.
+        person: Who asks.
+        form: The fields of a POST, each with its last value; empty for a GET.
+        lists: The same fields with all their values.
+        remember: Has the browser that a response goes to remember a name.
+        check_ready: Raises Unavailable unless the broker takes new work.
+    """
+
+    request: Request
+    person: Person
+    dispatcher: Dispatcher
+    form: Mapping[str, str]
+    lists: Mapping[str, list[str]]
+    remember: Callable[[Response, str], None]
+    check_ready: Callable[[], None]
+
+    async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """The data of an operation's answer, called as the person; arguments that are None are left out.
+
+        Raises:
+            TandemError: The broker refuses, with the code's own subclass.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        caller = Caller(face="web", agent=self.person.name or None)
+        outcome = await self.dispatcher.dispatch(operation, given, caller)
+        envelope: dict[str, Any] = orjson.loads(outcome.body)
+        if not outcome.ok:
+            raise error_from(envelope["error"])
+        data: dict[str, Any] = envelope["data"]
+        return data
+
+    def path(self, name: str) -> str:
+        """A part of the address, by its name in the route."""
+        return str(self.request.path_params[name])
+
+    def query(self, name: str) -> str | None:
+        """A value of the query string; null if it is missing or empty."""
+        return self.request.query_params.get(name) or None
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the query string or form; null if it is missing.
+
+        Raises:
+            InvalidInput: It is something else.
+        """
+        text = self.form.get(name) or self.query(name)
+        if text is None:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) < len("2147483648")):
+            raise InvalidInput(f"{name} must be a whole number.", field=name)
+        return int(text)
+
+
+Handler = Callable[[Ask], Awaitable[Page | Response]]
+"""Answers a page of ours, or a response that is ready."""

@@ -1,0 +1,85 @@
+"""`/cycles`: hand-off cycles on their track of phases, with every hand-off and what came before. To look at only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import orjson
+
+from tandem.faces.web.answering import Page
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.routes import PageRoute
+
+PATH = "/cycles"
+_ROWS = 50
+_COMPLETE = "complete"
+
+
+async def show(ask: Ask) -> Page:
+    """Cycles, newest first, each with its track."""
+    project, workflow = ask.query("project"), ask.query("workflow")
+    found = await ask.call("list_cycles", project=project, workflow=workflow, limit=_ROWS, page=ask.query("page"))
+    definitions = {one["name"]: one["definition"] for one in found["workflows"]}
+    following = {"project": project, "workflow": workflow, "page": found["next_page"]}
+    values = {
+        "cycles": [(one, track(definitions.get(one["workflow"]), one["phase"])) for one in found["cycles"]],
+        "workflows": found["workflows"],
+        "filters": {"project": project, "workflow": workflow},
+        "next_address": _address(following) if found["next_page"] else None,
+        "cursor": (await ask.call("get_audit_log", limit=1))["cursor"],
+    }
+    return Page("cycles.html", values)
+
+
+async def cycle(ask: Ask) -> Page:
+    """One cycle: its track, its hand-offs, and the log of it."""
+    found = await ask.call("get_cycle", project=ask.path("project"), cycle_id=ask.path("cycle_id"))
+    events = await ask.call("get_audit_log", review_id=f"cycle:{found['cycle']['cycle_id']}", limit=_ROWS)
+    values = {
+        **found,
+        "track": track(found["definition"], found["cycle"]["phase"], found["handoffs"]),
+        "handoffs": [one | {"told": _told(one["payload"])} for one in reversed(found["handoffs"])],
+        "events": events["events"][::-1],
+        "cursor": (await ask.call("get_audit_log", limit=1))["cursor"],
+    }
+    return Page("cycle.html", values)
+
+
+def track(
+    definition: Mapping[str, Any] | None, current: str, handoffs: Iterable[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """The phases in the order of the workflow, then its end; how often each was left, and where the cycle is."""
+    phases: Mapping[str, Any] = definition["phases"] if definition else {}
+    left = [one["phase"] for one in handoffs if one["advanced_at"]]
+    names = [*phases, *({current} - {*phases, _COMPLETE}), _COMPLETE]
+    return [
+        {
+            "name": name,
+            "role": phases[name]["role"] if name in phases else None,
+            "times": left.count(name),
+            "is_current": name == current,
+        }
+        for name in names
+    ]
+
+
+def _told(payload: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """A payload as headings with their lines; what is deeper stays JSON."""
+    return [
+        (name, [_line(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value])])
+        for name, value in payload.items()
+        if value not in (None, "", [], {})
+    ]
+
+
+def _line(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def _address(values: Mapping[str, str | None]) -> str:
+    return f"{PATH}?{urlencode({name: value for name, value in values.items() if value})}"
+
+
+ROUTES = (PageRoute(PATH, show), PageRoute(f"{PATH}/{{project}}/{{cycle_id}}", cycle))

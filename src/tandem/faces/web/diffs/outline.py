@@ -1,0 +1,131 @@
+"""A diff as a whole: its files, its size, and the tree of its folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from markupsafe import Markup
+
+from tandem.domain.hunks import FileDiff, parse
+from tandem.faces.web.diffs.visible import shown
+
+_DEEPEST = 24
+"""Folders within folders; what lies deeper is shown with the rest of its path as its name."""
+_KEPT_CHARACTERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A line of the tree: a folder or a file.
+
+    Attributes:
+        name: As HTML; folders that hold one folder only are one line (`src/app/`).
+        path: From the repository's root.
+        file: The file's place in the diff; None for a folder.
+        added: Lines added, below it all together.
+        deleted: Lines deleted.
+        kind: As `FileDiff.kind`; `folder` for a folder.
+        closes: How many folders end with this line.
+    """
+
+    name: Markup
+    path: str
+    file: int | None
+    added: int
+    deleted: int
+    kind: str
+    closes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A diff as a whole.
+
+    Attributes:
+        files: In the diff's order.
+        added: Lines added.
+        deleted: Lines deleted.
+        tree: The lines of the tree, folders before files at each level.
+    """
+
+    files: tuple[FileDiff, ...]
+    added: int
+    deleted: int
+    tree: tuple[Branch, ...]
+
+
+def outline(diff: str) -> Outline:
+    """A diff as a whole; the last few of usual size are kept, so that each of their files can be asked for cheaply."""
+    return _kept(diff) if len(diff) <= _KEPT_CHARACTERS else _kept_large(diff)
+
+
+@lru_cache(maxsize=16)
+def _kept(diff: str) -> Outline:
+    return _outline(diff)
+
+
+@lru_cache(maxsize=1)
+def _kept_large(diff: str) -> Outline:
+    return _outline(diff)
+
+
+def _outline(diff: str) -> Outline:
+    files = parse(diff)
+    return Outline(files, sum(file.added for file in files), sum(file.deleted for file in files), tree(files))
+
+
+@dataclass(slots=True)
+class _Folder:
+    path: str
+    name: str
+    folders: dict[str, _Folder] = field(default_factory=dict[str, "_Folder"])
+    files: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    added: int = 0
+    deleted: int = 0
+
+
+def tree(files: tuple[FileDiff, ...]) -> tuple[Branch, ...]:
+    """The lines of a tree of files, made without recursion, because a path may have any number of folders."""
+    root = _Folder("", "")
+    for index, file in enumerate(files):
+        added, deleted = file.added, file.deleted
+        *folders, name = file.path.split("/", _DEEPEST)
+        at = root
+        for folder in folders:
+            below = at.folders.get(folder)
+            if below is None:
+                below = at.folders[folder] = _Folder(f"{at.path}{folder}/", folder)
+            at = below
+            at.added += added
+            at.deleted += deleted
+        at.files.append((name, index))
+    return tuple(_lines(root, files))
+
+
+def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[Branch]:
+    """Goes down with a stack; each entry is a folder or a file, and how many folders it closes."""
+    stack = _entries(root, 0)
+    while stack:
+        entry, closes = stack.pop()
+        if isinstance(entry, _Folder):
+            name = entry.name
+            while len(entry.folders) == 1 and not entry.files:
+                (entry,) = entry.folders.values()
+                name += f"/{entry.name}"
+            yield Branch(shown(f"{name}/"), entry.path, None, entry.added, entry.deleted, "folder", 0)
+            stack += _entries(entry, closes + 1)
+        else:
+            name, index = entry
+            file = files[index]
+            yield Branch(shown(name), file.path, index, file.added, file.deleted, file.kind, closes)
+
+
+def _entries(folder: _Folder, closes: int) -> list[tuple[_Folder | tuple[str, int], int]]:
+    """What is in a folder, last first; the last one closes the folder and those that end with it."""
+    inside: list[_Folder | tuple[str, int]] = [
+        *(below for _, below in sorted(folder.folders.items())),
+        *sorted(folder.files),
+    ]
+    return [(entry, closes if at == 0 else 0) for at, entry in enumerate(reversed(inside))]

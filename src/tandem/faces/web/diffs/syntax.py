@@ -1,0 +1,196 @@
+"""Syntax highlighting: which words of a text are what, as classes for a stylesheet.
+
+Pygments reads about 300 kB of source in a second, one thread at a time, so everything here is bounded: by size, by
+length of line, by time, and by what was read before, which is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import NamedTuple
+
+from pygments.token import (
+    Comment,
+    Generic,
+    Keyword,
+    Literal,
+    Name,
+    Number,
+    Operator,
+    String,
+    _TokenType,  # pyright: ignore[reportPrivateUsage] - the kinds of tokens have no other type
+)
+
+from tandem.faces.web.diffs.languages import lexer_of
+
+LONGEST_TEXT = 60_000
+"""Characters of one text (one side of one hunk); longer ones stay plain."""
+LONGEST_LINE = 1_000
+"""Characters of one line; a text with a longer one stays plain."""
+MOST_LINES = 4_000
+"""Lines of one text; some lexers look from each line at all that follow."""
+CLASSES = {
+    "hk": "keywords",
+    "hf": "functions",
+    "ht": "types and tags",
+    "hs": "strings",
+    "hn": "numbers and constants",
+    "hc": "comments",
+    "ha": "attributes and decorators",
+    "hm": "preprocessor and headings",
+}
+"""The classes that highlighted words have, and what they stand for."""
+
+_KEPT_WORDS = 300_000
+_WORDS_BETWEEN_LOOKS = 256
+_CLASS_OF = (
+    (Comment.Preproc, "hm"),
+    (Comment.PreprocFile, "hs"),
+    (Comment, "hc"),
+    (Keyword.Constant, "hn"),
+    (Keyword.Type, "ht"),
+    (Keyword, "hk"),
+    (Operator.Word, "hk"),
+    (Name.Function, "hf"),
+    (Name.Class, "ht"),
+    (Name.Builtin, "ht"),
+    (Name.Exception, "ht"),
+    (Name.Namespace, "ht"),
+    (Name.Tag, "ht"),
+    (Name.Attribute, "ha"),
+    (Name.Decorator, "ha"),
+    (Name.Constant, "hn"),
+    (Number, "hn"),
+    (String, "hs"),
+    (Literal, "hs"),
+    (Generic.Heading, "hm"),
+    (Generic.Subheading, "hm"),
+    (Generic.Inserted, "hs"),
+    (Generic.Deleted, "hk"),
+)
+
+
+class Word(NamedTuple):
+    """A piece of a line; `kind` is one of `CLASSES`, or empty."""
+
+    kind: str
+    text: str
+
+
+Words = tuple[Word, ...]
+
+
+class Budget:
+    """How much of this thread's time highlighting may take, together for everything that is shown at once.
+
+    What was read before costs nothing, so a page that came out partly plain comes out whole when it is asked again.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.thread_time() + seconds
+        self.missed = False
+
+    def left(self) -> bool:
+        """Whether there is time left; remembers that there was none."""
+        if time.thread_time() < self._until:
+            return True
+        self.missed = True
+        return False
+
+
+def highlighted(language: str | None, lines: Sequence[str], budget: Budget) -> list[Words] | None:
+    """The lines of one coherent text in words; None when it is to be shown plainly.
+
+    Args:
+        language: From `language_of`.
+        lines: Without newlines.
+        budget: Time that may be spent.
+    """
+    if language is None or not lines or not _is_usual(lines):
+        return None
+    text = "\n".join(lines) + "\n"
+    known = _kept.get(language, text)
+    if known is None and budget.left():
+        known = _read(language, text, budget)
+        if known is not None:
+            _kept.put(language, text, known)
+    return known
+
+
+def _is_usual(lines: Sequence[str]) -> bool:
+    lengths = [len(line) for line in lines]
+    return len(lines) <= MOST_LINES and max(lengths) <= LONGEST_LINE and sum(lengths) <= LONGEST_TEXT
+
+
+def _read(language: str, text: str, budget: Budget) -> list[Words] | None:
+    lines: list[Words] = []
+    line: list[Word] = []
+    length = 0
+    for number, (_, token, value) in enumerate(lexer_of(language).get_tokens_unprocessed(text)):
+        if number % _WORDS_BETWEEN_LOOKS == 0 and not budget.left():
+            return None
+        length += len(value)
+        kind = _class_of(token)
+        first, *others = value.split("\n")
+        _add(line, kind, first)
+        for other in others:
+            lines.append(tuple(line))
+            line = []
+            _add(line, kind, other)
+    # A lexer that loses or invents characters is not believed: the code on the page is the code in the diff.
+    return lines if length == len(text) and _says(lines, text) else None
+
+
+def _says(lines: list[Words], text: str) -> bool:
+    return "".join("".join([word.text for word in line]) + "\n" for line in lines) == text
+
+
+def _add(line: list[Word], kind: str, text: str) -> None:
+    if not text:
+        return
+    if line and line[-1].kind == kind:
+        line[-1] = Word(kind, line[-1].text + text)
+    else:
+        line.append(Word(kind, text))
+
+
+@lru_cache(maxsize=512)
+def _class_of(token: _TokenType) -> str:
+    return next((name for kind, name in _CLASS_OF if token in kind), "")
+
+
+class _Kept:
+    """Texts that were read lately, as many as their words allow."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[str, str], list[Words]] = OrderedDict()
+        self._words = 0
+        self._lock = Lock()
+
+    def get(self, language: str, text: str) -> list[Words] | None:
+        with self._lock:
+            known = self._texts.get((language, text))
+            if known is not None:
+                self._texts.move_to_end((language, text))
+            return known
+
+    def put(self, language: str, text: str, lines: list[Words]) -> None:
+        with self._lock:
+            if (language, text) in self._texts:
+                return
+            self._texts[language, text] = lines
+            self._words += _size(lines)
+            while self._words > _KEPT_WORDS:
+                _, oldest = self._texts.popitem(last=False)
+                self._words -= _size(oldest)
+
+
+def _size(lines: list[Words]) -> int:
+    return len(lines) + sum(map(len, lines))
+
+
+_kept = _Kept()

@@ -1,0 +1,128 @@
+"""A plan, report or other text on the page: as a document with its contents, as written, and what changed in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import orjson
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from tandem.domain.hunks import FileDiff, Hunk
+from tandem.faces.web.diffs.markdown import is_too_much, markdown, parsed, rendered
+from tandem.faces.web.diffs.syntax import Budget
+
+_TOP = 2
+_HIGHLIGHT_SECONDS = 0.1
+_NAMED = 4
+"""Headings down to this level are in the table of contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it, up to the next one.
+
+    Attributes:
+        anchor: Its name within the page.
+        level: Of the heading, from 1; 0 for what stands before the first.
+        title: The heading's text; empty for what stands before the first.
+        line: Where it begins in the text, from 1.
+        html: All of it.
+    """
+
+    anchor: str
+    level: int
+    title: str
+    line: int
+    html: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text as a document."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def contents(self) -> tuple[Section, ...]:
+        """What the table of contents lists."""
+        return tuple(one for one in self.sections if 0 < one.level <= _NAMED)
+
+
+def document(text: str) -> Document:
+    """A text in Markdown, cut at its headings. Takes a while: call it in a thread."""
+    if is_too_much(text):
+        return Document((Section("s0", 0, "", 1, markdown(text, heading=_TOP)),))
+    tokens = parsed(text)
+    starts = [at for at, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
+    borders = sorted({0, *starts, len(tokens)})
+    pieces = [tokens[first:end] for first, end in pairwise(borders) if end > first]
+    budget = Budget(_HIGHLIGHT_SECONDS)
+    return Document(tuple(_section(index, piece, budget) for index, piece in enumerate(pieces)))
+
+
+def _section(index: int, tokens: Sequence[Token], budget: Budget) -> Section:
+    first = tokens[0]
+    is_headed = first.type == "heading_open"
+    return Section(
+        anchor=f"s{index}",
+        level=int(first.tag[1:]) if is_headed else 0,
+        title=_text(tokens[1]) if is_headed else "",
+        line=(first.map[0] if first.map else 0) + 1,
+        html=rendered(tokens, _TOP, budget),
+    )
+
+
+def _text(inline: Token) -> str:
+    return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
+
+
+def as_lines(text: str, path: str) -> FileDiff:
+    """A text as a file of which every line is shown, so that it can be read and commented on line by line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    body = tuple(f" {line}" for line in lines)
+    hunk = Hunk(1, len(body), 1, len(body), "", body, 0, 0)
+    return FileDiff(path, path, "modified", None, None, binary=False, hunks=(hunk,) if body else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One value of a hand-off: words, or anything else as JSON."""
+
+    text: str
+    is_text: bool
+
+
+def payload(text: str) -> tuple[tuple[str, tuple[Item, ...]], ...]:
+    """What a hand-off carries, field by field; empty if the text is no object of JSON."""
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ()
+    if not isinstance(value, dict):
+        return ()
+    fields = cast("dict[str, Any]", value)
+    return tuple((name, tuple(_items(field))) for name, field in fields.items())
+
+
+def _items(field: Any) -> list[Item]:
+    values = cast("list[Any]", field) if isinstance(field, list) else [field]
+    return [Item(one, is_text=True) if isinstance(one, str) else Item(_dumped(one), is_text=False) for one in values]
+
+
+def _dumped(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def pretty_json(text: str) -> str | None:
+    """A text that is JSON, with one value a line; null if it is something else."""
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return _dumped(value) if isinstance(value, (dict, list)) else None

@@ -1,0 +1,111 @@
+"""Whether a page is older than what somebody does on it: what others did since it was opened, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.errors import CursorExpired, InvalidInput
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.rendering import plain
+
+_CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
+_HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
+_SAID = {"message_sent", "verdict_comment"}
+_DECIDED = {"verdict_submitted", "review_closed"}
+_PATCH = {"counter_patch_proposed", "counter_patch_rejected", "counter_patch_superseded"}
+_ATTENTION = {"attention_raised", "attention_cleared"}
+
+ANYTHING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH | _ATTENTION)
+CLAIMING = frozenset(_CONTENT | _HOLD | _DECIDED)
+HOLDING = frozenset(_HOLD | _DECIDED)
+JUDGING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH)
+TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
+RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
+
+_LIMIT = 200
+_TOLD_LENGTH = 200
+_VERDICTS = {
+    "approved": "approved it",
+    "changes_requested": "requested changes",
+    "rejected": "rejected it",
+    "comment": "commented",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that somebody else did meanwhile.
+
+    Attributes:
+        at: When, in ISO 8601.
+        text: Who and what, in words.
+    """
+
+    at: str
+    text: str
+
+
+async def changes_since(ask: Ask, review_id: str, seen: str, matters: frozenset[str]) -> list[Change]:
+    """What others did to a review after a cursor that matters for an act, oldest first.
+
+    Args:
+        ask: The request; the person's own doings are no news to them.
+        review_id: The review.
+        seen: The log's cursor when the page was made; empty if the form has none.
+        matters: The kinds of events that count.
+    """
+    if not seen:
+        return []
+    try:
+        found = await ask.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
+    except (CursorExpired, InvalidInput):
+        return [Change("", "The log is not the one that this page was made from. Anything may be different.")]
+    events: Sequence[Mapping[str, Any]] = found["events"]
+    return [
+        Change(event["at"], told(event))
+        for event in events
+        if event["kind"] in matters and event["actor"] != ask.person.name
+    ]
+
+
+def told(event: Mapping[str, Any]) -> str:
+    """Who did what, in a sentence without an end."""
+    kind, actor = event["kind"], event["actor"]
+    data: Mapping[str, Any] = event["data"]
+    # What is about somebody else than who wrote the event (an expiry, say) names both.
+    who, reason = data.get("reviewer_id") or actor, _reason(data)
+    if kind == "review_revised":
+        return f"{actor} revised it: round {data.get('round', '?')}"
+    if kind == "review_claimed":
+        return f"{who} was given the new round" if data.get("again") else f"{who} claimed it"
+    if kind == "review_reclaimed":
+        return f"The claim of {who} ended{reason}"
+    if kind in ("verdict_submitted", "verdict_comment"):
+        return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
+    return f"{actor} {_REST.get(kind, kind.replace('_', ' '))}{reason}"
+
+
+_REST = {
+    "review_created": "put it up",
+    "claim_released": "released it",
+    "message_sent": "wrote a message",
+    "message_resolved": "resolved a comment",
+    "counter_patch_proposed": "offered a counter-patch",
+    "counter_patch_accepted": "accepted the counter-patch: it is a new round",
+    "counter_patch_rejected": "rejected the counter-patch",
+    "counter_patch_superseded": "let the counter-patch be overtaken",
+    "review_closed": "closed it",
+    "attention_raised": "asked for a person's attention",
+    "attention_cleared": "put it back into the queue",
+    "change_rolled_back": "took the change back",
+}
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    reason = data.get("reason")
+    if not reason:
+        return ""
+    text = plain(" ".join(str(reason).split()))
+    return f": {text[:_TOLD_LENGTH]}{'…' if len(text) > _TOLD_LENGTH else ''}"

@@ -1,0 +1,48 @@
+"""What the page of a plan, report or other text is given."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.diffs.documents import compare
+from tandem.faces.web.diffs.views import view as painted_view
+from tandem.faces.web.review.about import metadata
+from tandem.faces.web.review.document import as_lines, document, payload, pretty_json
+from tandem.faces.web.review.files import FilePart, change
+from tandem.faces.web.review.view import ReviewView
+
+_LEVEL = 3
+_NAMELESS = "description.md"
+
+
+async def text_values(ask: Ask, view: ReviewView) -> dict[str, Any]:
+    """The text as it is to be shown: rendered, as written, or with what changed since an earlier round."""
+    show = view.more.get("show") or ("rendered" if view.since is None else "changes")
+    text = view.proposal["description"] or ""
+    values: dict[str, Any] = {
+        "show": show,
+        "since": view.since or view.round - 1,
+        "metadata": metadata(view.proposal["metadata"]),
+    }
+    if show == "changes" and view.round > 1:
+        before = await ask.call("get_proposal", review_id=view.review_id, round=view.since or view.round - 1)
+        return values | {"changes": await asyncio.to_thread(compare, before["description"] or "", text, heading=_LEVEL)}
+    if show == "source":
+        return values | {"part": await asyncio.to_thread(_source, view, text)}
+    fields = payload(text) if view.proposal["category"] == "handoff" else ()
+    laid_out = "" if fields else _laid_out(text)
+    return values | {"show": "rendered", "payload": fields, "document": await asyncio.to_thread(document, laid_out)}
+
+
+def _laid_out(text: str) -> str:
+    laid_out = pretty_json(text)
+    return f"```json\n{laid_out}\n```\n" if laid_out else text
+
+
+def _source(view: ReviewView, text: str) -> FilePart:
+    """The text line by line; with an earlier round, what changed in its lines."""
+    changed = change(view).files if view.since is not None else ()
+    file = changed[0] if changed else as_lines(text, view.proposal["path"] or _NAMELESS)
+    return FilePart(view, 0, file, "shown", painted_view(file, 0, layout=view.mode if changed else "unified"))

@@ -1,0 +1,214 @@
+"""The site: every page's address, and what is done around each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import compile_path
+
+from tandem.clock import Clock
+from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge
+from tandem.faces.asgi.body import read_body, replaying
+from tandem.faces.asgi.exchange import Exchange
+from tandem.faces.asgi.replies import MethodNotAllowed
+from tandem.faces.web import activity, cycles, inbox, projects, queue, reviewers, statistics, you
+from tandem.faces.web.answering import HEADERS, Page, see
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, Person, Persons, Seal
+from tandem.faces.web.rendering import environment
+from tandem.faces.web.review import routes as review_routes
+from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.static import StaticFiles
+from tandem.faces.web.stream import events
+from tandem.operations.dispatch import Dispatcher
+
+_log = logging.getLogger("tandem.faces")
+_FIELDS = 2_000
+_COUNTED = 50
+_NOTHING: dict[str, Any] = {"your_turn": 0, "problems": 0, "reviews": {}}
+
+ROUTES: tuple[PageRoute, ...] = (
+    *inbox.ROUTES,
+    *queue.ROUTES,
+    *reviewers.ROUTES,
+    *cycles.ROUTES,
+    *review_routes.ROUTES,
+    *activity.ROUTES,
+    *statistics.ROUTES,
+    *projects.ROUTES,
+    *you.ROUTES,
+    PageRoute("/events", events),
+)
+
+
+class Site:
+    """Answers every request for a page."""
+
+    def __init__(
+        self,
+        *,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        seal: Seal,
+        version: str,
+        check_ready: Callable[[], None],
+        body_limit_bytes: int,
+    ) -> None:
+        """Read the templates and static files.
+
+        Args:
+            dispatcher: Runs the operations.
+            clock: Tells how long ago something was, and gives reference ids for unknown faults.
+            seal: A text's keyed hash, by the broker's secret.
+            version: The broker's version.
+            check_ready: Raises Unavailable unless the broker takes new work.
+            body_limit_bytes: The largest form.
+        """
+        self._dispatcher = dispatcher
+        self._clock = clock
+        self._version = version
+        self._check_ready = check_ready
+        self._body_limit_bytes = body_limit_bytes
+        self._persons = Persons(seal)
+        self._static = StaticFiles()
+        self._templates = environment(self._static, clock)
+        own = PageRoute("/static/{stamp}/{name:path}", self._static.serve, needs_broker=False)
+        self._routes = [(compile_path(one.path), one) for one in (*ROUTES, own)]
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request.
+
+        Raises:
+            ClientGone: The client hung up while sending a form.
+        """
+        request = Request(exchange.scope, exchange.receive)
+        person = self._persons.read(request)
+        try:
+            response = await self._answer(exchange, request, person)
+        except TandemError as error:
+            response = self._refusal(error, request, person)
+        except HTTPException as error:  # a form that cannot be read
+            response = self._refusal(InvalidInput(f"This form cannot be read: {error.detail}"), request, person)
+        except Exception:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
+            response = self._fault(request, person)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        await response(exchange.scope, request.receive, exchange.send)
+
+    async def _answer(self, exchange: Exchange, request: Request, person: Person) -> Response:
+        route = self._find(exchange)
+        if route.needs_broker:
+            self._check_ready()
+        ask = await self._ask(exchange, request, person)
+        if ask.request.method == "POST":
+            self._persons.check(request, person, ask.form.get(TOKEN_FIELD, ""))
+            if not person.known and route.path != you.PATH:
+                return see(you.address(ask))
+        answer = await route.handler(ask)
+        if not isinstance(answer, Page):
+            return answer
+        return await self._page(answer, ask)
+
+    def _find(self, exchange: Exchange) -> PageRoute:
+        allowed: list[str] = []
+        method = "GET" if exchange.method == "HEAD" else exchange.method
+        for (pattern, _, convertors), page in self._routes:
+            match = pattern.match(exchange.path)
+            if match is None:
+                continue
+            if page.method == method:
+                exchange.scope["path_params"] = {
+                    name: convertors[name].convert(text) for name, text in match.groupdict().items()
+                }
+                return page
+            allowed.append(page.method)
+        if allowed:
+            raise MethodNotAllowed(*allowed)
+        raise NotFound("There is no page at this address.", path=exchange.path[:200])
+
+    async def _ask(self, exchange: Exchange, request: Request, person: Person) -> Ask:
+        form: dict[str, list[str]] = {}
+        if request.method == "POST":
+            body = await read_body(exchange, self._body_limit_bytes)
+            sent = Request(exchange.scope, replaying(body, exchange.receive))
+            async with sent.form(max_fields=_FIELDS, max_files=0, max_part_size=self._body_limit_bytes) as fields:
+                for name, value in fields.multi_items():
+                    form.setdefault(name, []).append(_text(name, value))
+        return Ask(
+            request=request,
+            person=person,
+            dispatcher=self._dispatcher,
+            form={name: values[-1] for name, values in form.items()},
+            lists=form,
+            remember=lambda response, name: self._remember(response, Person(name, person.session), request),
+            check_ready=self._check_ready,
+        )
+
+    async def _page(self, page: Page, ask: Ask) -> Response:
+        nav = {} if page.bare else {"waiting": await self._waiting(ask)}
+        values = self._values(ask.request, ask.person) | nav | dict(page.values)
+        template = self._templates.get_template(page.template)
+        body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
+        return self._html(body, page.status, ask.request, ask.person)
+
+    async def _waiting(self, ask: Ask) -> dict[str, Any]:
+        """What the navigation says on every page; nothing for somebody whose name is not known."""
+        if not ask.person.known:
+            return _NOTHING
+        found = await ask.call("get_inbox", person=ask.person.name, limit=_COUNTED)
+        theirs = [*found["your_turn"], *found["problems"]]
+        return {
+            "your_turn": found["counts"]["your_turn"],
+            "problems": found["counts"]["problems"],
+            # What a notification names, so that only what is new is told.
+            "reviews": {one["review"]["review_id"]: one["review"]["intent"] for one in theirs if one["review"]},
+        }
+
+    def _values(self, request: Request, person: Person) -> dict[str, Any]:
+        return {
+            "person": person,
+            "form_token": self._persons.form_token(person),
+            "token_field": TOKEN_FIELD,
+            "version": self._version,
+            "path": request.url.path,
+            "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "waiting": _NOTHING,
+        }
+
+    def _html(self, body: str, status: int, request: Request, person: Person) -> Response:
+        response = HTMLResponse(body, status, headers={"cache-control": "no-store"})
+        # A request from elsewhere may come without the cookie that the browser has, which must not be replaced.
+        if person.is_new and request.headers.get("sec-fetch-site", "none") in SAME_SITE:
+            self._remember(response, person, request)
+        return response
+
+    def _remember(self, response: Response, person: Person, request: Request) -> None:
+        self._persons.write(response, person, secure=request.url.scheme == "https")
+
+    def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
+        values = self._values(request, person) | {"error": error.as_dict(), "status": error.status}
+        body = self._templates.get_template("error.html").render(values)
+        response = self._html(body, error.status, request, person)
+        if isinstance(error, MethodNotAllowed):
+            response.headers["allow"] = error.allow
+        if error.retryable:
+            response.headers["retry-after"] = "1"
+        return response
+
+    def _fault(self, request: Request, person: Person) -> Response:
+        reference = self._clock.new_id("err")
+        _log.exception("page failed", extra={"path": request.url.path, "reference": reference})
+        message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
+        return self._refusal(InternalError(message, reference=reference), request, person)
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n")
+    raise TooLarge(f"{name[:60]}: files cannot be sent here.", field=name[:60], limit=0)

@@ -1,0 +1,230 @@
+// The acting side of a review's page: what was typed is never lost, a form that needs a reason asks for it, the lease
+// is renewed while somebody works, and the answer to a form finds its place. Comments on lines are in comments.js.
+(() => {
+  "use strict";
+  const ACTIVE_MS = 60_000;
+  const notice = document.getElementById("notice");
+  const acts = () => document.getElementById("acts");
+  const draftKey = (form) => `tandem-draft ${location.pathname} ${form.id}`;
+  const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("textarea, input[type=text], input:not([type])"));
+
+  function say(text) {
+    notice.textContent = text;
+    notice.hidden = !text;
+  }
+
+  // ----------------------------------------------------------------------------------- what was typed
+
+  function keep(form) {
+    const kept = {};
+    for (const field of fieldsOf(form)) if (field.value) kept[field.name] = field.value;
+    if (!Object.keys(kept).length) return;
+    try {
+      sessionStorage.setItem(draftKey(form), JSON.stringify(kept));
+    } catch {
+      // Too much for the window's store; it still stands in the form.
+    }
+    form.setAttribute("data-keep", "");
+  }
+
+  function restore(form) {
+    const kept = JSON.parse(sessionStorage.getItem(draftKey(form)) || "{}");
+    for (const field of fieldsOf(form)) {
+      if (!(field.name in kept) || field.value) continue;
+      field.value = kept[field.name];
+      form.setAttribute("data-keep", "");
+      form.closest("details")?.setAttribute("open", "");
+    }
+  }
+
+  // What came back with a form counts as typed, though the page has it.
+  document.addEventListener("input", (event) => {
+    if (event.target.form?.matches("[data-came-back]")) keep(event.target.form);
+  });
+
+  // A verdict that was being written when the claim ended has no field any more: it is shown until it has one again.
+  function showKept() {
+    const box = document.getElementById("acts-kept");
+    if (!box) return;
+    const kept = document.getElementById("verdict-form") ? null : sessionStorage.getItem(`tandem-draft ${location.pathname} verdict-form`);
+    box.hidden = !kept;
+    box.querySelector("pre").textContent = kept ? JSON.parse(kept).reason || "" : "";
+  }
+
+  function settle() {
+    for (const form of document.querySelectorAll("form[data-came-back]")) {
+      keep(form);
+      form.closest("details")?.setAttribute("open", "");
+    }
+    document.querySelectorAll("form[data-draft]").forEach(restore);
+    keepRefusals();
+    showKept();
+    showDefault();
+    document.querySelector("[data-refused]:not([data-told])")?.scrollIntoView({ block: "nearest" });
+    document.querySelectorAll("[data-refused]").forEach((box) => box.setAttribute("data-told", ""));
+    tick();
+  }
+
+  // ------------------------------------------------------------------------------------------ sending
+
+  const isOurs = (form) => form instanceof HTMLFormElement && form.closest("#acts, #stream, .thread, #draft") !== null;
+
+  // Before htmx hears of it: a verdict without its reason is not sent.
+  document.addEventListener("submit", (event) => {
+    const { submitter, target } = event;
+    if (target.id !== "verdict-form" || !submitter?.hasAttribute("data-needs-reason")) return;
+    const reason = target.elements.reason;
+    const hint = document.getElementById("reason-hint");
+    const ready = reason.value.trim() || (submitter.value === "comment" && window.tandemComments.count());
+    reason.setAttribute("aria-invalid", String(!ready));
+    hint.classList.toggle("missing", !ready);
+    if (ready) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    hint.textContent = `Say why first: “${submitter.firstChild.textContent.trim()}” needs a reason that the proposer can act on.`;
+    choose(submitter.value);
+  }, true);
+
+  document.addEventListener("htmx:config:request", (event) => {
+    const { request } = event.detail.ctx;
+    const other = request.submitter?.getAttribute("formaction");
+    if (other) {
+      const address = new URL(other, location.href);
+      address.searchParams.set("round", acts()?.dataset.round || request.body.get("on_round"));
+      request.action = address.pathname + address.search;
+    }
+    if (request.form?.id === "verdict-form") window.tandemComments.send(request.body);
+  });
+
+  function missing(form, answer) {
+    keep(form);
+    const why = answer.querySelector(".refusal")?.textContent.trim() || answer.querySelector("h1")?.textContent || "The answer cannot be read.";
+    say(`Not sent, and kept: ${why.replace(/\s+/g, " ")}`);
+  }
+
+  // An answer without the part that was asked for (the broker is stopping, the name was forgotten) changes nothing.
+  document.addEventListener("htmx:after:request", (event) => {
+    const { ctx } = event.detail;
+    const form = ctx.sourceElement;
+    if (!ctx.select || ctx.hx?.redirect) return;
+    const answer = new DOMParser().parseFromString(ctx.text, "text/html");
+    if (!answer.querySelector(ctx.select)) {
+      event.preventDefault();
+      if (isOurs(form)) missing(form, answer);
+      return;
+    }
+    if (!isOurs(form)) return;
+    say("");
+    form.removeAttribute("data-keep"); // whatever set it meanwhile: this is the answer to what was typed
+    refusals.clear();
+    if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {
+      form.reset();
+      if (form.id === "verdict-form") window.tandemComments.clear();
+    }
+    refreshOthers(ctx.select.slice(1));
+  });
+
+  // Everything else on the page that shows the review, also while nothing is heard from the broker. Each is its own
+  // source, because htmx drops requests of one source when several wait.
+  function refreshOthers(id) {
+    for (const part of document.querySelectorAll("#main [data-live]")) {
+      if (part.id === id || !part.dataset.liveSource) continue;
+      const select = "#" + CSS.escape(part.id);
+      htmx.ajax("GET", part.dataset.liveSource, { source: part, target: select, select, swap: "outerMorph" }).catch(() => {});
+    }
+    document.dispatchEvent(new CustomEvent("tandem-acted"));
+  }
+
+  // A refusal stays until somebody sends something, also when what it stands in is brought up to date.
+  const refusals = new Map();
+
+  function keepRefusals() {
+    for (const box of document.querySelectorAll("[data-refused]")) refusals.set(box.parentElement.id, box);
+    for (const [id, box] of refusals) {
+      const place = document.getElementById(id);
+      if (place && !place.querySelector(":scope > [data-refused]")) place.prepend(box.cloneNode(true));
+    }
+  }
+
+  document.addEventListener("htmx:error", (event) => {
+    const form = event.detail.ctx?.sourceElement;
+    if (!isOurs(form)) return;
+    keep(form);
+    say("Not sent: the broker cannot be reached. What you wrote is kept; send it again when the page says “live”.");
+  });
+
+  // What somebody has opened or closed stays so when the page is brought up to date.
+  const opened = new Map();
+  const folds = () => document.querySelectorAll("#acts details[id], #stream details[id], .thread details[id]");
+  document.addEventListener("htmx:before:swap", () => {
+    for (const fold of folds()) opened.set(fold.id, fold.open);
+  });
+  document.addEventListener("htmx:after:swap", () => {
+    for (const fold of folds()) if (opened.has(fold.id)) fold.open = opened.get(fold.id);
+    settle();
+  });
+
+  // ----------------------------------------------------------------------------------------- verdicts
+
+  function choose(verdict) {
+    const form = document.getElementById("verdict-form");
+    const button = form?.querySelector(`button[name=verdict][value=${verdict}]`);
+    if (!button) return;
+    form.querySelectorAll("[data-default]").forEach((one) => one.removeAttribute("data-default"));
+    button.setAttribute("data-default", "");
+    showDefault();
+    form.elements.reason.focus();
+  }
+
+  function showDefault() {
+    const told = document.getElementById("verdict-default");
+    const button = document.querySelector("#verdict-form [data-default]");
+    if (told && button) told.textContent = `Ctrl Enter: ${button.firstChild.textContent.trim()}`;
+  }
+
+  document.addEventListener("click", (event) => {
+    const { choose: chosen, send } = event.target.closest?.("[data-choose], [data-send]")?.dataset || {};
+    if (chosen) choose(chosen);
+    const form = document.getElementById("verdict-form");
+    if (send) form.requestSubmit(form.querySelector(`button[name=verdict][value=${send}]`));
+  });
+
+  // -------------------------------------------------------------------------------------------- lease
+
+  let lastAct = Date.now();
+  let lastRenewal = Date.now();
+  let longest = 0;
+
+  for (const kind of ["input", "keydown", "pointerdown", "wheel"]) {
+    document.addEventListener(kind, () => (lastAct = Date.now()), { passive: true, capture: true });
+  }
+
+  function tick() {
+    const lease = document.getElementById("lease");
+    if (!lease?.dataset.ends) return;
+    const left = (Date.parse(lease.dataset.ends) - Date.now()) / 1000;
+    longest = Math.max(longest, left);
+    const minutes = Math.floor(left / 60);
+    const told = left <= 0 ? "The lease has run out." : `Lease ${minutes}:${String(Math.floor(left % 60)).padStart(2, "0")}`;
+    if (lease.textContent !== told) lease.textContent = told;
+    lease.toggleAttribute("data-short", left < 120 && left < longest / 2);
+    const due = Math.min(ACTIVE_MS, (longest * 1000) / 4);
+    if (left > 0 && lastAct > lastRenewal && Date.now() - lastRenewal > due) renew(lease);
+  }
+
+  async function renew(lease) {
+    lastRenewal = Date.now();
+    const form = document.getElementById("renew-form");
+    if (!form) return;
+    try {
+      const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), headers: { accept: "application/json" } });
+      if (answer.ok) lease.dataset.ends = (await answer.json()).lease_expires_at;
+      else document.dispatchEvent(new CustomEvent("tandem-refresh"));
+    } catch {
+      // The broker is away: the next tick tries again.
+    }
+  }
+
+  setInterval(tick, 1000);
+  window.addEventListener("load", settle);
+})();

@@ -1,0 +1,202 @@
+// Keeps the page as the log has it: one connection to the broker for all windows, and elements that are fetched
+// again when something that they show has changed. An element says so by `data-live`: `*`, or the subjects
+// (reviews, cycles, reviewers) and `project:NAME` whose events concern it; it is taken by its id from
+// `data-live-source`, or else from this page's own address.
+(() => {
+  "use strict";
+  const SETTLE_MS = 150;
+  const RETRY_MS = 1000;
+  const TIMES_MS = 20_000;
+  const channel = new BroadcastChannel("tandem-events");
+  const badge = document.getElementById("live");
+  const notify = document.getElementById("notify");
+  const theme = document.getElementById("theme");
+  let cursor = document.body.dataset.cursor || "";
+  let leading = false;
+  let told = reviewsOfMine();
+
+  function show(state) {
+    if (badge.dataset.state === state) return;
+    badge.dataset.state = state;
+    badge.textContent = state;
+  }
+
+  // ------------------------------------------------------------------------------------- hearing
+
+  function hear(message) {
+    if (message.cursor) cursor = message.cursor;
+    const isBack = message.state === "live" && badge.dataset.state === "offline";
+    if (message.state) show(message.state);
+    // What could not be fetched while the broker was away is fetched now.
+    if (message.reset || isBack) refreshAll();
+    for (const event of message.events || []) touch(event);
+    if (message.events && message.events.length) {
+      document.dispatchEvent(new CustomEvent("tandem-events", { detail: message.events }));
+    }
+  }
+
+  function tell(message) {
+    channel.postMessage(message);
+    hear(message);
+  }
+
+  // A browser has few connections to one host, so only one window of many listens.
+  function lead() {
+    leading = true;
+    return new Promise(() => connect());
+  }
+
+  function connect() {
+    const source = new EventSource("/events" + (cursor ? "?after=" + encodeURIComponent(cursor) : ""));
+    source.addEventListener("open", () => tell({ state: "live" }));
+    source.addEventListener("change", (event) =>
+      tell({ cursor: event.lastEventId, events: JSON.parse(event.data).events }));
+    source.addEventListener("reset", (event) => tell({ cursor: event.lastEventId, reset: true }));
+    source.addEventListener("error", () => {
+      tell({ state: "offline" });
+      if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      source.close();
+      setTimeout(connect, RETRY_MS);
+    });
+  }
+
+  channel.addEventListener("message", (event) => {
+    if (event.data.asking) {
+      if (leading) channel.postMessage({ state: badge.dataset.state });
+      return;
+    }
+    hear(event.data);
+  });
+  if (navigator.locks) {
+    navigator.locks.request("tandem-events", lead);
+    channel.postMessage({ asking: true });
+  } else {
+    lead();
+  }
+
+  // ---------------------------------------------------------------------------------- refreshing
+
+  const due = new Map();
+  let refreshing = Promise.resolve(); // one after the other, so that a burst does not fall upon the broker at once
+
+  function touch(event) {
+    const names = new Set(["*", event.subject, "project:" + event.project, "kind:" + event.kind]);
+    for (const element of document.querySelectorAll("[data-live]")) {
+      if (element.dataset.live.split(" ").some((name) => names.has(name))) refreshSoon(element);
+    }
+  }
+
+  function refreshAll() {
+    document.querySelectorAll("[data-live]").forEach(refreshSoon);
+  }
+
+  function refreshSoon(element) {
+    if (!element.id || due.has(element.id)) return;
+    due.set(element.id, setTimeout(() => (refreshing = refreshing.then(() => refresh(element.id))), SETTLE_MS));
+  }
+
+  async function refresh(id) {
+    due.delete(id);
+    const element = document.getElementById(id);
+    if (!element) return;
+    const source = element.dataset.liveSource || location.pathname + location.search;
+    try {
+      const select = "#" + CSS.escape(id);
+      // Its own source: of several requests of one source that wait, htmx drops all but the first.
+      await htmx.ajax("GET", source, { source: element, target: select, select, swap: "outerMorph" });
+    } catch {
+      refreshSoon(element); // the broker is away: what has changed is fetched when it is back
+    }
+    settle();
+  }
+
+  // An answer without the part that was asked for, as from a broker that is stopping, changes nothing.
+  document.addEventListener("htmx:after:request", (event) => {
+    const { select, text } = event.detail.ctx;
+    if (select?.startsWith("#") && !text?.includes(`id="${select.slice(1)}"`)) event.preventDefault();
+  });
+
+  // What follows from what the page shows now.
+  function settle() {
+    const waiting = document.getElementById("inbox-count");
+    const count = Number(waiting?.dataset.count || 0);
+    document.title = (count ? `(${count > 50 ? "50+" : count}) ` : "") + document.body.dataset.title;
+    tellOfNew();
+    freshenTimes();
+  }
+
+  document.addEventListener("tandem-refresh", refreshAll);
+
+  // --------------------------------------------------------------------------------------- times
+
+  function duration(seconds) {
+    const pair = (large, a, small, b) => {
+      const rest = Math.floor((seconds % large) / small);
+      return `${Math.floor(seconds / large)} ${a}` + (rest ? ` ${rest} ${b}` : "");
+    };
+    if (seconds < 60) return `${Math.floor(seconds)} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+    return seconds < 86400 ? pair(3600, "h", 60, "min") : pair(86400, "d", 3600, "h");
+  }
+
+  function freshenTimes() {
+    for (const element of document.querySelectorAll("time[datetime]:not([data-fixed])")) {
+      const seconds = (Date.now() - Date.parse(element.dateTime)) / 1000;
+      if (Number.isFinite(seconds)) element.textContent = seconds < 0 ? `in ${duration(-seconds)}` : `${duration(seconds)} ago`;
+    }
+  }
+  setInterval(freshenTimes, TIMES_MS);
+
+  // ------------------------------------------------------------------------------- notifications
+
+  function reviewsOfMine() {
+    return JSON.parse(document.getElementById("inbox-count")?.dataset.reviews || "{}");
+  }
+
+  function tellOfNew() {
+    const now = reviewsOfMine();
+    const fresh = Object.keys(now).filter((id) => !(id in told));
+    told = now;
+    if (!fresh.length || !leading || !wantsNotifications()) return;
+    const title = fresh.length === 1 ? "Tandem: your turn" : `Tandem: ${fresh.length} more wait for you`;
+    const note = new Notification(title, { body: now[fresh[0]], tag: fresh[0] });
+    note.addEventListener("click", () => {
+      window.focus();
+      location.assign(fresh.length === 1 ? "/reviews/" + encodeURIComponent(fresh[0]) : "/");
+    });
+  }
+
+  function wantsNotifications() {
+    return "Notification" in window && Notification.permission === "granted" && localStorage.getItem("tandem-notify") === "on";
+  }
+
+  function showChoice() {
+    notify.hidden = !("Notification" in window);
+    notify.setAttribute("aria-pressed", String(wantsNotifications()));
+    notify.textContent = wantsNotifications() ? "Notifying" : "Notify";
+  }
+
+  notify.addEventListener("click", async () => {
+    const turnOn = !wantsNotifications();
+    if (turnOn) await Notification.requestPermission();
+    localStorage.setItem("tandem-notify", turnOn ? "on" : "off");
+    showChoice();
+  });
+  showChoice();
+
+  // --------------------------------------------------------------------------------------- theme
+
+  const THEMES = ["system", "light", "dark"];
+  theme.hidden = false;
+  theme.addEventListener("click", () => {
+    const chosen = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme || "system") + 1) % THEMES.length];
+    if (chosen === "system") {
+      localStorage.removeItem("tandem-theme");
+      delete document.documentElement.dataset.theme;
+    } else {
+      localStorage.setItem("tandem-theme", chosen);
+      document.documentElement.dataset.theme = chosen;
+    }
+    theme.textContent = `Theme: ${chosen}`;
+  });
+})();

@@ -1,0 +1,56 @@
+"""`GET /events`: what is appended to the log, as server-sent events.
+
+An event's id is the log's cursor, so that a browser that was away, or whose broker was restarted, goes on where
+it was (`Last-Event-ID`). It carries only what a page needs to know that it is out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import orjson
+from starlette.responses import Response, StreamingResponse
+
+from tandem.errors import CursorExpired, InvalidInput, Unavailable
+from tandem.faces.web.asking import Ask
+
+_WAIT_SECONDS = 15
+"""After so long without news a comment is sent, so that nobody on the way takes the connection for dead."""
+_PAGE = 200
+_RETRY_MS = 1000
+_TOLD = ("seq", "at", "project", "subject", "actor", "kind", "old", "new")
+
+
+async def events(ask: Ask) -> Response:
+    """The stream from a cursor on: `Last-Event-ID`, or else `?after=`, or else from now."""
+    cursor = ask.request.headers.get("last-event-id") or ask.query("after")
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(_follow(ask, cursor), media_type="text/event-stream", headers=headers)
+
+
+async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
+    yield b"retry: %d\n\n" % _RETRY_MS
+    place = cursor or await _now(ask)
+    while True:
+        try:
+            ask.check_ready()
+            answer = await ask.call("get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_PAGE)
+        except (CursorExpired, InvalidInput):
+            # Another log, or one that was set back: everything on the page may be different.
+            place = await _now(ask)
+            yield _message("reset", place, {})
+            continue
+        except Unavailable:
+            return  # the broker stops; the browser comes again
+        place = answer["cursor"]
+        told = [{name: event[name] for name in _TOLD} for event in answer["events"]]
+        yield _message("change", place, {"events": told}) if told else b": still here\n\n"
+
+
+async def _now(ask: Ask) -> str:
+    return (await ask.call("get_audit_log", limit=1))["cursor"]
+
+
+def _message(kind: str, cursor: str, data: dict[str, Any]) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), kind.encode(), orjson.dumps(data))

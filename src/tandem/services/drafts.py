@@ -1,0 +1,123 @@
+"""Counter-patches before they are sent: made from edits, and judged as a verdict with them would be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tandem.domain.claims import check_round
+from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft
+from tandem.domain.patches import ValidatedContent
+from tandem.domain.reviews import Review
+from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
+from tandem.services import contents, round_files, verdicts
+from tandem.services.context import Services
+from tandem.services.round_files import Found
+from tandem.store.base import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What somebody made of a round.
+
+    Attributes:
+        edits: For a diff: paths and what they are to hold; null deletes.
+        text: For a text: all of it.
+        round: The round that they mean; null for the current one.
+    """
+
+    edits: Sequence[tuple[str, str | None]] | None = None
+    text: str | None = None
+    round: int | None = None
+
+
+async def draft(services: Services, review_id: str, project: str | None, sent: Edited) -> CounterPatchDraft:
+    """The counter-patch that comes of edits to what a round leaves, and whether a verdict could carry it.
+
+    Raises:
+        NotFound: There is no such review, or nowhere to read its files from.
+        StaleRound: The round is no longer the current one.
+        InvalidInput: The edits do not go with the round, or touch what is no text.
+        TooLarge: Something is over a limit.
+    """
+    found = await _found(services, review_id, project, sent.round)
+    if found.diff is None:
+        body = _text(services, sent)
+    else:
+        body = await _diff(services, found, sent)
+    if not body:
+        problem = "With these edits nothing is left of the change; to say so, request changes or reject it."
+        judged = CounterPatchCheck(review_id, found.round.round, (), None, applies=False, problem=problem)
+    else:
+        judged = await _judged(services, found, project, body)
+    return CounterPatchDraft(
+        review_id=review_id,
+        round=judged.round,
+        counter_patch=body,
+        affected_files=judged.affected_files,
+        digest=judged.digest,
+        applies=judged.applies,
+        problem=judged.problem,
+    )
+
+
+async def check(
+    services: Services, review_id: str, project: str | None, *, body: str, number: int | None
+) -> CounterPatchCheck:
+    """Whether a verdict could carry a counter-patch.
+
+    Raises:
+        NotFound: There is no such review.
+        StaleRound: The round is no longer the current one.
+        TooLarge: It is over the limit.
+    """
+    return await _judged(services, await _found(services, review_id, project, number), project, body)
+
+
+async def _found(services: Services, review_id: str, project: str | None, number: int | None) -> Found:
+    def look(unit: Unit) -> Found:
+        found = round_files.find(unit, review_id, project, None)
+        check_round(found.review, number or found.review.round)
+        return found
+
+    return await services.store.read(look)
+
+
+def _text(services: Services, sent: Edited) -> str:
+    if sent.text is None or sent.edits is not None:
+        raise InvalidInput("The round is a text: send all of it as text, and no edits.", field="text")
+    contents.check_text(services, "text", sent.text)
+    return sent.text
+
+
+async def _diff(services: Services, found: Found, sent: Edited) -> str:
+    if sent.edits is None or sent.text is not None:
+        raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
+    edits = dict(sent.edits)
+    if len(edits) != len(sent.edits):
+        raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
+    repository, patch = round_files.readable(services, found)
+    async with services.validations:
+        return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
+
+
+async def _judged(services: Services, found: Found, project: str | None, body: str) -> CounterPatchCheck:
+    """What a verdict says of it: the same code, without a verdict."""
+
+    def still(_unit: Unit, review: Review) -> None:
+        check_round(review, found.round.round)
+
+    facts, problem = ValidatedContent(""), None
+    try:
+        facts = await verdicts.counter_patch_facts(services, found.review.id, project, body, still)
+    except (InvalidDiff, InvalidInput, SchemaInvalid) as error:
+        problem = error.message
+    return CounterPatchCheck(
+        review_id=found.review.id,
+        round=found.round.round,
+        affected_files=facts.affected_files,
+        digest=facts.digest,
+        applies=problem is None,
+        problem=problem,
+    )

@@ -1,0 +1,147 @@
+"""Files as a round's change found them or leaves them, from the project's repository."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import orjson
+
+from tandem.domain.file_answers import RoundFile
+from tandem.domain.gates import Change
+from tandem.domain.patches import Round
+from tandem.domain.reviews import Review, check_project
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.drafting import text_of
+from tandem.git.reading import RoundPatch
+from tandem.git.repository import Repository
+from tandem.services.context import Services
+from tandem.store import reviews
+from tandem.store.base import Unit
+
+MOST_LINES = 2_000
+"""Of one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Which lines of a file are asked for, from 1; at most `MOST_LINES` of them are answered."""
+
+    first: int = 1
+    last: int | None = None
+
+    def of(self, lines: list[str]) -> tuple[str, ...]:
+        """The lines that are asked for."""
+        most = self.first - 1 + MOST_LINES
+        return tuple(lines[self.first - 1 : most if self.last is None else min(self.last, most)])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A round with its texts.
+
+    Attributes:
+        diff: Null for a text.
+        text: The description, which is the content of a text.
+    """
+
+    review: Review
+    round: Round
+    diff: str | None
+    text: str | None
+
+
+async def show(
+    services: Services,
+    review_id: str,
+    project: str | None,
+    *,
+    number: int | None,
+    path: str,
+    after: bool,
+    lines: Lines,
+) -> RoundFile:
+    """Lines of a file before or after a round's change.
+
+    Raises:
+        NotFound: There is no such review or round, or nowhere to read the file from.
+        InvalidInput: The path is no file's, or the last line is before the first.
+        TooLarge: The file is larger than anyone reads.
+    """
+    if lines.last is not None and lines.last < lines.first:
+        raise InvalidInput("last_line must not be before first_line.", field="last_line", expected=lines.first)
+    found = await services.store.read(lambda unit: find(unit, review_id, project, number))
+    if found.text is not None and path == found.round.path and after:
+        content: bytes | None = found.text.encode()
+    else:
+        repository, patch = readable(services, found)
+        async with services.validations:
+            content = await asyncio.to_thread(repository.file_of_round, patch, path, after=after)
+    text = "" if content is None else await asyncio.to_thread(text_of, content)
+    whole = _split(text or "")
+    return RoundFile(
+        review_id=found.review.id,
+        round=found.round.round,
+        path=path,
+        side="after" if after else "before",
+        exists=content is not None,
+        binary=text is None,
+        lines=lines.of(whole),
+        first_line=lines.first,
+        total_lines=len(whole),
+        ends_with_newline=bool(text and text.endswith("\n")),
+    )
+
+
+def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> Found:
+    """A round of a review, by default the current one, with what it holds.
+
+    Raises:
+        NotFound: There is no such review (in that project), or round.
+    """
+    review = reviews.get(unit, review_id)
+    check_project(review, project)
+    current = reviews.get_round(unit, review_id, number or review.round)
+    diff = reviews.find_content(unit, current.diff_id)
+    text = reviews.find_content(unit, current.description_id) if diff is None else None
+    return Found(review, current, diff, text)
+
+
+def readable(services: Services, found: Found) -> tuple[Repository, RoundPatch]:
+    """The repository that a round's files are read from, and its change.
+
+    Raises:
+        NotFound: There is none, or nobody knows what the round was made against.
+    """
+    current, project = found.round, found.review.project
+    facts = {"review_id": found.review.id, "round": current.round}
+    if current.diff_id is None and current.path is None:
+        raise NotFound(
+            f"Round {current.round} of '{found.review.id}' is a text that names no file; get_proposal has it as"
+            " description.",
+            **facts,
+        )
+    repository = services.projects.repository(project)
+    if repository is None:
+        raise NotFound(
+            f"The project '{project}' has no folder on this broker to read files from. Register it with: tandem"
+            " project add.",
+            project=project,
+            allowed=services.projects.names(),
+        )
+    if not current.validated or current.base_commit is None:
+        raise NotFound(
+            f"Round {current.round} of '{found.review.id}' was put up without validation, so that nobody knows the"
+            " files that it was made against; have it put up again.",
+            **facts,
+        )
+    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+    return repository, RoundPatch(current.base_commit, found.diff, changes)
+
+
+def _split(text: str) -> list[str]:
+    """The lines as git counts them: only a line feed ends one."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines

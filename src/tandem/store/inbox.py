@@ -1,0 +1,112 @@
+"""What an inbox is made of: open reviews, found by whose turn it is, so that no closed one is ever looked at."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Literal
+
+from sqlalchemy import bindparam, exists, select, true
+
+from tandem.domain.reviews import ESCALATION_ROUND, Review, State
+from tandem.store import tables
+from tandem.store.base import Unit
+from tandem.store.statement import Statement
+
+_r = tables.reviews.c
+_cr = tables.commit_reviews.c
+_t = tables.taken_back.c
+_b = tables.rollbacks.c
+_newer = tables.commits.alias("newer")
+
+Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue"]
+
+LOOK_LIMIT: Final = 5_000
+"""Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
+
+_by_person = (
+    exists()
+    .where(
+        tables.rounds.c.review_id == _r.id,
+        tables.rounds.c.round == _r.round,
+        tables.rounds.c.author == bindparam("person"),
+        tables.rounds.c.origin != "counter_patch",
+    )
+    .correlate(tables.reviews)
+)
+_order = (_r.priority, _r.created_at, _r.id)
+_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
+# By what they are found, and which of those.
+_SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
+    "own": (_r.turn == "proposer", _r.proposer_id == bindparam("person")),
+    "offered": (_r.turn == "reviewer", _r.proposer_id == bindparam("person")),
+    "held": (_held, _r.reviewer_id == bindparam("person")),
+    "attention": (_r.attention.is_not(None), true()),
+    "escalated": (_r.state == State.CHANGES_REQUESTED.value, _r.round >= ESCALATION_ROUND),
+    "rejected": (_r.state == State.REJECTED.value, true()),
+    "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
+}
+_standing = Statement(
+    select(_cr.commit_id)
+    .where(
+        _cr.review_id == bindparam("review_id"),
+        ~exists().where(_b.review_id == _cr.review_id).correlate(tables.commit_reviews),
+        ~exists().where(_t.project == _cr.project, _t.commit_id == _cr.commit_id).correlate(tables.commit_reviews),
+        ~exists()
+        .where(_newer.c.project + "" == _cr.project, _newer.c.replaces == _cr.commit_id)
+        .correlate(tables.commit_reviews),
+    )
+    .limit(1)
+)
+
+
+@cache
+def _side(*, project: bool) -> Statement:
+    statement = select(tables.reviews, _by_person).where(_r.turn == bindparam("turn"))
+    return Statement(_of(statement, project=project).order_by(*_order).limit(bindparam("limit")))
+
+
+@cache
+def _special(name: Special, *, project: bool) -> Statement:
+    source, condition = _SPECIAL[name]
+    looked = _of(select(_r.id).where(source), project=project).order_by(*_order).limit(LOOK_LIMIT).subquery()
+    statement = select(tables.reviews, _by_person).join(looked, looked.c.id == _r.id).where(condition)
+    return Statement(statement.order_by(*_order).limit(bindparam("limit")))
+
+
+def _of(statement: Any, *, project: bool) -> Any:
+    # A condition only: of a project there are many reviews, of open ones few.
+    return statement.where(_r.project + "" == bindparam("project")) if project else statement
+
+
+def list_open(
+    unit: Unit, turn: Literal["proposer", "reviewer"], *, person: str, project: str | None, limit: int
+) -> list[tuple[Review, bool]]:
+    """Open reviews where it is a side's turn, in queue order, each with whether a person made its current round."""
+    params = {} if project is None else {"project": project}
+    rows = unit.all(_side(project=project is not None), turn=turn, person=person, limit=limit, **params)
+    return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+def list_special(
+    unit: Unit, name: Special, *, person: str, project: str | None, limit: int, before_us: int
+) -> list[tuple[Review, bool]]:
+    """Open reviews of which a person must hear wherever they are in the queue.
+
+    Args:
+        unit: The unit of work.
+        name: Which.
+        person: Whose inbox it is.
+        project: Only of this project; null for all.
+        limit: How many at most.
+        before_us: The time before which a lease that ran out is overdue.
+    """
+    params: dict[str, Any] = {"person": person} | ({} if project is None else {"project": project})
+    if name == "overdue":
+        params["before"] = before_us
+    rows = unit.all(_special(name, project=project is not None), limit=limit, **params)
+    return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+def is_standing(unit: Unit, review_id: str) -> bool:
+    """Whether a commit that names a review stands: not taken back, not made anew, the review not rolled back."""
+    return bool(unit.all(_standing, review_id=review_id))

@@ -1,0 +1,298 @@
+"""The inbox: every open review is in exactly one list of each person, and says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.acceptance.databases import run_sql
+from tests.acceptance.gated import Team
+from tests.acceptance.pooling import Steward, ended
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edited
+from tests.broker import BrokerProcess, fresh_project
+from tests.git.sandbox import Sandbox
+
+pytest_plugins = ["tests.acceptance.gated_brokers"]
+BYSTANDER = "somebody"
+TRAYS = ("your_turn", "waiting", "problems")
+COMMIT = "1" * 40
+
+
+def inbox(desk: Desk, person: str, **more: Any) -> dict[str, Any]:
+    return desk.do("get_inbox", person=person, **more)
+
+
+def item(desk: Desk, person: str, review: str) -> tuple[str, dict[str, Any]]:
+    """In which list a review is, and how; it has to be in exactly one."""
+    shown = inbox(desk, person)
+    [found] = [
+        (tray, one) for tray in TRAYS for one in shown[tray] if one["review"] and one["review"]["review_id"] == review
+    ]
+    return found
+
+
+def place(desk: Desk, person: str, review: str) -> tuple[str, str, str | None]:
+    """In which list a review is, why, and whom it waits for."""
+    tray, found = item(desk, person, review)
+    assert found["kind"] == "review"
+    return tray, found["why"], found["who"]
+
+
+def pools(desk: Desk) -> list[tuple[str, str]]:
+    """The pools of the desk's project that are a problem, each with why."""
+    shown = [one for one in inbox(desk, BYSTANDER)["problems"] if one["kind"] == "pool"]
+    return [(one["pool"]["supervisor_id"], one["why"]) for one in shown]
+
+
+def everywhere(desk: Desk, review: str) -> dict[str, tuple[str, str, str | None]]:
+    return {person: place(desk, person, review) for person in (PROPOSER, REVIEWER, BYSTANDER)}
+
+
+# ------------------------------------------------------------------------------------------- whose turn
+
+
+def test_a_new_review_is_everybodys_to_take_but_its_proposers(desk: Desk):
+    review = desk.put_up()
+    assert everywhere(desk, review) == {
+        PROPOSER: ("waiting", "queued", None),
+        REVIEWER: ("your_turn", "review", None),
+        BYSTANDER: ("your_turn", "review", None),
+    }
+    assert item(desk, BYSTANDER, review)[1]["since"] == desk.do("get_proposal", review_id=review)["created_at"]
+
+
+def test_a_claimed_review_is_its_holders_until_somebody_asks(desk: Desk):
+    review = desk.put_up()
+    desk.claim(review)
+    others = ("waiting", "reviewing", REVIEWER)
+    holder = ("your_turn", "verdict", None)
+    assert everywhere(desk, review) == {PROPOSER: others, REVIEWER: holder, BYSTANDER: others}
+    desk.say(review, "reviewer")
+    asked = ("waiting", "proposer", PROPOSER)
+    proposer = ("your_turn", "answer", None)
+    assert everywhere(desk, review) == {PROPOSER: proposer, REVIEWER: asked, BYSTANDER: asked}
+    desk.say(review, "proposer")
+    assert everywhere(desk, review) == {PROPOSER: others, REVIEWER: holder, BYSTANDER: others}
+
+
+def test_a_released_review_is_everybodys_again(desk: Desk):
+    review = desk.put_up()
+    generation = desk.claim(review)
+    desk.do("release_claim", review_id=review, claim_generation=generation)
+    assert place(desk, REVIEWER, review) == ("your_turn", "review", None)
+
+
+@pytest.mark.parametrize("patch", [None, "Another text."])
+def test_after_changes_were_requested_it_is_the_proposers(desk: Desk, patch: str | None):
+    review = desk.put_up()
+    desk.claim(review)
+    generation = desk.status(review)["claim_generation"]
+    desk.verdict(review, "changes_requested", generation, counter_patch=patch)
+    others = ("waiting", "proposer", PROPOSER)
+    mine = ("your_turn", "revise" if patch is None else "decide", None)
+    assert everywhere(desk, review) == {PROPOSER: mine, REVIEWER: others, BYSTANDER: others}
+
+
+def test_an_approved_review_waits_until_it_is_applied_and_closed(desk: Desk):
+    review = desk.put_up()
+    desk.approve(review)
+    others = ("waiting", "proposer", PROPOSER)
+    assert everywhere(desk, review) == {PROPOSER: ("your_turn", "apply", None), REVIEWER: others, BYSTANDER: others}
+    # A question about it goes to who approved it.
+    desk.say(review, "proposer", "May I apply it tomorrow?")
+    asked = ("waiting", "reviewing", REVIEWER)
+    assert everywhere(desk, review) == {PROPOSER: asked, REVIEWER: ("your_turn", "answer", None), BYSTANDER: asked}
+    desk.do("close_review", review_id=review)
+    for person in (PROPOSER, REVIEWER, BYSTANDER):
+        assert inbox(desk, person)["counts"] == dict.fromkeys(TRAYS, 0)
+
+
+def test_nobody_is_asked_to_judge_their_own_round(desk: Desk):
+    review = desk.put_up()
+    desk.revise(review, proposer_id=OTHER)
+    assert place(desk, OTHER, review) == ("waiting", "queued", None)
+    assert place(desk, BYSTANDER, review) == ("your_turn", "review", None)
+
+
+# --------------------------------------------------------------------------------------------- problems
+
+
+def test_after_too_many_rounds_a_person_has_to_step_in(desk: Desk):
+    review = desk.put_up()
+    for number in (1, 2, 3):
+        desk.claim(review)
+        desk.verdict(review, "changes_requested")
+        if number < 3:
+            assert place(desk, PROPOSER, review)[:2] == ("your_turn", "revise")
+            desk.revise(review, description=f"Try {number}.")
+    assert set(everywhere(desk, review).values()) == {("problems", "escalate", PROPOSER)}
+    assert item(desk, BYSTANDER, review)[1]["detail"] == WHY
+
+
+def test_a_rejected_change_is_a_problem_as_long_as_its_commits_stand(shop: Desk):
+    unapplied, applied = shop.put_up(), shop.put_up()
+    shop.do("record_commit", commit=COMMIT, plan="03-02", review_ids=[applied], unreviewed=True)
+    for review in (unapplied, applied):
+        shop.claim(review)
+        shop.verdict(review, "rejected")
+    assert place(shop, PROPOSER, unapplied) == ("your_turn", "revert", None)
+    assert place(shop, BYSTANDER, unapplied) == ("waiting", "proposer", PROPOSER)
+    assert set(everywhere(shop, applied).values()) == {("problems", "revert", PROPOSER)}
+    heads = {"head_before": COMMIT, "head_after": "2" * 40}
+    reverted = [{"commit": COMMIT, "reverted_by": "2" * 40}]
+    shop.do("record_rollback", review_id=applied, branch="feature", reverted=reverted, **heads)
+    assert place(shop, PROPOSER, applied) == ("your_turn", "revert", None)
+
+
+def test_a_review_that_reviewers_failed_at_says_why(shop: Desk):
+    steward = Steward(shop)
+    steward.register()
+    review = shop.put_up()
+    reviewer = steward.one()
+    for _ in range(3):
+        steward.fail(reviewer)
+    for person in (PROPOSER, BYSTANDER):
+        assert place(shop, person, review) == ("problems", "attention", PROPOSER)
+    assert "it took too long" in item(shop, BYSTANDER, review)[1]["detail"]
+
+
+# ------------------------------------------------------------------------------------------------ pools
+
+
+def test_what_a_running_pool_takes_is_no_persons_turn(shop: Desk, desk: Desk):
+    steward = Steward(shop)
+    steward.register()
+    review, elsewhere = shop.put_up(), desk.put_up()
+    assert place(shop, BYSTANDER, review) == ("waiting", "queued", steward.supervisor_id)
+    assert pools(shop) == []
+    # The pool is for one project only.
+    assert place(desk, BYSTANDER, elsewhere) == ("your_turn", "review", None)
+    shop.do("pause_reviewers", supervisor_id=steward.supervisor_id, reason="The model is being changed.")
+    assert place(shop, BYSTANDER, review) == ("your_turn", "review", None)
+    assert pools(shop) == [(steward.supervisor_id, "paused")]
+    [paused] = inbox(shop, BYSTANDER)["problems"]
+    assert (paused["review"], paused["pool"]["state"]) == (None, "paused")
+    assert "The model is being changed." in paused["detail"]
+    assert pools(desk) == []
+    shop.do("resume_reviewers", supervisor_id=steward.supervisor_id)
+    assert place(shop, BYSTANDER, review) == ("waiting", "queued", steward.supervisor_id)
+    assert pools(shop) == []
+
+
+def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):
+    Steward(desk).register()
+    assert place(desk, BYSTANDER, desk.put_up())[:2] == ("your_turn", "review")
+
+
+def test_a_pool_whose_reviewers_fail_at_once_is_a_problem(shop: Desk):
+    steward = Steward(shop)
+    steward.register()
+    review = shop.put_up()
+    for _ in range(4):
+        steward.beat(ended(steward.one(), 1, quick=True, error="It ended at once: no such model."))
+    steward.beat()
+    assert pools(shop) == [(steward.supervisor_id, "circuit_open")]
+    [circuit] = [one for one in inbox(shop, BYSTANDER)["problems"] if one["kind"] == "pool"]
+    assert "no such model" in circuit["detail"]
+    assert circuit["since"] < circuit["pool"]["circuit_open_until"]
+    assert place(shop, BYSTANDER, review)[:2] == ("your_turn", "review")
+
+
+# ------------------------------------------------------------------------------------------------- time
+
+
+def test_what_should_have_happened_long_ago_is_stuck(
+    tmp_path_factory: pytest.TempPathFactory, repo: Sandbox, database_settings: dict[str, object]
+):
+    folder = tmp_path_factory.mktemp("broker")
+    with (
+        # Nobody takes back a claim that has run out.
+        BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
+        Desk(broker.url, fresh_project()) as desk,
+    ):
+        desk.register(repo.root)
+        stewards = [Steward(desk) for _ in range(3)]
+        for steward in stewards:
+            steward.register()
+        running, lost, gone = (steward.supervisor_id for steward in stewards)
+        old, new, overdue, late = (desk.put_up() for _ in range(4))
+        desk.claim(overdue)
+        desk.claim(late)
+        minute = 60_000_000
+        run_sql(
+            broker,
+            database_settings,
+            f"UPDATE reviews SET created_at = created_at - {31 * minute} WHERE id = '{old}'",
+            f"UPDATE reviews SET created_at = created_at - {29 * minute} WHERE id = '{new}'",
+            f"UPDATE reviews SET lease_expires_at = claimed_at - {2 * minute} WHERE id = '{overdue}'",
+            f"UPDATE reviews SET lease_expires_at = claimed_at WHERE id = '{late}'",
+            f"UPDATE pools SET last_seen_at = last_seen_at - {3 * minute} WHERE id = '{lost}'",
+            f"UPDATE pools SET last_seen_at = last_seen_at - {25 * 60 * minute} WHERE id = '{gone}'",
+        )
+        assert place(desk, BYSTANDER, old) == ("problems", "stuck", running)
+        assert place(desk, BYSTANDER, new) == ("waiting", "queued", running)
+        assert set(everywhere(desk, overdue).values()) == {("problems", "stuck", REVIEWER)}
+        assert place(desk, REVIEWER, late) == ("your_turn", "verdict", None)
+        # One that was not heard of for a day is not coming back.
+        assert pools(desk) == [(lost, "lost")]
+
+
+# --------------------------------------------------------------------------------------- lists and counts
+
+
+def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
+    kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
+    reviews = [desk.put_up(**kind) for kind in kinds * 2]
+    expected = [reviews[place] for place in (2, 5, 1, 4, 0, 3)]
+    for person, tray in ((BYSTANDER, "your_turn"), (PROPOSER, "waiting")):
+        for limit in (1, 5, 6, 7):
+            shown = inbox(desk, person, limit=limit)
+            assert [one["review"]["review_id"] for one in shown[tray]] == expected[:limit]
+            assert shown["counts"] == {**dict.fromkeys(TRAYS, 0), tray: min(6, limit + 1)}
+    assert inbox(desk, BYSTANDER)["person"] == BYSTANDER
+    desk.refused("TOO_LARGE", "get_inbox", person=BYSTANDER, limit=201)
+
+
+def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
+    urgent, own, held, last = (
+        desk.put_up(**kind) for kind in ({"agent_type": "planner"}, {"proposer_id": OTHER}, {}, {})
+    )
+    desk.claim(held, OTHER)
+    shown = inbox(desk, OTHER)
+    assert [one["review"]["review_id"] for one in shown["your_turn"]] == [held, urgent, last]
+    assert [one["review"]["review_id"] for one in shown["waiting"]] == [own]
+    desk.claim(urgent)
+    desk.claim(last)
+    assert [one["review"]["review_id"] for one in inbox(desk, OTHER)["waiting"]] == [own, urgent, last]
+
+
+def test_the_inbox_is_of_every_project_unless_one_is_named(broker: BrokerProcess, desk: Desk):
+    review = desk.put_up()
+    with Desk(broker.url, fresh_project()) as other:
+        assert inbox(other, f"nobody-{other.project}")["counts"] == dict.fromkeys(TRAYS, 0)
+        shown = inbox(other, review, project=None, limit=200)
+        assert review in {one["review"]["review_id"] for tray in TRAYS for one in shown[tray] if one["review"]}
+
+
+def test_the_inbox_says_up_to_which_event_it_is_so(desk: Desk):
+    before = inbox(desk, BYSTANDER)["cursor"]
+    review = desk.put_up()
+    waited = desk.do("list_reviews", wait=True, cursor=before, timeout_s=20)
+    assert [one["review_id"] for one in waited["reviews"]] == [review]
+    assert inbox(desk, BYSTANDER)["cursor"] >= waited["cursor"]
+
+
+def test_a_handoff_that_waits_for_its_approval_is_of_its_cycle(writers: Team):
+    writers.begin()
+    review = writers.do("handoff_write", **writers.handing("writer", "editor"))["review_id"]
+    [waiting] = writers.do("get_inbox", person="anna")["your_turn"]
+    assert (waiting["kind"], waiting["why"], waiting["review"]["review_id"]) == ("cycle", "review", review)
+    assert waiting["detail"] == "writer hands draft over to editor"
+    [own] = writers.do("get_inbox", person="writer")["waiting"]
+    assert (own["kind"], own["why"]) == ("cycle", "queued")
+
+
+def test_a_round_that_is_only_a_diff_is_no_cycle(shop: Desk):
+    review = shop.put_up(diff=edited(), category="handoff")
+    assert place(shop, BYSTANDER, review)[:2] == ("your_turn", "review")

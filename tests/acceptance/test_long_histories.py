@@ -1,0 +1,108 @@
+"""Inbox and search where there is far more than one call looks at: nothing that matters is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.databases import run_sql
+from tests.acceptance.reviewing import Desk
+from tests.broker import BrokerProcess
+from tests.store.histories import statements
+
+REVIEWS = 4_500
+LOOKED_AT = 2_000
+"""Reviews that one search looks through."""
+LATE = {"category": "verification", "proposer_id": "late", "description": "The last in the queue."}
+
+
+@contextmanager
+def stocked(folder: Path, settings: dict[str, object], reviews: int, open_reviews: int) -> Generator[Desk]:
+    with (
+        BrokerProcess(folder, sweep_interval_seconds=3600, **settings) as broker,
+        Desk(broker.url, "alpha") as desk,
+    ):
+        # Far from the numbers of the events that are written here.
+        run_sql(broker, settings, *statements(reviews, open_reviews), "UPDATE log_head SET seq = 1000000")
+        yield desk
+
+
+def walked(desk: Desk, **wanted: Any) -> list[dict[str, Any]]:
+    """Every answer of a search, page by page."""
+    answers: list[dict[str, Any]] = [desk.do("search_reviews", project=None, **wanted)]
+    while (page := answers[-1]["next_page"]) is not None:
+        answers.append(desk.do("search_reviews", project=None, page=page, **wanted))
+    return answers
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("broker")
+
+
+def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, database_settings: dict[str, object]):
+    with stocked(folder, database_settings, REVIEWS, 50) as desk:
+        for sort in ("newest", "oldest", "queue"):
+            answers = walked(desk, sort=sort, text="nowhere")
+            assert [answer["reviews"] for answer in answers] == [[]] * 3
+            assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
+        places = [answer["searched_back_to"] for answer in walked(desk, sort="newest", text="nowhere")[:2]]
+        last = [REVIEWS - LOOKED_AT * number + 1 for number in (1, 2)]
+        assert places == [f"1970-01-01T00:00:{number / 100:09.6f}Z" for number in last]
+        # What is found on the way is found once, whatever the pages.
+        for sort in ("newest", "oldest", "queue"):
+            for limit in (40, 200):
+                found = [
+                    row
+                    for answer in walked(desk, sort=sort, limit=limit, proposer="agent-7")
+                    for row in answer["reviews"]
+                ]
+                assert len({row["review_id"] for row in found}) == len(found) == REVIEWS // 40 + 1
+        # Only open ones are looked through where only they can be meant.
+        [answer] = walked(desk, sort="oldest", status="pending", text="nowhere")
+        assert answer["searched_back_to"] is None
+
+
+def test_a_search_by_latest_activity_goes_back_in_the_log_by_pages(folder: Path, database_settings: dict[str, object]):
+    with stocked(folder, database_settings, REVIEWS, 50) as desk:
+        answers = walked(desk, sort="updated", text="nowhere")
+        # Two events a review.
+        assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
+        found = [
+            row["review_id"]
+            for answer in walked(desk, sort="updated", proposer="agent-7", limit=30)
+            for row in answer["reviews"]
+        ]
+        assert found == sorted(set(found), reverse=True)
+        assert len(found) == REVIEWS // 40 + 1
+
+
+def test_in_a_crowd_the_inbox_still_has_what_concerns_the_person_and_what_is_wrong(
+    folder: Path, database_settings: dict[str, object]
+):
+    with stocked(folder, database_settings, 3_000, 3_000) as desk:
+        mine, held, failed = (desk.put_up(**LATE) for _ in range(3))
+        desk.claim(mine)
+        desk.verdict(mine, "changes_requested")
+        desk.claim(held, "rita-the-late")
+        for number in (1, 2, 3):
+            desk.claim(failed)
+            desk.verdict(failed, "changes_requested")
+            if number < 3:
+                desk.revise(failed, **LATE)
+        shown = desk.do("get_inbox", person="late", project=None)
+        assert shown["counts"] == {"your_turn": 51, "waiting": 1, "problems": 51}
+        first = {tray: shown[tray][0] for tray in shown["counts"]}
+        # What is wrong is told to everybody, first of all what concerns them.
+        assert {tray: one["review"]["review_id"] for tray, one in first.items()} == {
+            "your_turn": mine,
+            "waiting": held,
+            "problems": failed,
+        }
+        assert (first["your_turn"]["why"], first["problems"]["why"]) == ("revise", "escalate")
+        holder = desk.do("get_inbox", person="rita-the-late")["your_turn"][0]
+        assert (holder["review"]["review_id"], holder["why"]) == (held, "verdict")

@@ -1,0 +1,197 @@
+"""`tandem review` as it is called: at a real terminal, without one, and by an agent."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tandem.client import TandemClient
+from tests.architecture.pages import Page
+from tests.architecture.source import ROOT
+from tests.architecture.test_reference_documents import commands, find_command
+from tests.commandline import Shell, repository, running_broker
+
+_LOCAL_FLAGS = 3
+_PATIENCE_SECONDS = 90.0
+_LOOK_SECONDS = 0.1
+_SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>78])")
+TERMINALS = pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
+    folder = tmp_path_factory.mktemp("broker")
+    with running_broker(folder / "data") as url:
+        found = Shell(url, repository(folder / "shop"))
+        found.run("project", "add")
+        (found.cwd / "a.txt").write_bytes(b"one\n2\n")
+        yield found
+
+
+class Terminal:
+    """A pseudo-terminal with a command in it."""
+
+    def __init__(self, ours: int, process: subprocess.Popen[bytes]) -> None:
+        self._ours = ours
+        self.process = process
+        self.shown = b""
+        self._seen = 0
+
+    @property
+    def text(self) -> str:
+        """What was shown since the last thing that was waited for, without colours and places."""
+        return _SEQUENCE.sub(b" ", self.shown[self._seen :]).decode("utf-8", "replace")
+
+    def until(self, text: str) -> None:
+        """Wait until this has been shown."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while text not in self.text:
+            assert time.monotonic() < deadline, f"never showed {text!r}:\n{self.text}"
+            assert self._read(), f"ended before {text!r}:\n{self.text}"
+        self._seen = len(self.shown)
+
+    def type(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def end(self) -> int:
+        """Wait for the command's end; its exit status."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        # Our own copy of its other end stays open, so that only the process tells when it is over.
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self._read(_LOOK_SECONDS)
+        while self._read(0.0):
+            pass
+        return self.process.wait(_LOOK_SECONDS)
+
+    def _read(self, patience_seconds: float = _PATIENCE_SECONDS) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], patience_seconds)
+        try:
+            chunk = os.read(self._ours, 65_536) if ready else b""
+        except OSError:
+            # So a pseudo-terminal says on Linux that its other end is closed.
+            chunk = b""
+        self.shown += chunk
+        return bool(chunk)
+
+
+@contextmanager
+def terminal(shell: Shell, *arguments: str, **environment: str) -> Generator[Terminal]:
+    """Start a command at a terminal of 100 by 30."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tandem", *arguments],
+        cwd=shell.cwd,
+        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    try:
+        with process:
+            try:
+                yield Terminal(ours, process)
+                assert termios.tcgetattr(theirs)[_LOCAL_FLAGS] & termios.ECHO, "the terminal was left as it was not"
+            finally:
+                os.close(theirs)
+                process.kill()
+    finally:
+        os.close(ours)
+
+
+@TERMINALS
+def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
+    intent = "Wait between attempts \x1b]0;owned\x07"
+    review_id = shell.run("submit", "-m", intent, "--json").data["review_id"]
+    with terminal(shell, "review", "--as", "ann") as at:
+        at.until("Wait between attempts \\u001b]0;owned\\u0007")
+        at.type("\r")
+        at.until("nobody holds it")
+        at.type("a")
+        at.until("Your verdict on round 1")
+        at.type("\x13")
+        at.until("ann approved.")
+        at.type("q")
+        at.until("Waiting on others")
+        at.type("q")
+        assert at.end() == 0
+        assert b"\x1b]0;" not in at.shown
+
+    async def status(client: TandemClient) -> tuple[str, str | None]:
+        found = await client.get_review_status(review_id)
+        return found.status, found.reviewer_id
+
+    assert shell.ask(status) == ("approved", "ann")
+
+
+@TERMINALS
+def test_an_agent_at_a_terminal_is_sent_to_the_commands(shell: Shell) -> None:
+    with terminal(shell, "review", AI_AGENT="robot") as at:
+        at.until("agents review with 'tandem review claim'")
+        assert at.end() == 1
+
+
+@TERMINALS
+def test_a_broker_that_is_away_is_said_before_the_screen_opens(shell: Shell) -> None:
+    with terminal(Shell("http://127.0.0.1:9", shell.cwd), "review", "--as", "ann") as at:
+        at.until("No broker answers")
+        assert at.end() == 3
+
+
+def test_without_a_terminal_it_is_the_help(shell: Shell) -> None:
+    ended = shell.run("review")
+    asked = shell.run("review", "--help")
+    assert (ended.status, asked.status) == (2, 0)
+    assert "Usage: tandem review [OPTIONS] COMMAND [ARGS]..." in ended.stdout + ended.stderr
+    assert (ended.stdout + ended.stderr).split() == asked.stdout.split()
+    refused = shell.run("review", "--as", "ann")
+    assert (refused.status, "needs a terminal" in refused.stderr) == (1, True)
+
+
+def test_other_commands_start_without_the_screen(tmp_path: Path) -> None:
+    script = (
+        "import sys; import tandem.cli.main as main; main.load('review');"
+        "print([name for name in ('textual', 'pygments', 'tandem.cli.review_screen') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert ended.stdout == "[]\n"
+
+
+def test_what_the_guide_tells_to_type_is_understood() -> None:
+    guide = Page(ROOT / "docs" / "guide" / "terminal.md")
+    told = [words for block in guide.blocks if block.language == "console" for words in commands(block)]
+    assert ["review"] in told
+    for words in told:
+        command, left = find_command(["review", "screen", *words[1:]] if words[1:2] != ["screen"] else words)
+        assert command.make_context("screen", left).params, words
+
+
+def test_the_guide_names_every_key() -> None:
+    from tandem.cli.review_screen.diff_view import DiffView
+    from tandem.cli.review_screen.listing import InboxScreen
+    from tandem.cli.review_screen.one_review import ReviewScreen
+
+    guide = Page(ROOT / "docs" / "guide" / "terminal.md").text
+    heard = {"left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-", "question_mark": "?"}
+    keys = {
+        heard.get(key, key)
+        for part in (InboxScreen, ReviewScreen, DiffView)
+        for binding in part.BINDINGS
+        for key in getattr(binding, "key", "").split(",")
+    }
+    assert {key for key in keys if f"`{key}`" not in guide} == set()

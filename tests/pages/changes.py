@@ -1,0 +1,66 @@
+"""Changes that the review page is tried on: of every kind, long ones, and ones of many files."""
+
+from __future__ import annotations
+
+from tests.git.sandbox import Sandbox
+
+LONG = 120
+"""Lines of `long.py`, long enough that a diff leaves most of it out."""
+
+
+def code(lines: int = LONG) -> list[str]:
+    """A module, line by line."""
+    return [f"value_{number} = {number}" for number in range(1, lines + 1)]
+
+
+def staged(repo: Sandbox) -> str:
+    """The diff of everything in the working tree; the tree is put back."""
+    repo.git("add", "--all")
+    diff = repo.diff("--cached", "-M", "HEAD")
+    repo.git("reset", "--quiet", "--hard")
+    return diff
+
+
+def with_long_file(repo: Sandbox) -> None:
+    """Commit `long.py`."""
+    repo.write("long.py", "\n".join(code()) + "\n")
+    repo.commit("long")
+
+
+def long_edited(repo: Sandbox, word: str = "changed") -> str:
+    """Two lines of `long.py` far from each other, and from both of its ends."""
+    lines = code()
+    lines[19] = f"value_20 = {word}"
+    lines[99] = f"value_100 = {word}"
+    repo.write("long.py", "\n".join(lines) + "\n")
+    return staged(repo)
+
+
+def every_kind(repo: Sandbox) -> str:
+    """A file modified, one added, one deleted, one renamed, one binary, and one whose mode alone changes."""
+    repo.write("old name.txt", "".join(f"stays {number}\n" for number in range(20)))
+    repo.write("logo.png", b"\x89PNG\r\n\x1a\n\0\0\0one")
+    repo.write("gone.txt", "one\ntwo\n")
+    repo.write("tool.sh", "exit 0\n")
+    repo.commit("more")
+    repo.write("a.txt", repo.read("a.txt").replace(b"line 3", b"a better line 3"))
+    repo.write("docs/new.md", "# New\n\nText.\n")
+    (repo.root / "gone.txt").unlink()
+    (repo.root / "old name.txt").rename(repo.root / "new name.txt")
+    repo.write("logo.png", b"\x89PNG\r\n\x1a\n\0\0\0two")
+    repo.write("tool.sh", "exit 0\n", executable=True)
+    return staged(repo)
+
+
+def many_files(repo: Sandbox, files: int = 50, changed: int = 20) -> str:
+    """That many files, in each of which that many lines are replaced: twice as many changed lines."""
+    names = [f"src/part_{number // 10}/module_{number:02}.py" for number in range(files)]
+    for name in names:
+        repo.write(name, "\n".join(f"def function_{line}(value): return value + {line}" for line in range(100)) + "\n")
+    repo.commit("many")
+    for name in names:
+        body = repo.read(name).decode().split("\n")
+        for line in range(0, changed * 4, 4):
+            body[line] = body[line].replace("value +", "value * 2 +")
+        repo.write(name, "\n".join(body))
+    return staged(repo)

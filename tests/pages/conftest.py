@@ -1,0 +1,141 @@
+"""What tests of the pages share: one Chromium and one broker in each process of tests, windows of each test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.acceptance.conftest import desk, repo, repo_template, shop
+from tests.broker import BrokerProcess, start_broker
+from tests.pages.accessibility import assert_accessible
+from tests.pages.windows import Windows
+from tools.browser import find
+
+__all__ = ["desk", "repo", "repo_template", "shop", "start_broker"]
+
+ROOT = Path(__file__).resolve().parents[2]
+# Read now: tests run without anybody's settings for Tandem.
+SCREENSHOTS = Path(os.environ.get("TANDEM_SCREENSHOTS") or ROOT / "build" / "screenshots")
+_NAMED = os.environ.get("TANDEM_BROWSER")
+FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # Names of pages elsewhere, for tests of what these may not do.
+    "--host-resolver-rules=MAP *.rebound.test 127.0.0.1",
+)
+
+Shot = Callable[[Page, str], Path]
+Check = Callable[[Page], None]
+OpenWindows = Callable[[str], AbstractContextManager[Windows]]
+
+
+@dataclass(frozen=True)
+class Driven:
+    """A browser, and the event loop by which Playwright drives it from this thread."""
+
+    browser: Browser
+    loop: asyncio.AbstractEventLoop
+
+
+@pytest.fixture(scope="session")
+def driven() -> Iterator[Driven]:
+    """Chromium, started by the first test that asks; use `browser` or `windows` instead."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _NAMED:
+            patch.setenv("TANDEM_BROWSER", _NAMED)
+        program = find()
+    with sync_playwright() as playwright:
+        # Playwright leaves its sandbox off, which root could not use; nothing but our own pages is shown.
+        started = playwright.chromium.launch(executable_path=program, args=FLAGS)
+        found = Driven(started, asyncio.get_running_loop())
+        _let_go()
+        yield found
+        _take(found)
+        started.close()
+
+
+@pytest.fixture
+def browser(driven: Driven) -> Iterator[Browser]:
+    """The browser of this process of tests."""
+    _take(driven)
+    yield driven.browser
+    _let_go()
+
+
+def _take(driven: Driven) -> None:
+    # Playwright's loop counts as running in this thread as long as the browser lives.
+    asyncio._set_running_loop(driven.loop)
+
+
+def _let_go() -> None:
+    # Other tests of this process begin event loops of their own.
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker, on SQLite, for all tests that need no more than a project of their own."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+        # P8: whatever people did on the pages, the log tells.
+        verified = started.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.fixture
+def browser_windows(browser: Browser) -> OpenWindows:
+    """Windows on a broker of the test's own: `with browser_windows(own.url) as windows: …`."""
+
+    @contextmanager
+    def opened(url: str) -> Generator[Windows]:
+        windows = Windows(browser, url)
+        try:
+            yield windows
+        finally:
+            windows.close()
+        windows.check()
+
+    return opened
+
+
+@pytest.fixture
+def windows(browser_windows: OpenWindows, broker: BrokerProcess) -> Iterator[Windows]:
+    """Opens windows on the shared broker; the test fails if anything goes wrong in one of them."""
+    with browser_windows(broker.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(windows: Windows) -> Page:
+    """A window of Ada's."""
+    return windows.open()
+
+
+@pytest.fixture
+def axe() -> Check:
+    """Holds a page against WCAG 2.2 AA."""
+    return assert_accessible
+
+
+@pytest.fixture
+def shot() -> Shot:
+    """Keeps a picture of a page for people, and as output of CI."""
+
+    def take(page: Page, name: str) -> Path:
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        path = SCREENSHOTS / f"{name}.png"
+        page.screenshot(path=path)
+        return path
+
+    return take

@@ -1,0 +1,58 @@
+"""A web server of somebody else, whose pages the person's browser also shows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Elsewhere:
+    """Serves pages that a test writes, under every name that leads to this machine.
+
+    Attributes:
+        port: Of 127.0.0.1.
+        pages: The HTML at each path.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.pages: dict[str, str] = {}
+
+    def at(self, host: str, path: str = "/") -> str:
+        """The address of a page under a name of this machine."""
+        return f"http://{host}:{self.port}{path}"
+
+
+@contextmanager
+def serving_elsewhere() -> Generator[Elsewhere]:
+    """The server, for the length of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            page = site.pages.get(self.path.partition("?")[0])
+            body = (page or "").encode()
+            self.send_response(204 if page is None else 200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            if page is not None:
+                self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *_: Any) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        site = Elsewhere(server.server_address[1])
+        serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        serving.start()
+        try:
+            yield site
+        finally:
+            server.shutdown()
+            serving.join()

@@ -1,0 +1,106 @@
+"""Reviewers and cycles: a person watches agents at work, and steps in."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.cycling import Crew
+from tests.acceptance.pooling import Steward
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.staffed import StaffedBroker, counter, only_posix
+from tests.broker import BrokerProcess, fresh_project
+from tests.pages.conftest import Check, OpenWindows, Shot
+
+
+@only_posix
+def test_real_reviewers_are_watched_started_drained_and_ended(
+    tmp_path: Path, browser_windows: OpenWindows, axe: Check, shot: Shot
+):
+    with (
+        StaffedBroker(tmp_path, {"scaling_ratio": 1, "max_pool_size": 2}) as broker,
+        counter(broker, tmp_path / "repository") as project,
+        browser_windows(broker.url) as windows,
+    ):
+        page = windows.open()
+        page.goto("/reviewers")
+        expect(page.get_by_role("heading", name=re.compile("custom on .* running"))).to_be_visible()
+        review = project.ask("hold until-let")
+        at_work = page.get_by_role("region", name="Reviewers at work").get_by_role("row")
+        expect(at_work.nth(1)).to_contain_text(review)
+        axe(page)
+        shot(page, "reviewers")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(at_work).to_have_count(3)
+        page.get_by_role("button", name="Start", exact=True).click()
+        windows.allow("status of 409")
+        expect(page.get_by_role("alert").filter(has_text="POOL_CAP_REACHED")).to_be_visible()
+        # The log of the one that works, while it is written.
+        name = at_work.filter(has_text=review).get_by_role("link").first.inner_text()
+        page.get_by_role("link", name=name, exact=True).click()
+        log = page.get_by_role("log")
+        expect(log).to_contain_text(review)
+        broker.let("until-let")
+        expect(log).to_contain_text("verdict")
+        axe(page)
+        page.goto("/reviewers")
+        expect(at_work.filter(has_text=name)).to_contain_text("verdict 1")
+        page.get_by_label("Why it is paused").fill("Out to lunch")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_text("Out to lunch")).to_be_visible()
+        page.goto("/")
+        expect(page.get_by_role("region", name="Problems")).to_contain_text("The pool is paused")
+        page.goto("/reviewers")
+        page.get_by_role("button", name="Resume").click()
+        expect(page.get_by_role("heading", name=re.compile("running"))).to_be_visible()
+
+
+def test_a_reviewer_that_is_ended_goes_and_one_elsewhere_has_its_log_elsewhere(page: Page, shop: Desk):
+    steward = Steward(shop)
+    steward.register()
+    shop.do("spawn_reviewer")
+    name = steward.one()
+    page.goto(f"/reviewers?project={shop.project}")
+    row = page.get_by_role("row").filter(has_text=shop.project)
+    page.get_by_role("link", name=steward.seen(name)["name"], exact=True).click()
+    expect(page.get_by_text("Its log is on a-host")).to_be_visible()
+    page.go_back()
+    row.get_by_role("button", name=re.compile("^Drain")).click()
+    expect(page.get_by_role("row").filter(has_text=shop.project)).to_contain_text("draining")
+    assert steward.seen(name)["state"] == "draining"
+    page.get_by_role("row").filter(has_text=shop.project).get_by_role("button", name=re.compile("^End")).click()
+    expect(page).to_have_url(re.compile("/reviewers"))
+    steward.beat()
+    assert steward.known[name] == "kill"
+
+
+def test_a_cycle_goes_along_its_track_while_one_looks_on(page: Page, broker: BrokerProcess, axe: Check, shot: Shot):
+    with Crew(broker.url, fresh_project()) as crew:
+        crew.prepare()
+        page.goto(f"/cycles?project={crew.project}")
+        expect(page.get_by_text("No cycle is under way.")).to_be_visible()
+        crew.start("Upload progress")
+        row = page.get_by_role("listitem").filter(has_text="Upload progress")
+        expect(row.locator("[aria-current=step]")).to_contain_text("frontend")
+        axe(page)
+        row.get_by_role("link").first.click()
+        current = page.locator("[aria-current=step]")
+        expect(current).to_contain_text("frontend")
+        crew.hand_over("codex", todos=["Say how far an upload is"])
+        expect(current).to_contain_text("backend")
+        handoff = page.get_by_role("article", name=re.compile("gemini to codex"))
+        expect(handoff).to_contain_text("Say how far an upload is")
+        crew.hand_over("gemini")
+        expect(current).to_contain_text("frontend refine")
+        crew.hand_over("codex")
+        crew.hand_over("gemini")
+        expect(page.get_by_role("list", name="Phases").get_by_text("2×")).to_be_visible()
+        axe(page)
+        shot(page, "cycle")
+        crew.complete()
+        expect(current).to_contain_text("complete")
+        expect(page.get_by_role("cell", name="cycle completed")).to_be_visible()
+        content = page.content()
+        assert not [one for one in crew.secrets if one in content]

@@ -1,0 +1,155 @@
+"""What holds for every page: it is there, fits each window, is accessible in both themes, and reads without scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.broker import BrokerProcess
+from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.stock import Stock, stocked
+from tests.pages.windows import signed_in
+
+TABS = ("/", "/queue", "/reviewers", "/cycles", "/activity", "/statistics", "/projects")
+PAGES = {
+    "inbox": "/",
+    "queue": "/queue",
+    "reviewers": "/reviewers",
+    "cycles": "/cycles",
+    "cycle": "/cycles/{project}/{cycle}",
+    "activity": "/activity",
+    "statistics": "/statistics",
+    "projects": "/projects",
+    "project": "/projects/{project}",
+    "person": "/you",
+    "review": "/reviews/{change}",
+    "review-split": "/reviews/{change}?view=split",
+    "review-since": "/reviews/{change}?since=1",
+    "review-of-a-plan": "/reviews/{plan}",
+    "review-of-mine": "/reviews/{mine}",
+    "counter-patch": "/reviews/{change}/edit",
+    "nowhere": "/reviews/nowhere",
+}
+WIDTHS = (360, 1280, 2560)
+# The same page in another form: one look of axe is enough, and nobody needs three pictures.
+FORMS = ("review-split", "review-since", "nowhere")
+_MOST_LINKS = 300
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stock]:
+    with BrokerProcess(tmp_path_factory.mktemp("stocked")) as broker:
+        yield stocked(broker.url, tmp_path_factory.mktemp("work"))
+
+
+def address(name: str, stock: Stock) -> str:
+    return PAGES[name].format_map(vars(stock))
+
+
+def visit(page: Page, name: str, stock: Stock) -> None:
+    """Show a page, and wait until its scripts are at work."""
+    answer = page.goto(address(name, stock))
+    assert answer is not None
+    assert answer.status == (404 if name == "nowhere" else 200)
+    expect(page.locator("#live")).to_have_text("live")
+
+
+def assert_fits(page: Page) -> None:
+    """Nothing makes the page wider than its window."""
+    wide: list[str] = page.evaluate(
+        """() => {
+          const width = document.documentElement.clientWidth;
+          if (document.documentElement.scrollWidth <= width) return [];
+          return [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > width + 1)
+            .map((one) => one.outerHTML.slice(0, 120));
+        }"""
+    )
+    assert wide == [], f"{page.url} is wider than {page.viewport_size}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_its_window_and_is_accessible_in_both_themes(
+    browser_windows: OpenWindows, stock: Stock, axe: Check, shot: Shot, name: str
+) -> None:
+    with browser_windows(stock.url) as windows:
+        if name == "nowhere":
+            windows.allow("status of 404")
+        page = windows.open("ada", width=360, height=740)
+        visit(page, name, stock)
+        expect(page.get_by_role("heading", level=1)).to_have_count(1)
+        expect(page).to_have_title(re.compile(r".+ · Tandem$"))
+        if name not in FORMS:
+            axe(page)
+            shot(page, f"{name}-360")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert_fits(page)
+        page.set_viewport_size({"width": 1280, "height": 900})
+        shot(page, f"{name}-light")
+        page.emulate_media(color_scheme="dark")
+        axe(page)
+        if name not in FORMS:
+            shot(page, f"{name}-dark")
+
+
+def test_every_page_reads_without_scripts(browser_windows: OpenWindows, stock: Stock) -> None:
+    with browser_windows(stock.url) as windows:
+        windows.allow("status of 404")
+        page = windows.open("ada", javascript=False)
+        for name in PAGES:
+            page.goto(address(name, stock))
+            expect(page.get_by_role("heading", level=1)).to_have_count(1)
+            # Nothing waits for a script to come and fill it in.
+            expect(page.locator("main")).not_to_contain_text(re.compile(r"loading|please wait", re.IGNORECASE))
+        page.goto(address("inbox", stock))
+        page.get_by_role("link", name="Charge again when the payment provider is away").first.click()
+        main = page.locator("main")
+        for words in ("for some seconds after each of its releases", "Idempotency-Key", "charge twice", "codex-2"):
+            expect(main).to_contain_text(words)
+
+
+def test_every_link_leads_to_a_page(stock: Stock) -> None:
+    seen: dict[str, str] = dict.fromkeys(TABS, "the navigation")
+    name, _, value = signed_in(stock.url, "ada").partition("=")
+    shapes: dict[str, int] = {}
+    with httpx.Client(base_url=stock.url, cookies={name: value}, timeout=60, trust_env=False) as browser:
+        left = list(seen)
+        while left:
+            here = left.pop()
+            answer = browser.get(here)
+            assert answer.status_code in {200, 303}, f"{here}, to which {seen[here]} has a link"
+            if "text/html" not in answer.headers["content-type"]:
+                continue
+            for link in _links(answer.text, here):
+                shape = re.sub(r"\d+", "0", link)
+                shapes[shape] = shapes.get(shape, 0) + 1
+                # The lines of a change have a link each: one of them stands for all.
+                if link not in seen and shapes[shape] <= 3 and len(seen) < _MOST_LINKS:
+                    seen[link] = here
+                    left.append(link)
+    assert set(TABS) <= {urlsplit(link).path for link in seen}
+    assert address("review", stock) in {urlsplit(link).path for link in seen}
+
+
+def _links(text: str, here: str) -> Iterator[str]:
+    for found in re.findall(r'<a\b[^>]*\bhref="([^"]*)"', text):
+        there = urlsplit(urljoin(here, found.replace("&amp;", "&")))
+        assert there.scheme in {"", "http", "https"}, f"{here} has a link to {found}"
+        if not there.netloc:
+            yield there.path + (f"?{there.query}" if there.query else "")
+
+
+def test_the_navigation_is_the_same_on_every_page(browser_windows: OpenWindows, stock: Stock) -> None:
+    with browser_windows(stock.url) as windows:
+        page = windows.open("ada")
+        for place in TABS:
+            page.goto(place)
+            tabs = page.get_by_role("navigation", name="Pages").get_by_role("link")
+            assert [tab.get_attribute("href") for tab in tabs.all()] == list(TABS)
+            here = page.get_by_role("navigation", name="Pages").locator("[aria-current=page]")
+            assert [tab.get_attribute("href") for tab in here.all()] == [place]

@@ -1,0 +1,293 @@
+"""Acting on a review: claim, comment on lines, decide; what is offered to whom; without a script, too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.pooling import Steward
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.broker import BrokerProcess
+from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.windows import Windows
+
+
+def line(page: Page, number: int, *, side: str = "after") -> Locator:
+    """The link in a line's number."""
+    return page.locator(f'table.diff a[data-side="{side}"][data-line="{number}"]')
+
+
+def claimed(page: Page, shop: Desk) -> str:
+    """A review that Ada holds, on the page."""
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    return review
+
+
+def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
+    review = shop.put_up(diff=edited())
+    page.goto(f"/reviews/{review}")
+    page.keyboard.press("c")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    expect(page.locator("#lease")).to_have_text(re.compile(r"Lease \d+:\d\d"))
+    assert shop.status(review)["reviewer_id"] == "ada"
+
+    line(page, 2).focus()
+    page.keyboard.press("c")
+    page.keyboard.type("Why *better*?")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Not sent yet")).to_be_visible()
+    expect(page.get_by_text("1 comment on lines goes with it")).to_be_visible()
+    line(page, 3).focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Comment on a.txt:3")).to_be_focused()
+    axe(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_label("Comment on a.txt:3")).to_have_count(0)
+    shot(page, "review-commenting")
+
+    page.keyboard.press("a")
+    page.keyboard.type("Good all the same.")
+    expect(page.get_by_text("Ctrl Enter: Approve")).to_be_visible()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    expect(page.locator("table.diff .thread").get_by_text("Why better?")).to_be_visible()
+    expect(page.get_by_text("Not sent yet")).to_have_count(0)
+    axe(page)
+    status = shop.status(review)
+    assert (status["status"], status["verdict_reason"]) == ("approved", "Good all the same.")
+    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
+    assert (comment["file"], comment["line"], comment["body"]) == ("a.txt", 2, "Why *better*?")
+
+
+def test_one_chord_approves(page: Page, shop: Desk) -> None:
+    review = claimed(page, shop)
+    page.keyboard.press("Shift+A")
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert shop.status(review)["status"] == "approved"
+
+
+@pytest.mark.parametrize(
+    ("key", "button", "status"),
+    [("r", "Request changes", "changes_requested"), ("x", "Reject", "rejected")],
+)
+def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: str, button: str, status: str) -> None:
+    review = claimed(page, shop)
+    page.get_by_role("button", name=button, exact=False).first.click()
+    expect(page.get_by_text(f"“{button}” needs a reason")).to_be_visible()
+    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
+    assert shop.status(review)["status"] == "claimed"
+    page.get_by_label("Your verdict on round 1").blur()
+    page.keyboard.press(key)
+    page.keyboard.type("It is not better.")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#acts").get_by_text("It is not better.")).to_be_visible()
+    found = shop.status(review)
+    assert (found["status"], found["verdict_reason"]) == (status, "It is not better.")
+
+
+def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Page, shop: Desk) -> None:
+    review = claimed(page, shop)
+    line(page, 2, side="before").click()
+    page.get_by_label("Comment on a.txt:2 (a removed line)").fill("Keep it")
+    page.reload()
+    expect(page.get_by_label("Comment on a.txt:2 (a removed line)")).to_have_value("Keep it")
+    page.get_by_role("button", name="Add to the verdict").click()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    page.get_by_label("Comment on a.txt:2 (a removed line)").fill("Keep it, please")
+    page.get_by_role("button", name="Send now").click()
+    expect(page.locator("table.diff .thread").get_by_text("Keep it, please")).to_be_visible()
+    expect(page.get_by_text("Not sent yet")).to_have_count(0)
+    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
+    assert comment["body"] == "On the removed line 2, `line 2`:\n\nKeep it, please"
+    assert shop.status(review)["status"] == "in_review"
+
+
+def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    page.goto(f"/reviews/{review}")
+    line(page, 2).click()
+    page.get_by_label("Comment on a.txt:2").fill("First thoughts")
+    page.get_by_role("button", name="Add to the verdict").click()
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("1 comment on lines goes with it")).to_be_visible()
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("table.diff .thread").get_by_text("First thoughts")).to_be_visible()
+    assert shop.status(review)["verdict_reason"] == "See the comments on the lines."
+
+
+def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "rita")
+    page.goto(f"/reviews/{review}")
+    acts = page.locator("#acts")
+    expect(acts.get_by_text("rita reviews it.")).to_be_visible()
+    expect(acts.get_by_text("rita holds it. You can take it when it is released")).to_be_visible()
+    for name in ("Claim", "Approve", "Release", "Request changes"):
+        expect(acts.get_by_role("button", name=name)).to_have_count(0)
+
+    nobody = windows.open(None)
+    nobody.goto(f"/reviews/{review}")
+    expect(nobody.get_by_role("link", name="Say your name to take part")).to_be_visible()
+    expect(nobody.locator("#acts, #stream").get_by_role("button")).to_have_count(0)
+
+    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
+    shop.claim(review, PROPOSER)
+    own = windows.open(PROPOSER)
+    own.goto(f"/reviews/{review}")
+    expect(own.locator("#acts").get_by_text("This round is your own: release it")).to_be_visible()
+    expect(own.locator("#acts").get_by_role("button", name="Approve")).to_have_count(0)
+    other = shop.put_up(diff=edited())
+    own.goto(f"/reviews/{other}")
+    expect(own.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
+    expect(own.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
+
+
+def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
+    review = claimed(page, shop)
+    own = windows.open(PROPOSER, width=360, height=740, scheme="dark")
+    own.goto(f"/reviews/{review}")
+    page.keyboard.press("m")
+    page.keyboard.type("Is it **tested**?")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("You spoke last. The sides take turns: the proposer comes next.")).to_be_visible()
+    expect(page.get_by_role("button", name="Send the message")).to_be_disabled()
+    expect(page.locator("#message-body")).to_have_value("")
+
+    expect(own.locator("#stream").get_by_text("Is it tested?")).to_be_visible()
+    expect(own.locator("#acts").get_by_text("You are asked to answer.")).to_be_visible()
+    own.get_by_label("Message as the proposer").fill("It is.")
+    own.get_by_role("button", name="Send the message").click()
+    expect(page.locator("#stream").get_by_text("It is.", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Send the message")).to_be_enabled()
+    axe(own)
+    assert [(entry["author"], entry["body"]) for entry in shop.discussion(review)] == [
+        ("ada", "Is it **tested**?"),
+        (PROPOSER, "It is."),
+    ]
+
+
+def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: Desk, windows: Windows) -> None:
+    review = claimed(page, shop)
+    shop.verdict(review, "comment", comments=[{"file": "a.txt", "line": 2, "body": "Why?"}])
+    expect(page.locator("table.diff .thread").get_by_text("Why?")).to_be_visible()
+    expect(page.locator("table.diff .thread").get_by_text("You spoke last.")).to_be_visible()
+    own = windows.open(PROPOSER)
+    own.goto(f"/reviews/{review}")
+    thread = own.locator("table.diff .thread")
+    thread.get_by_text("Answer or resolve").click()
+    thread.get_by_label("Your answer").fill("It reads well.")
+    thread.get_by_role("button", name="Answer", exact=True).click()
+    expect(page.locator("table.diff .thread .answer").get_by_text("It reads well.")).to_be_visible()
+    page.locator("table.diff .thread").get_by_text("Answer or resolve").click()
+    page.locator("table.diff .thread").get_by_role("button", name="Resolve").click()
+    expect(own.locator("table.diff .thread").get_by_text("Resolved", exact=True)).to_be_visible()
+    [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
+    assert comment["resolved_by"] is not None
+
+
+def test_release_and_close(page: Page, shop: Desk) -> None:
+    review = claimed(page, shop)
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    assert shop.status(review)["status"] == "pending"
+    page.get_by_text(f"Close in {PROPOSER}'s place").click()
+    expect(page.get_by_text("It ends withdrawn, without a decision.")).to_be_visible()
+    page.get_by_label("Why", exact=False).fill("Not needed any more.")
+    page.get_by_role("button", name="Close the review").click()
+    expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()
+    assert shop.status(review)["outcome"] == "withdrawn"
+    assert shop.events(review)[-1]["actor"] == "ada"
+
+
+def test_a_review_that_reviewers_failed_at_is_tried_again(page: Page, shop: Desk) -> None:
+    steward = Steward(shop)
+    steward.register()
+    review = shop.put_up()
+    reviewer = steward.one()
+    for _ in range(3):
+        steward.fail(reviewer)
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("#acts").get_by_text("It waits for a person")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    assert shop.status(review)["attention"] is None
+    assert shop.events(review)[-1]["actor"] == "ada"
+
+
+def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does(
+    start_broker: Callable[..., BrokerProcess], browser_windows: OpenWindows
+) -> None:
+    own = start_broker(claim_timeout_seconds=8)
+    with Desk(own.url, "label") as shop, browser_windows(own.url) as windows:
+        page = windows.open()
+        review = shop.put_up(diff=edited())
+        page.goto(f"/reviews/{review}")
+        page.keyboard.press("c")
+        expect(page.locator("#lease")).to_have_text(re.compile(r"Lease 0:0\d"))
+        first = shop.status(review)["lease_expires_at"]
+        with page.expect_response("**/renew*") as renewed:
+            page.get_by_label("Your verdict on round 1").press_sequentially("It takes a while to say.", delay=150)
+        assert renewed.value.ok
+        assert shop.status(review)["lease_expires_at"] > first
+        assert shop.kinds(review) == ["review_created", "review_claimed"]
+        expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+        expect(page.locator("#acts-kept")).to_contain_text("It takes a while to say.")
+        expect(page.locator("#stream").get_by_text("The claim of ada ended")).to_be_visible()
+
+
+def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
+    review = claimed(page, shop)
+    page.get_by_label("Your verdict on round 1").fill("Once.")
+    page.get_by_role("button", name="Comment", exact=True).dblclick()
+    expect(page.locator("#stream").get_by_text("Once.")).to_be_visible()
+    # Whatever the second click did has been answered when a later act is.
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    assert shop.kinds(review).count("verdict_comment") == 1
+
+
+def test_every_key_is_listed(page: Page, shop: Desk) -> None:
+    claimed(page, shop)
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    for told in (
+        "Approve at once",
+        "Request changes: say why",
+        "Reject: say why",
+        "Write a message",
+        "Offer a counter",
+    ):
+        expect(keys.get_by_text(told)).to_be_visible()
+
+
+def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    page = windows.open(javascript=False)
+    page.goto(f"/reviews/{review}")
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    page.get_by_role("button", name="Renew").click()
+    page.get_by_label("Message as the reviewer").fill("A word.")
+    page.get_by_role("button", name="Send the message").click()
+    expect(page.locator("#stream").get_by_text("A word.")).to_be_visible()
+
+    windows.allow("status of 400")
+    page.get_by_role("button", name="Request changes").click()
+    expect(page.get_by_text("REASON_REQUIRED")).to_be_visible()
+    page.get_by_label("Your verdict on round 1").fill("The second line.")
+    page.get_by_label("Line", exact=True).fill("2")
+    page.get_by_label("Comment", exact=True).fill("This one.")
+    page.get_by_role("button", name="Request changes").click()
+    expect(page.locator("#acts").get_by_text("Changes were requested by ada: The second line.")).to_be_visible()
+    expect(page.locator("table.diff .thread").get_by_text("This one.")).to_be_visible()
+    assert shop.status(review)["status"] == "changes_requested"
+
+    page.get_by_text(f"Close in {PROPOSER}'s place").click()
+    page.get_by_role("button", name="Close the review").click()
+    expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()

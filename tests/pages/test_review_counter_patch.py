@@ -1,0 +1,201 @@
+"""A counter-patch written on the page, seen before it is sent, and decided on with its diff in view."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.git.sandbox import Sandbox
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+WHY = "This is how I would write it."
+
+
+def content(page: Page, path: str) -> Locator:
+    """The field of a file."""
+    return page.get_by_label(f"Content of {path}")
+
+
+def lines(*changed: tuple[int, str]) -> str:
+    """A file of `repo` with some lines changed."""
+    texts = dict(changed)
+    return "".join(f"{texts.get(number, f'line {number}')}\n" for number in range(1, 11))
+
+
+def opened(page: Page, shop: Desk, **proposal: object) -> str:
+    """A review that Ada holds, with the editor of a counter-patch open."""
+    review = shop.put_up(**(proposal or {"diff": edited()}))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    page.keyboard.press("e")
+    expect(page.get_by_role("heading", name="Counter-patch to", exact=False)).to_be_visible()
+    return review
+
+
+def test_written_seen_sent_and_accepted(page: Page, shop: Desk, windows: Windows, axe: Check, shot: Shot) -> None:
+    review = opened(page, shop)
+    field = content(page, "a.txt")
+    expect(field).to_have_value(lines((2, "better")))
+    field.fill(lines((2, "best"), (9, "nine")))
+    result = page.locator("#draft-result")
+    expect(result.get_by_text("It applies.")).to_be_visible()
+    expect(result.locator("table.diff").get_by_text("nine")).to_be_visible()
+    axe(page)
+    shot(page, "review-counter-patch")
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_role("button", name="Request changes with it").click()
+    expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
+    expect(page.locator("#acts").get_by_text(f"You offered it, so that {PROPOSER} decides.")).to_be_visible()
+    expect(page.get_by_role("button", name="Accept the counter-patch")).to_have_count(0)
+
+    own = windows.open(PROPOSER)
+    own.goto(f"/reviews/{review}")
+    expect(own.locator("#counter-patch table.diff").get_by_text("nine")).to_be_visible()
+    axe(own)
+    own.get_by_role("button", name="Accept the counter-patch").click()
+    expect(own.get_by_text("Nobody has claimed it.")).to_be_visible()
+    status = shop.status(review)
+    assert (status["round"], status["status"], status["counter_patch_status"]) == (2, "pending", "accepted")
+    diff = shop.do("get_proposal", review_id=review)["diff"]
+    assert "+best" in diff
+    assert "+nine" in diff
+
+
+def test_rejected_with_a_reason(page: Page, shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review)
+    shop.verdict(review, "comment", counter_patch=edited(text="best"))
+    page.goto(f"/reviews/{review}")
+    page.locator("#acts").get_by_label("Reason", exact=False).fill("Not now.")
+    page.get_by_role("button", name="Reject the counter-patch").click()
+    expect(page.get_by_role("button", name="Reject the counter-patch")).to_have_count(0)
+    assert shop.status(review)["counter_patch_status"] == "rejected"
+    assert shop.events(review)[-1]["data"]["reason"] == "Not now."
+
+
+def test_a_decision_on_one_that_is_gone_is_told(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow("status of 409", "ERR_FAILED")
+    review = shop.put_up(diff=edited())
+    shop.claim(review)
+    shop.verdict(review, "comment", counter_patch=edited(text="best"))
+    page.route("**/events*", lambda route: route.abort())
+    page.goto(f"/reviews/{review}")
+    page.locator("#acts").get_by_label("Reason", exact=False).fill("Fine by me.")
+    shop.verdict(review, "comment", counter_patch=edited(text="even better"))
+    page.get_by_role("button", name="Accept the counter-patch").click()
+    expect(page.locator(".acts-refusal").get_by_text("rev-1 offered a counter-patch")).to_be_visible()
+    expect(page.locator("#acts").get_by_label("Reason", exact=False)).to_have_value("Fine by me.")
+    expect(page.locator("#counter-patch").get_by_text("even better")).to_be_visible()
+    assert shop.status(review)["round"] == 1
+    page.get_by_role("button", name="Accept the counter-patch").click()
+    expect(page.locator("#review-head").get_by_text("Round 2 is there", exact=False)).to_be_visible()
+    assert "+even better" in shop.do("get_proposal", review_id=review)["diff"]
+
+
+def test_other_files_new_ones_and_deletion(page: Page, shop: Desk) -> None:
+    review = opened(page, shop)
+    content(page, "a.txt").fill(lines((2, "best")))
+    page.get_by_label("Another file, or a new one").fill("docs/new.md")
+    page.get_by_role("button", name="Open it").click()
+    content(page, "docs/new.md").fill("# New\n")
+    page.get_by_label("Another file, or a new one").fill("b.txt")
+    page.get_by_role("button", name="Open it").click()
+    expect(content(page, "b.txt")).to_have_value(lines())
+    page.get_by_label("Delete it").last.check()
+    expect(page.locator("#draft-result .diff-name").get_by_text("docs/new.md")).to_be_visible()
+    expect(page.locator("#draft-result .diff-name").get_by_text("b.txt")).to_be_visible()
+    page.reload()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    expect(content(page, "docs/new.md")).to_have_value("# New\n")
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_label("Delete it").last.check()
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
+    patch = shop.do("get_proposal", review_id=review)["counter_patch"]
+    assert {(file["path"], file["operation"]) for file in patch["affected_files"]} == {
+        ("a.txt", "modified"),
+        ("b.txt", "deleted"),
+        ("docs/new.md", "added"),
+    }
+
+
+def test_bytes_that_a_field_would_change_stay(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("win.txt", "one\r\ntwo\r\nthree\r\n")
+    repo.write("bare.txt", "\nleading\nno end")
+    repo.commit("more")
+    review = opened(page, shop)
+    for path in ("win.txt", "bare.txt"):
+        page.get_by_label("Another file, or a new one").fill(path)
+        page.get_by_role("button", name="Open it").click()
+        expect(content(page, path)).to_be_visible()
+    expect(content(page, "bare.txt")).to_have_value("\nleading\nno end")
+    content(page, "win.txt").fill("one\nTWO\nthree\n")
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
+    patch = shop.do("get_proposal", review_id=review)["counter_patch"]
+    assert {file["path"] for file in patch["affected_files"]} == {"a.txt", "win.txt"}
+    assert "-two\r\n+TWO\r\n" in patch["diff"]
+
+
+def test_refusals_keep_everything(page: Page, shop: Desk, windows: Windows) -> None:
+    windows.allow("status of 4")
+    review = opened(page, shop)
+    content(page, "a.txt").fill(lines((2, "best")))
+    page.get_by_role("button", name="Request changes with it").click()
+    expect(page.locator("#draft").get_by_text("REASON_REQUIRED")).to_be_visible()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    page.get_by_label("Why", exact=True).fill(WHY)
+    shop.revise(review, diff=edited(text="good"))
+    page.get_by_role("button", name="Request changes with it").click()
+    expect(page.locator(".acts-refusal").get_by_text(f"{PROPOSER} revised it: round 2")).to_be_visible()
+    expect(content(page, "a.txt")).to_have_value(lines((2, "best")))
+    expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
+    assert shop.status(review)["counter_patch_id"] is None
+
+
+def test_a_text_is_edited_as_a_whole(page: Page, shop: Desk) -> None:
+    review = opened(page, shop, description="# Plan\n\nFirst this.\n", path="PLAN.md", category="plan_review")
+    page.get_by_label("The whole text").fill("# Plan\n\nFirst that.\n")
+    expect(page.locator("#draft-result").get_by_text("It applies.")).to_be_visible()
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
+    patch = shop.do("get_proposal", review_id=review)["counter_patch"]
+    assert patch["description"] == "# Plan\n\nFirst that.\n"
+
+
+def test_without_a_repository_the_diff_is_edited(page: Page, desk: Desk, windows: Windows) -> None:
+    windows.allow("status of 400")
+    review = opened(page, desk)
+    expect(page.get_by_text("The files themselves cannot be edited here")).to_be_visible()
+    page.get_by_label("The whole diff").fill("no diff at all")
+    expect(page.locator("#draft-result").get_by_text("It does not apply.")).to_be_visible()
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#draft").get_by_role("alert")).to_be_visible()
+    page.get_by_label("The whole diff").fill(edited(text="best"))
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
+    assert desk.do("get_proposal", review_id=review)["counter_patch"]["diff"] == edited(text="best")
+
+
+def test_without_a_script(shop: Desk, windows: Windows) -> None:
+    review = shop.put_up(diff=edited())
+    page = windows.open(javascript=False)
+    page.goto(f"/reviews/{review}/edit")
+    page.get_by_role("button", name="Claim").click()
+    content(page, "a.txt").fill(lines((2, "best")))
+    page.get_by_label("Why", exact=True).fill(WHY)
+    page.get_by_role("button", name="Show the result").click()
+    expect(page.get_by_text("It applies.")).to_be_visible()
+    expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
+    page.get_by_role("button", name="Offer it as a comment").click()
+    expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
+    page.goto(f"/reviews/{review}")
+    own = windows.open(PROPOSER, javascript=False)
+    own.goto(f"/reviews/{review}")
+    own.get_by_role("button", name="Accept the counter-patch").click()
+    expect(own.get_by_text("Round 2", exact=False).first).to_be_visible()
+    assert shop.status(review)["round"] == 2

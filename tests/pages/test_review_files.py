@@ -1,0 +1,144 @@
+"""The files of a change: viewed or not, loaded when they are wanted, and there at once."""
+
+from __future__ import annotations
+
+import statistics
+
+import httpx
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.reviewing import Desk, edited
+from tests.broker import BrokerProcess
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import every_kind, many_files, staged
+from tests.pages.conftest import Check
+from tests.pages.windows import Windows
+
+FIRST_PAINT_MS = 300
+"""The target, on a machine that does nothing else."""
+BUSY = 5
+"""How much longer it may take on one that runs other tests."""
+
+
+def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: Sandbox, axe: Check) -> None:
+    review = shop.put_up(diff=every_kind(repo))
+    page.goto(f"/reviews/{review}")
+    other = page.context.new_page()
+    other.goto(f"/reviews/{review}")
+    for window in (page, other):
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
+    page.get_by_role("checkbox", name="a.txt").click()
+    for window in (page, other):
+        expect(window.get_by_text("1 of 6 viewed")).to_be_visible()
+        expect(window.get_by_role("checkbox", name="a.txt")).to_be_checked()
+        expect(window.locator('.file[data-path="a.txt"] table')).to_be_hidden()
+    axe(page)
+    # It is still so when the page is opened again; the file can be looked at all the same.
+    other.reload()
+    expect(other.get_by_role("checkbox", name="a.txt")).to_be_checked()
+    other.get_by_role("button", name="Lines of a.txt").click()
+    expect(other.locator('.file[data-path="a.txt"] table')).to_be_visible()
+    other.get_by_role("checkbox", name="a.txt").click()
+    for window in (page, other):
+        expect(window.get_by_role("checkbox", name="a.txt")).not_to_be_checked()
+        expect(window.locator('.file[data-path="a.txt"] table')).to_be_visible()
+    # A new round is to be looked at anew.
+    page.get_by_role("checkbox", name="a.txt").click()
+    expect(page.get_by_text("1 of 6 viewed")).to_be_visible()
+    shop.revise(review, diff=every_kind(repo).replace("a better", "the best"))
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_text("0 of 6 viewed")).to_be_visible()
+
+
+def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk, repo: Sandbox) -> None:
+    review = shop.put_up(diff=every_kind(repo))
+    one, other = windows.open("ada"), windows.open("ada")
+    for window in (one, other):
+        window.goto(f"/reviews/{review}")
+        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
+    one.keyboard.press("n")
+    one.keyboard.press("v")
+    expect(one.get_by_text("1 of 6 viewed")).to_be_visible()
+    expect(one.get_by_role("checkbox").first).to_be_checked()
+    one.keyboard.press("v")
+    expect(one.get_by_text("0 of 6 viewed")).to_be_visible()
+    one.keyboard.press("v")
+    expect(one.get_by_text("1 of 6 viewed")).to_be_visible()
+    # The other browser is told when somebody comes back to it.
+    with other.expect_response(lambda answer: "/viewed?" in answer.url):
+        other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
+
+
+def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
+    page = windows.open(javascript=False)
+    page.goto(f"/reviews/{shop.put_up(diff=edited())}")
+    page.get_by_role("checkbox", name="a.txt").click()
+    expect(page.get_by_role("checkbox", name="a.txt")).to_be_checked()
+    expect(page.locator("table.diff")).to_have_count(0)
+    page.get_by_role("link", name="lines of a.txt").click()
+    expect(page.locator("table.diff")).to_be_visible()
+
+
+def test_a_large_change_is_loaded_file_by_file(page: Page, shop: Desk, repo: Sandbox) -> None:
+    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo))}")
+    files = page.locator(".file")
+    expect(files).to_have_count(50)
+    expect(files.first.locator("table")).to_be_visible()
+    last = files.last
+    expect(last.locator("table")).to_have_count(0)
+    last.scroll_into_view_if_needed()
+    expect(last.locator("table")).to_be_visible()
+    expect(last.locator("tr.added")).to_have_count(20)
+    # In the order of the tree, and named as the tree names them.
+    expect(last).to_have_attribute("data-path", "src/part_4/module_49.py")
+    page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
+    expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
+
+
+def test_a_large_change_without_scripts(windows: Windows, shop: Desk, repo: Sandbox) -> None:
+    page = windows.open(javascript=False)
+    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo))}")
+    page.get_by_role("link", name="of src/part_4/module_49.py").click()
+    expect(page.locator("table.diff tr.added")).to_have_count(20)
+    page.get_by_role("link", name="Side by side").click()
+    expect(page.locator("table.diff-split")).to_be_visible()
+
+
+def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sandbox) -> None:
+    repo.write("long.txt", "".join(f"number {line}\n" for line in range(1, 2501)))
+    page.goto(f"/reviews/{shop.put_up(diff=staged(repo))}")
+    lines = page.locator("tr.line")
+    expect(lines).to_have_count(1000)
+    page.get_by_role("link", name="Show more: 1500 of 2500 lines are left").click()
+    expect(lines).to_have_count(2000)
+    page.get_by_role("link", name="Show more: 500 of 2500 lines are left").click()
+    expect(lines).to_have_count(2500)
+    expect(lines.last).to_contain_text("number 2500")
+    expect(page.get_by_role("link", name="Show more")).to_have_count(0)
+
+
+def test_fifty_files_are_painted_at_once(page: Page, shop: Desk, repo: Sandbox) -> None:
+    review = shop.put_up(diff=many_files(repo))
+    times: list[float] = []
+    for _ in range(7):
+        page.goto(f"/reviews/{review}")
+        page.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
+        times.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+    expect(page.locator(".file")).to_have_count(50)
+    assert min(times[1:]) < FIRST_PAINT_MS * BUSY, statistics.median(times)
+
+
+def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) -> None:
+    diff = edited()
+    review = shop.put_up(diff=diff, intent="Take it away")
+    page.goto(f"/reviews/{review}")
+    for name, ending in (("Markdown", ".md"), ("Patch", ".patch"), ("HTML", ".html")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=name, exact=True).click()
+        assert download.value.suggested_filename.endswith(ending)
+        if name == "Patch":
+            assert download.value.path().read_text("utf-8") == diff
+        else:
+            assert "Take it away" in download.value.path().read_text("utf-8")
+    assert httpx.get(f"{broker.url}/reviews/{review}/export.exe").status_code == httpx.codes.NOT_FOUND

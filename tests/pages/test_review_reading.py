@@ -1,0 +1,207 @@
+"""Reading a review: what it says of itself, and its diff."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.reviewing import Desk
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import every_kind, long_edited, staged, with_long_file
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+
+def test_what_a_review_says_of_itself(page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot) -> None:
+    parent = shop.put_up(intent="The first try", diff=every_kind(repo))
+    shop.verdict(parent, "rejected", shop.claim(parent))
+    whole = shop.put_up_whole(
+        intent="Keep claims in the table",
+        diff=every_kind(repo),
+        description="## Why\n\nThe queue *forgot* `claims`.\n\n<script>alert(1)</script>\n",
+        phase="04-claims",
+        plan="04-02",
+        task="3",
+        parent_id=parent,
+        metadata={"tests": "412 passed", "risks": {"level": "low"}},
+    )
+    page.goto(f"/reviews/{whole['review_id']}")
+
+    expect(page.get_by_role("heading", level=1, name="Keep claims in the table")).to_be_visible()
+    head = page.locator("#review-head")
+    for text in ("Pending", "prop-1", "claude-code", "04-claims", "04-02", "validated", whole["digest"][:16], parent):
+        expect(head).to_contain_text(text)
+    about = page.locator("#about")
+    expect(about.get_by_role("heading", name="Why")).to_be_visible()
+    expect(about.locator("em")).to_have_text("forgot")
+    expect(about).to_contain_text("<script>alert(1)</script>")
+    expect(about).to_contain_text("412 passed")
+    axe(page)
+    shot(page, "review-light")
+    page.get_by_role("link", name=parent).click()
+    expect(page.get_by_role("heading", level=1, name="The first try")).to_be_visible()
+    expect(page.get_by_role("link", name=whole["review_id"])).to_be_visible()
+
+
+def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo: Sandbox) -> None:
+    page.goto(f"/reviews/{shop.put_up(diff=every_kind(repo))}")
+
+    def file(name: str) -> str:
+        return page.locator(f'.file[data-path="{name}"]').inner_text()
+
+    assert "Added" in file("docs/new.md")
+    assert "# New" in file("docs/new.md")
+    assert "Deleted" in file("gone.txt")
+    assert "old name.txt → new name.txt" in file("new name.txt")
+    assert "content unchanged" in file("new name.txt")
+    assert "binary content, not shown" in file("logo.png")
+    assert "100644 (file) → 100755 (program)" in file("tool.sh")
+    # Within a line that was changed, only what is new in it is marked.
+    changed = page.locator('.file[data-path="a.txt"]')
+    expect(changed.locator("tr.added ins")).to_have_text(re.compile("^a better ?$"))
+    # The tree leads to each of them.
+    tree = page.get_by_role("navigation", name="Files of the change")
+    expect(tree.get_by_role("link")).to_have_count(6)
+    tree.get_by_role("link", name="gone.txt").click()
+    expect(page.locator('.file[data-path="gone.txt"] .file-head')).to_be_in_viewport()
+
+
+def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot: Shot) -> None:
+    review = shop.put_up(diff=every_kind(repo))
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("table.diff-unified").first).to_be_visible()
+    page.keyboard.press("s")
+    expect(page.locator('.file[data-path="a.txt"] table.diff-split')).to_be_visible()
+    page.goto(f"/reviews/{review}")
+    expect(page.locator('.file[data-path="a.txt"] table.diff-split')).to_be_visible()
+    shot(page, "review-side-by-side")
+    page.get_by_role("link", name="Unified").click()
+    expect(page.locator('.file[data-path="a.txt"] table.diff-unified')).to_be_visible()
+
+
+def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    page.goto(f"/reviews/{shop.put_up(diff=long_edited(repo))}")
+    diff = page.locator('.file[data-path="long.py"] table')
+    expect(diff).not_to_contain_text("value_50 = 50")
+    # A long gap can be opened from either of its ends.
+    page.get_by_role("button", name="Show 20 lines below the change above").click()
+    expect(diff).to_contain_text("value_43 = 43")
+    expect(diff).not_to_contain_text("value_50 = 50")
+    page.get_by_role("button", name="Show 20 lines above the change below").click()
+    expect(diff).to_contain_text("value_77 = 77")
+    page.get_by_role("link", name="Show 33 unchanged lines").click()
+    expect(diff).to_contain_text("value_50 = 50")
+    page.get_by_role("link", name="Show 16 unchanged lines").click()
+    page.get_by_role("link", name="Show what follows").click()
+    expect(diff.locator("tr.line")).to_have_count(122)
+    expect(diff.get_by_role("link", name="Show")).to_have_count(0)
+    numbers = diff.locator("tr.line:not(.deleted) td:nth-child(2)").all_inner_texts()
+    assert numbers == [str(number) for number in range(1, 121)]
+
+
+def test_lines_around_a_change_without_scripts(windows: Windows, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    page = windows.open(javascript=False)
+    page.goto(f"/reviews/{shop.put_up(diff=long_edited(repo))}")
+    page.get_by_role("link", name="Show 73 unchanged lines").click()
+    expect(page.locator("table.diff")).to_contain_text("value_50 = 50")
+    expect(page.locator("table.diff tr.added")).to_have_count(2)
+    page.get_by_role("link", name="Back to the review").click()
+    expect(page.locator("table.diff")).not_to_contain_text("value_50 = 50")
+
+
+def test_comments_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    review = shop.put_up(diff=long_edited(repo))
+    comments = [
+        {"file": "long.py", "line": 20, "body": "Why this *number*?"},
+        {"file": "long.py", "line": 60, "body": "And this one, which did not change?"},
+        {"file": "long.py", "body": "A word on all of it."},
+    ]
+    shop.verdict(review, "comment", shop.claim(review), comments=comments)
+    page.goto(f"/reviews/{review}")
+    file = page.locator('.file[data-path="long.py"]')
+    below = file.locator("tr:has(a[data-line='20']):not(.deleted) + tr.threads")
+    expect(below).to_contain_text("Why this number?")
+    # What was said on lines that the diff leaves out, or on the file, stands above its lines.
+    expect(file.locator(".unplaced")).to_contain_text(["A word on all of it.", "Line 60:"])
+    expect(page.locator("#file-tree")).to_contain_text("3 comments")
+
+
+def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    page.goto(f"/reviews/{desk.put_up(diff=long_edited(repo))}")
+    expect(page.get_by_text("not validated")).to_be_visible()
+    # There is nowhere to read the lines between from, so they are counted only.
+    expect(page.get_by_text("73 unchanged lines")).to_be_visible()
+    expect(page.get_by_role("link", name="unchanged lines")).to_have_count(0)
+
+
+def test_what_stands_outside_of_a_diff_is_not_hidden(page: Page, shop: Desk) -> None:
+    odd = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\nwhat <b>is</b> this\n"
+    review = shop.put_up(diff=odd, skip_diff_validation=True)
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("tr.stray")).to_contain_text("what <b>is</b> this")
+    expect(page.get_by_text("not validated")).to_be_visible()
+
+
+def test_a_hand_off_is_shown_field_by_field(page: Page, desk: Desk) -> None:
+    payload = '{"todos": ["Say how far an upload <is>."], "shapes": [{"sent": "bytes"}]}'
+    page.goto(f"/reviews/{desk.put_up(category='handoff', description=payload)}")
+    expect(page.get_by_role("definition").filter(has_text="Say how far an upload <is>.")).to_be_visible()
+    expect(page.get_by_role("definition").filter(has_text='"sent": "bytes"')).to_be_visible()
+    page.get_by_role("link", name="Source").click()
+    expect(page.locator("table.diff")).to_contain_text('"todos": ["Say how far an upload <is>."]')
+
+
+def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    repo.write("a.txt", "line 1\nline two\n")
+    lines = repo.read("long.py").decode().replace("value_20 = 20", "value_20 = 21").replace("value_100 = 100", "gone")
+    repo.write("long.py", lines)
+    page.goto(f"/reviews/{shop.put_up(diff=staged(repo))}")
+    heads = page.locator(".file-head")
+    page.keyboard.press("n")
+    expect(heads.nth(0)).to_be_focused()
+    page.keyboard.press("n")
+    expect(heads.nth(1)).to_be_focused()
+    page.keyboard.press("p")
+    expect(heads.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    rows = page.locator("tr.line")
+    expect(rows.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(rows.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(rows.nth(0)).to_be_focused()
+    page.keyboard.press("N")
+    expect(page.locator("tr.deleted").first).to_be_focused()
+    page.keyboard.press("N")
+    expect(page.locator("tr.deleted", has_text="value_20 = 20")).to_be_focused()
+    page.keyboard.press("o")
+    expect(page.locator('.file[data-path="long.py"] table')).to_be_hidden()
+    page.keyboard.press("t")
+    expect(page.locator("#file-tree a").first).to_be_focused()
+    page.keyboard.press("?")
+    for words in ("Next file", "Next change", "Side by side or unified", "Mark the file as viewed, or not"):
+        expect(page.get_by_role("dialog").get_by_text(words, exact=True)).to_be_visible()
+
+
+def test_on_a_narrow_and_on_a_wide_window(windows: Windows, shop: Desk, repo: Sandbox, axe: Check, shot: Shot) -> None:
+    review = shop.put_up(diff=every_kind(repo), description="What it is for.")
+    narrow = windows.open(width=360, height=740, scheme="dark")
+    wide = windows.open(width=2560, height=1300)
+    for page in (narrow, wide):
+        page.goto(f"/reviews/{review}")
+        expect(page.locator('.file[data-path="a.txt"] table')).to_be_visible()
+        assert not page.evaluate("document.documentElement.scrollWidth > window.innerWidth")
+    axe(narrow)
+    shot(narrow, "review-narrow-dark")
+    shot(wide, "review-wide")
+    # There is room for the discussion beside the change.
+    change, talk = wide.locator("#change").bounding_box(), wide.locator("#talk").bounding_box()
+    assert change is not None
+    assert talk is not None
+    assert talk["x"] >= change["x"] + change["width"]

@@ -1,0 +1,114 @@
+"""The rounds of a review: what changed between two of them, and a new one that comes while somebody reads."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.reviewing import Desk
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import long_edited, staged, with_long_file
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+PLAN = "# The plan\n\nClaims are kept in memory.\n\n## Steps\n\n1. Read\n2. Write\n\n## Risks\n\nNone.\n"
+BETTER = PLAN.replace("in memory", "in the table").replace("None.", "A restart.\n\nA slow disk.")
+
+
+def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    review = shop.put_up(diff=long_edited(repo, "first"))
+    shop.revise(review, diff=long_edited(repo, "second"))
+    page.goto(f"/reviews/{review}")
+    rounds = page.get_by_role("navigation", name="Rounds")
+    expect(rounds.get_by_role("link")).to_have_count(2)
+    page.get_by_role("navigation", name="Compare with").get_by_role("link", name="round 1").click()
+    diff = page.locator("table.diff")
+    expect(diff).to_contain_text("value_20 = first")
+    expect(diff.locator("tr.deleted").first).to_contain_text("value_20 = first")
+    expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
+    # What is between is what the round leaves, so it can be opened here, too.
+    page.get_by_role("link", name="Show 73 unchanged lines").click()
+    expect(diff).to_contain_text("value_50 = 50")
+    page.keyboard.press("[")
+    expect(diff.locator("tr.added").first).to_contain_text("value_20 = first")
+    expect(page.get_by_text("Round 2 is there; this is round 1")).to_be_visible()
+    page.keyboard.press("]")
+    expect(diff.locator("tr.added").first).to_contain_text("value_20 = second")
+
+
+def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    review = shop.put_up(diff=long_edited(repo, "first"))
+    page.goto(f"/reviews/{review}")
+    field = page.locator("#talk textarea").first
+    field.fill("What I was about to say")
+    shop.revise(review, diff=long_edited(repo, "second"))
+    note = page.get_by_role("status").filter(has_text="Round 2 is there")
+    expect(note).to_be_visible()
+    expect(field).to_have_value("What I was about to say")
+    expect(page.locator("table.diff")).to_contain_text("value_20 = first")
+    note.get_by_role("link", name="Show what is new in it").click()
+    expect(page.locator("table.diff tr.added").first).to_contain_text("value_20 = second")
+    expect(page.locator("table.diff tr.deleted").first).to_contain_text("value_20 = first")
+    expect(field).to_have_value("What I was about to say")
+    # The round before is still what it was, with everything that leads on from it.
+    page.goto(f"/reviews/{review}?round=1")
+    page.get_by_role("link", name="Show what follows").click()
+    expect(page.locator("table.diff")).to_contain_text("value_120 = 120")
+    expect(page.get_by_role("link", name="Show 73 unchanged lines")).to_have_attribute("href", re.compile("round=1"))
+
+
+def test_the_head_is_kept_up_to_date(page: Page, shop: Desk) -> None:
+    review = shop.put_up()
+    page.goto(f"/reviews/{review}")
+    head = page.locator("#review-head")
+    expect(head).to_contain_text("Pending")
+    shop.verdict(review, "changes_requested", shop.claim(review, "rita"))
+    expect(head).to_contain_text("Changes requested")
+    expect(head).to_contain_text("rita")
+
+
+def test_a_plan_is_read_as_a_document(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
+    plan = {"path": "docs/PLAN.md", "category": "plan_review", "intent": "A plan"}
+    review = shop.put_up(description=PLAN, **plan)
+    shop.revise(review, description=BETTER, **plan)
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_role("heading", name="The plan")).to_be_visible()
+    contents = page.get_by_role("navigation", name="Contents")
+    expect(contents.get_by_role("link")).to_have_text(["The plan", "Steps", "Risks"])
+    contents.get_by_role("link", name="Risks").click()
+    expect(page.get_by_role("heading", name="Risks")).to_be_in_viewport()
+    page.keyboard.press("Home")  # what has scrolled below the bar counts as too small
+    expect(page.get_by_role("heading", name="A plan")).to_be_in_viewport()
+    axe(page)
+    shot(page, "review-plan")
+
+    page.get_by_role("link", name="Changes", exact=True).click()
+    expect(page.locator(".doc-block.changed ins")).to_have_text("the table")
+    expect(page.locator(".doc-block.added")).to_contain_text(["A restart.", "A slow disk."])
+    axe(page)
+    shot(page, "review-plan-changes")
+
+    page.get_by_role("link", name="Source").click()
+    expect(page.locator("tr.line")).to_have_count(BETTER.count("\n"))
+    expect(page.locator("tr.line").nth(2)).to_contain_text("Claims are kept in the table.")
+
+
+def test_a_counter_patch_is_shown_as_what_it_changes(windows: Windows, shop: Desk, repo: Sandbox) -> None:
+    with_long_file(repo)
+    review = shop.put_up(diff=long_edited(repo, "first"))
+    lines = repo.read("long.py").decode()
+    repo.write("long.py", lines.replace("value_20 = 20", "value_20 = first").replace("= 100", "= hundred"))
+    counter = staged(repo)
+    reader = windows.open(None)
+    reader.goto(f"/reviews/{review}")
+    expect(reader.locator("table.diff").first).to_be_visible()
+    shop.verdict(review, "changes_requested", shop.claim(review), counter_patch=counter)
+    patch = reader.locator("#counter-patch")
+    expect(patch.get_by_role("heading", name="Counter-patch by rev-1")).to_be_visible()
+    expect(patch.locator("tr.deleted")).to_have_count(1)
+    expect(patch.locator("tr.deleted")).to_contain_text("value_100 = first")
+    expect(patch.locator("tr.added")).to_contain_text("value_100 = hundred")
+    expect(patch).not_to_contain_text("value_20")

@@ -1,0 +1,146 @@
+"""Windows of a real Chromium on the broker's pages, and what must not happen in any of them."""
+
+from __future__ import annotations
+
+import re
+from http.cookies import Morsel, SimpleCookie
+from typing import Literal
+from urllib.parse import urlsplit
+
+import httpx
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Request,
+    WebError,
+    expect,
+)
+
+PATIENCE_SECONDS = 20
+"""How long anything on a page may take: machines that run tests are busy."""
+
+expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+
+Scheme = Literal["light", "dark"]
+
+# Evaluated in every document before its own scripts. The console has the browser's own words about some
+# violations only; the event comes for all of them.
+_WATCH_POLICY = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error(`policy: ${event.effectiveDirective} refused ${event.blockedURI} ${event.sample}`));
+"""
+_FORM_TOKEN = re.compile(r'name="form_token"\s+value="([^"]+)"')
+# Addresses that leave nothing: the browser answers them itself.
+_OWN_SCHEMES = {"about", "blob", "data"}
+
+
+class Windows:
+    """Opens windows, each with cookies and storage of its own, and collects what went wrong in all of them."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self.url = url
+        self.trouble: list[str] = []
+        self._browser = browser
+        self._allowed: list[re.Pattern[str]] = []
+        self._contexts: list[BrowserContext] = []
+        self._dialogs_are_accepted = False
+
+    def open(
+        self,
+        person: str | None = "ada",
+        *,
+        width: int = 1280,
+        height: int = 800,
+        scheme: Scheme = "light",
+        javascript: bool = True,
+    ) -> Page:
+        """A window of somebody who has said their name before; of somebody unknown, if there is none."""
+        context = self._browser.new_context(
+            base_url=self.url,
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            java_script_enabled=javascript,
+            reduced_motion="reduce",
+            locale="en-GB",
+            timezone_id="UTC",
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
+        context.add_init_script(_WATCH_POLICY)
+        context.on("console", self._on_console)
+        context.on("weberror", self._on_error)
+        context.on("request", self._on_request)
+        context.on("dialog", self._on_dialog)
+        if person is not None:
+            cookie = identified(self.url, person)
+            context.add_cookies(
+                [
+                    {
+                        "name": cookie.key,
+                        "value": cookie.value,
+                        "url": self.url,
+                        "httpOnly": bool(cookie["httponly"]),
+                        "sameSite": "Lax" if cookie["samesite"].lower() == "lax" else "Strict",
+                    }
+                ]
+            )
+        return context.new_page()
+
+    def allow(self, *patterns: str) -> None:
+        """What a test brings about on purpose, as regular expressions on the words of `trouble`."""
+        self._allowed += map(re.compile, patterns)
+
+    def accept_dialogs(self) -> None:
+        """Answer the pages' own questions with yes, from now on; before, one is trouble."""
+        self._dialogs_are_accepted = True
+
+    def close(self) -> None:
+        """Close them all; what they have to tell is told by then."""
+        for context in self._contexts:
+            context.close()
+        self._contexts.clear()
+
+    def check(self) -> None:
+        """Fail if anything went wrong in a window."""
+        wrong = [one for one in self.trouble if not any(pattern.search(one) for pattern in self._allowed)]
+        assert wrong == [], "\n".join(["the pages are not as quiet as they must be:", *wrong])
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning", "assert"}:
+            where = message.location
+            self.trouble.append(f"console {message.type}: {message.text} ({where['url']}:{where['lineNumber']})")
+
+    def _on_error(self, error: WebError) -> None:
+        self.trouble.append(f"script error: {error.error}")
+
+    def _on_request(self, request: Request) -> None:
+        there = urlsplit(request.url)
+        if there.scheme not in _OWN_SCHEMES and there.netloc != urlsplit(self.url).netloc:
+            self.trouble.append(f"request to another host: {request.method} {request.url}")
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        if self._dialogs_are_accepted:
+            dialog.accept()
+            return
+        self.trouble.append(f"dialog: {dialog.type} {dialog.message}")
+        dialog.dismiss()
+
+
+def signed_in(url: str, person: str) -> str:
+    """The cookie of a browser in which somebody has said their name: `name=value`."""
+    cookie = identified(url, person)
+    return f"{cookie.key}={cookie.value}"
+
+
+def identified(url: str, person: str) -> Morsel[str]:
+    """The same with everything that the broker says of it."""
+    with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False) as browser:
+        token = _FORM_TOKEN.search(browser.get("/you").text)
+        assert token, "the page that asks for a name has no form"
+        answer = browser.post("/you", data={"form_token": token[1], "name": person, "next": "/"})
+        assert answer.status_code == httpx.codes.SEE_OTHER, answer.text
+        [cookie] = SimpleCookie(answer.headers["set-cookie"]).values()
+    return cookie

@@ -1,0 +1,208 @@
+"""What inboxes and searches cost does not grow with the history: counted in the databases' own steps, not in time."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tandem.store import inbox, search
+from tandem.store.engine import make_store
+from tandem.store.postgres_unit import PostgresUnit
+from tandem.store.search import Shape
+from tandem.store.sqlite_unit import SqliteUnit
+from tests.store.histories import statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from tandem.store.base import Row, Unit
+    from tandem.store.statement import Statement
+
+FEW, MANY = 3_000, 30_000
+OPEN = 60
+"""As many are open, however many there are."""
+
+
+class Weighed:
+    """A unit of work that counts the database's steps: SQLite's instructions, PostgreSQL's rows."""
+
+    def __init__(self, unit: Unit, explain: Callable[[Statement, dict[str, Any]], int], reviews: int) -> None:
+        self._unit = unit
+        self._explain = explain
+        self.dialect = unit.dialect
+        self.reviews = reviews
+        self.steps = 0
+
+    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
+        """See `Unit`."""
+        self.steps += self._explain(statement, params)
+        return self._unit.one_or_none(statement, **params)
+
+    def all(self, statement: Statement, **params: Any) -> list[Row]:
+        """See `Unit`."""
+        self.steps += self._explain(statement, params)
+        return self._unit.all(statement, **params)
+
+    def execute(self, statement: Statement, **params: Any) -> int:
+        """See `Unit`."""
+        return self._unit.execute(statement, **params)
+
+    def on_commit(self, notice: int) -> None:
+        """See `Unit`."""
+
+
+def _rows_of(plan: dict[str, Any]) -> int:
+    loops = plan["Actual Loops"]
+    touched = plan["Actual Rows"] + sum(count for name, count in plan.items() if name.startswith("Rows Removed by"))
+    return round(touched * loops) + sum(_rows_of(inner) for inner in plan.get("Plans", ()))
+
+
+def _on_sqlite(path: str, reviews: int) -> Generator[Weighed]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements(reviews, OPEN):
+            connection.execute(statement)
+
+        def explain(statement: Statement, params: dict[str, Any]) -> int:
+            steps = 0
+
+            def count() -> None:
+                nonlocal steps
+                steps += 10
+
+            connection.set_progress_handler(count, 10)
+            connection.execute(statement.sqlite.sql, statement.sqlite.bind_in_order(params)).fetchall()
+            connection.set_progress_handler(None, 0)
+            return steps
+
+        yield Weighed(SqliteUnit(connection.cursor()), explain, reviews)
+
+
+def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
+    with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        for statement in (*statements(reviews, OPEN), "ANALYZE"):
+            cursor.execute(statement.encode())
+
+        def explain(statement: Statement, params: dict[str, Any]) -> int:
+            compiled = statement.postgresql
+            told = cursor.execute(
+                f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {compiled.sql}".encode(), compiled.bind(params)
+            ).fetchone()
+            assert told is not None
+            [plan] = json.loads(json.dumps(told[0]))
+            return _rows_of(plan["Plan"])
+
+        yield Weighed(PostgresUnit(cursor), explain, reviews)
+
+
+def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: int) -> Generator[Weighed]:
+    """A database with so many reviews, of which few are open."""
+    server = request.getfixturevalue("postgres_server") if kind == "postgresql" else None
+    path = tmp_path / f"{reviews}.db"
+    url = server.create_database() if server else f"sqlite:///{path}"
+    store = make_store(url)
+    store.open_blocking()
+    store.close_blocking()
+    yield from _on_postgresql(url, reviews) if server else _on_sqlite(str(path), reviews)
+    if server:
+        server.drop_database(url)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[tuple[Weighed, Weighed]]:
+    """A short history and a long one."""
+    folder = tmp_path_factory.mktemp("costs")
+    made = [seeded(request.param, request, folder, reviews) for reviews in (FEW, MANY)]
+    yield next(made[0]), next(made[1])
+    for one in made:
+        assert next(one, None) is None
+
+
+def weigh(unit: Weighed, read: Callable[[Weighed], object]) -> int:
+    unit.steps = 0
+    read(unit)
+    return unit.steps
+
+
+def check(pair: tuple[Weighed, Weighed], read: Callable[[Weighed], object]) -> None:
+    """Ten times the history may cost a little more: trees are deeper, and pages are other ones."""
+    few, many = (weigh(unit, read) for unit in pair)
+    assert few > 0
+    assert many < 1.5 * few + 300
+
+
+@pytest.mark.parametrize("project", [None, "beta"])
+@pytest.mark.parametrize("side", ["reviewer", "proposer"])
+def test_an_inbox_looks_at_open_reviews_only(pair: tuple[Weighed, Weighed], side: Any, project: str | None) -> None:
+    def read(unit: Weighed) -> None:
+        assert 0 < len(inbox.list_open(unit, side, person="anna", project=project, limit=1_000)) <= OPEN
+
+    check(pair, read)
+
+
+@pytest.mark.parametrize("name", ["own", "offered", "held", "attention", "escalated", "rejected", "overdue"])
+def test_what_a_person_must_hear_of_is_found_among_open_reviews(pair: tuple[Weighed, Weighed], name: Any) -> None:
+    found: list[object] = []
+
+    def read(unit: Weighed) -> None:
+        person = "rita" if name == "held" else "agent-20"
+        found.append(inbox.list_special(unit, name, person=person, project=None, limit=51, before_us=2))
+
+    check(pair, read)
+    assert all(found) or name in {"own", "offered"}
+
+
+def test_whether_a_commit_stands_is_found_by_its_review(pair: tuple[Weighed, Weighed]) -> None:
+    check(pair, lambda unit: inbox.is_standing(unit, "rv_1000007"))
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"project": "beta"},
+    {"state": "closed"},
+    {"state": "pending"},
+    {"state": "changes_requested", "project": "beta"},
+    {"turn": "proposer", "category": "handoff"},
+    {"category": "handoff"},
+    {"category": "handoff", "project": "alpha"},
+    {"priority": 2},
+    {"priority": 0, "project": "alpha", "state": "closed"},
+]
+
+
+@pytest.mark.parametrize("sort", ["queue", "newest", "oldest"])
+@pytest.mark.parametrize("given", FILTERS, ids=lambda given: "-".join(given) or "all")
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_piece_of_a_search_costs_the_same(
+    pair: tuple[Weighed, Weighed], given: dict[str, Any], sort: Any, *, deep: bool
+) -> None:
+    def read(unit: Weighed) -> None:
+        shape = Shape(sort, frozenset(given), given.get("state"), attention=False, after=deep, texts=True)
+        half = unit.reviews * 10_000 // 2
+        middle = (1, half, "rv_") if sort == "queue" else (half, "rv_")
+        after = middle if deep else None
+        search.list_candidates(unit, shape, after=after, limit=100, given=given)
+
+    check(pair, read)
+
+
+@pytest.mark.parametrize("project", [None, "beta"])
+def test_a_search_by_latest_activity_goes_back_so_far_and_no_further(
+    pair: tuple[Weighed, Weighed], project: str | None
+) -> None:
+    def read(unit: Weighed) -> None:
+        end = search.find_log_end(unit, project=project, before=search.BEFORE_ALL)
+        floor = end[0] if end else 0
+        before = search.BEFORE_ALL
+        search.list_active(unit, project=project, texts=True, before=before, floor=floor, limit=100)
+
+    # Of the short history's project there are fewer events than are looked at of the long one's; and PostgreSQL
+    # reads a table of this size as a whole before it looks up thousands of rows.
+    few, many = (weigh(unit, read) for unit in pair)
+    assert many < (few + 300) * (2.5 if project is None else 10)
