@@ -15,6 +15,8 @@ from tandem.faces.web.routes import PageRoute
 PATH = "/cycles"
 _ROWS = 50
 _COMPLETE = "complete"
+_KNOWN = frozenset({"cycle_id", "feature", "producer", "consumer"})
+"""Of a payload: what the page says already."""
 
 
 async def show(ask: Ask) -> Page:
@@ -70,7 +72,7 @@ def _told(payload: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     return [
         (name, [_line(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value])])
         for name, value in payload.items()
-        if value not in (None, "", [], {})
+        if name not in _KNOWN and value not in (None, "", [], {})
     ]
 
 

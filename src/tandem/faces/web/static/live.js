@@ -112,8 +112,8 @@
 
   // An answer without the part that was asked for, as from a broker that is stopping, changes nothing.
   document.addEventListener("htmx:after:request", (event) => {
-    const { select, text } = event.detail.ctx;
-    if (select?.startsWith("#") && !text?.includes(`id="${select.slice(1)}"`)) event.preventDefault();
+    const { select, text, hx } = event.detail.ctx;
+    if (!hx?.redirect && select?.startsWith("#") && !text?.includes(`id="${select.slice(1)}"`)) event.preventDefault();
   });
 
   // What follows from what the page shows now.

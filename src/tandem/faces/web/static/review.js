@@ -78,10 +78,9 @@
     if (!link) return Promise.resolve();
     if (!loading.has(file.id)) {
       file.classList.add("loading");
-      const target = `#${bodyOf(file).id}`;
       loading.set(
         file.id,
-        htmx.ajax("GET", link.dataset.load, { target, select: target, swap: "outerHTML" }).catch(() => {}).finally(() => {
+        fill(file, link.dataset.load).catch(() => {}).finally(() => {
           loading.delete(file.id);
           file.classList.remove("loading");
           if (!file.querySelector("a[data-load]")) file.dataset.state = "shown";
@@ -90,6 +89,12 @@
       );
     }
     return loading.get(file.id);
+  }
+
+  // Each file is its own source: of many requests of one source, htmx drops all but two.
+  function fill(file, address) {
+    const target = `#${bodyOf(file).id}`;
+    return htmx.ajax("GET", address, { source: file, target, select: target, swap: "outerHTML" });
   }
 
   const seen = new IntersectionObserver(
@@ -451,7 +456,7 @@
   for (const table of all("table[data-plain]", root)) {
     const file = table.closest(".file");
     const link = file?.dataset.address;
-    if (link) htmx.ajax("GET", link, { target: `#${bodyOf(file).id}`, select: `#${bodyOf(file).id}`, swap: "outerHTML" }).then(() => prepare(file));
+    if (link) fill(file, link).then(() => prepare(file));
   }
   requestAnimationFrame(followScroll);
 })();
