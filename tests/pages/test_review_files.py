@@ -111,14 +111,6 @@ def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sand
     expect(page.get_by_role("link", name="Show more")).to_have_count(0)
 
 
-def test_files_that_come_into_view_together_all_get_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
-    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo))}")
-    expect(page.locator(".file")).to_have_count(50)
-    page.set_viewport_size({"width": 1280, "height": 60_000})
-    # As many as fit into so high a window; a few would be all if each waited for its turn in vain.
-    expect(page.locator(".file table.diff").nth(25)).to_be_visible()
-
-
 def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) -> None:
     diff = edited()
     review = shop.put_up(diff=diff, intent="Take it away")
