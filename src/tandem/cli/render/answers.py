@@ -133,16 +133,7 @@ def _(answer: answers.ReviewPage) -> RenderableType:
         return Text("No reviews.", style="dim")
     table = listing("id", "state", "priority", "project", "intent", "by", "turn", "age", fixed=("id", "state", "age"))
     for row in answer.reviews:
-        table.add_row(
-            row.review_id,
-            state(row.status, row.outcome),
-            parts.priority(row.priority),
-            plain(row.project),
-            plain(row.intent),
-            plain(row.proposer_id),
-            row.turn or "",
-            ago(row.created_at),
-        )
+        table.add_row(*parts.review_cells(row), row.turn or "", ago(row.created_at))
     return Group(table, _more(answer.next_page))
 
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, listing, plain, state
+from tandem.cli.render.parts import ago, listing, plain
 from tandem.domain import inbox_answers as answers
 
 
@@ -50,16 +50,7 @@ def _(answer: answers.SearchPage) -> RenderableType:
         columns = ("id", "state", "priority", "project", "intent", "by", "files", "age")
         table = listing(*columns, fixed=("id", "state", "files", "age"))
         for row in answer.reviews:
-            table.add_row(
-                row.review_id,
-                state(row.status, row.outcome),
-                parts.priority(row.priority),
-                plain(row.project),
-                plain(row.intent),
-                plain(row.proposer_id),
-                str(row.files),
-                ago(row.created_at),
-            )
+            table.add_row(*parts.review_cells(row), str(row.files), ago(row.created_at))
         shown.append(table)
     else:
         shown.append(Text("Found nothing.", style="dim"))

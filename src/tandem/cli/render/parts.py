@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tandem.cli.terminal import Unbroken, visible
+from tandem.domain.answers import ReviewRow
 from tandem.domain.patches import AffectedFile
 
 STATUS_STYLES = {
@@ -62,6 +63,18 @@ def ago(at: str | None, *, now: datetime | None = None) -> str:
         return moment.astimezone().strftime("%Y-%m-%d")
     length = duration(abs(seconds))
     return f"{length} ago" if seconds >= 0 else f"in {length}"
+
+
+def review_cells(row: ReviewRow) -> tuple[str | Text, ...]:
+    """What every list says of a review: id, state, priority, project, intent and by whom."""
+    return (
+        row.review_id,
+        state(row.status, row.outcome),
+        priority(row.priority),
+        plain(row.project),
+        plain(row.intent),
+        plain(row.proposer_id),
+    )
 
 
 def duration(seconds: float | None) -> str:

@@ -54,6 +54,10 @@ class Ask:
         data: dict[str, Any] = envelope["data"]
         return data
 
+    async def newest(self) -> str:
+        """The log's cursor now, for a page that goes on from there."""
+        return (await self.call("get_audit_log", limit=1))["cursor"]
+
     def path(self, name: str) -> str:
         """A part of the address, by its name in the route."""
         return str(self.request.path_params[name])

@@ -30,9 +30,20 @@ async def show(ask: Ask) -> Page | Response:
         {"name": name, "title": title, "empty": empty, "entries": found[name], "count": found["counts"][name]}
         for name, title, empty in _SECTIONS
     ]
-    return Page(
-        "inbox.html", {"sections": sections, "limit": _LIMIT, "why": WHY, "project": project, "cursor": found["cursor"]}
-    )
+    values: dict[str, Any] = {"sections": sections, "limit": _LIMIT, "why": WHY, "cursor": found["cursor"]}
+    # The navigation counts all projects.
+    return Page("inbox.html", values if project else values | {"waiting": waiting(found)})
+
+
+def waiting(found: dict[str, Any]) -> dict[str, Any]:
+    """What the navigation says of an inbox, from what `get_inbox` answers."""
+    theirs = [*found["your_turn"], *found["problems"]]
+    return {
+        "your_turn": found["counts"]["your_turn"],
+        "problems": found["counts"]["problems"],
+        # What a notification names, so that only what is new is told.
+        "reviews": {one["review"]["review_id"]: one["review"]["intent"] for one in theirs if one["review"]},
+    }
 
 
 ROUTES = (PageRoute("/", show), PageRoute("/inbox", show))

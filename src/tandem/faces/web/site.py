@@ -151,7 +151,8 @@ class Site:
         )
 
     async def _page(self, page: Page, ask: Ask) -> Response:
-        nav = {} if page.bare else {"waiting": await self._waiting(ask)}
+        # A page that asked for the inbox itself brings what the navigation says of it.
+        nav = {} if page.bare or "waiting" in page.values else {"waiting": await self._waiting(ask)}
         values = self._values(ask.request, ask.person) | nav | dict(page.values)
         template = self._templates.get_template(page.template)
         body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
@@ -161,14 +162,7 @@ class Site:
         """What the navigation says on every page; nothing for somebody whose name is not known."""
         if not ask.person.known:
             return _NOTHING
-        found = await ask.call("get_inbox", person=ask.person.name, limit=_COUNTED)
-        theirs = [*found["your_turn"], *found["problems"]]
-        return {
-            "your_turn": found["counts"]["your_turn"],
-            "problems": found["counts"]["problems"],
-            # What a notification names, so that only what is new is told.
-            "reviews": {one["review"]["review_id"]: one["review"]["intent"] for one in theirs if one["review"]},
-        }
+        return inbox.waiting(await ask.call("get_inbox", person=ask.person.name, limit=_COUNTED))
 
     def _values(self, request: Request, person: Person) -> dict[str, Any]:
         return {

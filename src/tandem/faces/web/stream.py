@@ -31,14 +31,14 @@ async def events(ask: Ask) -> Response:
 
 async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
     yield b"retry: %d\n\n" % _RETRY_MS
-    place = cursor or await _now(ask)
+    place = cursor or await ask.newest()
     while True:
         try:
             ask.check_ready()
             answer = await ask.call("get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_PAGE)
         except (CursorExpired, InvalidInput):
             # Another log, or one that was set back: everything on the page may be different.
-            place = await _now(ask)
+            place = await ask.newest()
             yield _message("reset", place, {})
             continue
         except Unavailable:
@@ -46,10 +46,6 @@ async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
         place = answer["cursor"]
         told = [{name: event[name] for name in _TOLD} for event in answer["events"]]
         yield _message("change", place, {"events": told}) if told else b": still here\n\n"
-
-
-async def _now(ask: Ask) -> str:
-    return (await ask.call("get_audit_log", limit=1))["cursor"]
 
 
 def _message(kind: str, cursor: str, data: dict[str, Any]) -> bytes:
