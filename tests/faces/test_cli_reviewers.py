@@ -70,7 +70,8 @@ def tandem(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
     yield found
     found.run("reviewers", "pause")
-    until("all reviewers have ended", lambda: not running(found))
+    # Those of other projects, too: they count against the pool's limit.
+    until("all reviewers have ended", lambda: not sum(pool["active"] for pool in broker_pools(found)))
     # What is left in the queue would have a reviewer started for it during the next test.
     for review in found.run("review", "list", "--status", "pending", "--json").data["reviews"]:
         found.run("review", "close", review["review_id"])
@@ -96,6 +97,12 @@ def running(tandem: Inside) -> list[dict[str, Any]]:
     """Reviewers of the project that have not ended."""
     listed = tandem.run("reviewers", "list", "--json").data["reviewers"]
     return [one for one in listed if one["ended_at"] is None]
+
+
+def broker_pools(tandem: Inside) -> list[dict[str, Any]]:
+    """The broker's own pool; those of supervisors elsewhere end with their tests."""
+    pools = tandem.run("reviewers", "list", "--json").data["pools"]
+    return [pool for pool in pools if pool["state"] in {"running", "paused", "circuit_open"}]
 
 
 def submitted(tandem: Inside, intent: str, line: str, *options: str) -> tuple[int, str]:

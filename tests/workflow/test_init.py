@@ -71,7 +71,7 @@ def test_a_dry_run_prints_what_git_can_apply_and_changes_nothing(desk: Desk) -> 
     assert (desk.all(), desk.times()) == (before, times)
     assert "would be registered as repository" in shown.stderr.decode()
     assert "gate would be switched on" in shown.stderr.decode()
-    assert desk.root.name not in desk.projects()
+    assert str(desk.root) not in desk.projects().values()
     parts = [f"diff --git {part}" for part in shown.stdout.decode("utf-8", "surrogateescape").split("diff --git ")[1:]]
     for_project = "".join(part for part in parts if not part.startswith("diff --git a/~/"))
     assert len(parts) > for_project.count("diff --git") > 5
