@@ -9,11 +9,13 @@ from collections import defaultdict
 from statistics import median
 from typing import Any
 
+import orjson
+
 from bench.history import LAST_WEEK, make_history
 from bench.processes import BareServer, Broker
 from bench.report import percentile, quartiles
 from bench.run import Recorder, Run
-from bench.wire import HEALTH, MODERN, Agent, Connection, http_request, tool_answer, tool_call
+from bench.wire import HEALTH, MODERN, Agent, CallFailed, Connection, http_request, tool_answer, tool_call
 
 PAGES = "pages: with a thousand stored reviews, and with a million; what is open stays the same"
 BACKLOG = "backlog: with a thousand stored reviews, and with a million; half of them are open"
@@ -65,6 +67,13 @@ BOUNDED: dict[str, tuple[str, dict[str, Any]]] = {
     "get_activity_feed status=pending": ("get_activity_feed", {"status": "pending"}),
 }
 
+# What the browser's pages ask for; no tool of agents.
+OF_PEOPLE: dict[str, tuple[str, dict[str, Any]]] = {
+    "get_inbox": ("get_inbox", {"person": "somebody"}),
+    "get_inbox project": ("get_inbox", {"person": "somebody", "project": "alpha"}),
+    "search_reviews newest": ("search_reviews", {"sort": "newest"}),
+}
+
 Pair = tuple[float, float]
 
 
@@ -100,17 +109,29 @@ async def _compare_histories(run: Run, record: Recorder, sizes: dict[int, int]) 
 
 
 async def _reads(run: Run, record: Recorder, agents: list[Agent]) -> None:
-    for name, (operation, arguments) in (READS | BOUNDED).items():
-        requests = tool_call(MODERN, operation, arguments)
+    for name, (operation, arguments) in (READS | BOUNDED | OF_PEOPLE).items():
+        request = _post(operation, arguments) if name in OF_PEOPLE else tool_call(MODERN, operation, arguments)
         taken: tuple[list[float], list[float]] = ([], [])
         for turn in range(run.times(120, 40)):
             for agent, latencies in zip(agents, taken, strict=True):
                 started = time.perf_counter()
-                answer = await agent.connection.ask(requests)
+                answer = await agent.connection.ask(request)
                 latencies.append((time.perf_counter() - started) * 1000)
                 if not turn:
-                    tool_answer(answer)
+                    _check(answer, name)
         _compare(record, name, *taken, bounded=name in BOUNDED)
+
+
+def _post(operation: str, arguments: dict[str, Any]) -> bytes:
+    return http_request("POST", f"/api/v1/{operation}", orjson.dumps(arguments))
+
+
+def _check(answer: bytes, name: str) -> None:
+    """Refuse to time refusals."""
+    if name not in OF_PEOPLE:
+        tool_answer(answer)
+    elif not orjson.loads(answer)["ok"]:
+        raise CallFailed(answer.decode())
 
 
 def _compare(record: Recorder, name: str, few: list[float], many: list[float], *, bounded: bool = False) -> None:

@@ -21,11 +21,10 @@ _OPEN = 100
 _FLAGS = ("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 _PAINTED = """
 () => new Promise((tell) => {
-  const look = () => {
-    const [paint] = performance.getEntriesByName("first-contentful-paint");
-    if (paint) tell(paint.startTime); else requestAnimationFrame(look);
-  };
-  look();
+  new PerformanceObserver((list) => {
+    const [paint] = list.getEntriesByName("first-contentful-paint");
+    if (paint) tell(paint.startTime);
+  }).observe({ type: "paint", buffered: true });
 })
 """
 

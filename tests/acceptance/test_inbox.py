@@ -293,6 +293,11 @@ def test_a_handoff_that_waits_for_its_approval_is_of_its_cycle(writers: Team):
     assert waiting["detail"] == "writer hands draft over to editor"
     tray, own = item(writers, "writer", review)
     assert (tray, own["kind"], own["why"]) == ("waiting", "cycle", "queued")
+    writers.do("submit_verdict", review_id=review, verdict="approved", claim_generation=writers.claim(review))
+    # The cycle has gone on: nobody has anything to do with it any more, and nothing has to be closed.
+    for person in ("anna", "writer", REVIEWER):
+        shown = inbox(writers, person)
+        assert review not in {one["review"] and one["review"]["review_id"] for tray in TRAYS for one in shown[tray]}
 
 
 def test_a_round_that_is_only_a_diff_is_no_cycle(shop: Desk):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final, Literal
 
-from sqlalchemy import bindparam, exists, select, true
+from sqlalchemy import bindparam, exists, or_, select, true
 
 from tandem.domain.reviews import ESCALATION_ROUND, Review, State
 from tandem.store import tables
@@ -32,6 +32,13 @@ _by_person = (
         tables.rounds.c.origin != "counter_patch",
     )
     .correlate(tables.reviews)
+)
+_h = tables.handoffs.c
+# An approved hand-off has had all the effect that it can have, though nobody need ever close its review.
+_is_open = or_(
+    _r.state != State.APPROVED.value,
+    _r.category != "handoff",
+    ~exists().where(_h.review_id == _r.id, _h.advanced_at.is_not(None)).correlate(tables.reviews),
 )
 _order = (_r.priority, _r.created_at, _r.id)
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
@@ -75,7 +82,8 @@ def _special(name: Special, *, project: bool) -> Statement:
 
 def _of(statement: Any, *, project: bool) -> Any:
     # A condition only: of a project there are many reviews, of open ones few.
-    return statement.where(_r.project + "" == bindparam("project")) if project else statement
+    found = statement.where(_is_open)
+    return found.where(_r.project + "" == bindparam("project")) if project else found
 
 
 def list_open(
