@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem.domain.unseen import code, spelling
+
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
 
+_WIDE = 0xFFFF
 _KINDS: dict[type, str] = {
     bool: "true or false",
     int: "a number",
@@ -65,10 +68,13 @@ def _check(value: Any, levels: int) -> None:
 
 
 def visible(text: str) -> str:
-    """Text by others with every control and direction character spelled out, so that it cannot play tricks."""
-    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in text)
+    """Text by others for a terminal or a log, with all that it could play tricks with spelled out."""
+    spelled = spelling(text, _escaped)
+    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in spelled)
 
 
 def _escaped(char: str) -> str:
-    # Carriage returns are honest in diffs of CRLF files; the others are given by number.
-    return "\\r" if char == "\r" else f"\\u{ord(char):04x}"
+    # Carriage returns are honest in diffs of CRLF files; the others are given by number, as JSON has them.
+    if char == "\r":
+        return "\\r"
+    return f"\\u{ord(char):04x}" if ord(char) <= _WIDE else code(char)

@@ -11,15 +11,6 @@ from tandem.cli.terminal import visible
 from tandem.client.connection import Unreachable
 from tandem.errors import TandemError
 
-STATES = {
-    "pending": "pending",
-    "claimed": "claimed",
-    "in_review": "in review",
-    "changes_requested": "changes requested",
-    "approved": "approved",
-    "rejected": "rejected",
-    "closed": "closed",
-}
 ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' what can be done."
 VERDICTS = {
     "approved": "Approve",
@@ -45,7 +36,7 @@ _NEXT = {
 
 def state(status: str, outcome: str | None) -> Text:
     """A review's state in its colour."""
-    text = Text(STATES.get(status, visible(status)), style=STATUS_STYLES.get(status, ""))
+    text = Text(visible(status).replace("_", " "), style=STATUS_STYLES.get(status, ""))
     return text.append(f" ({visible(outcome)})") if outcome else text
 
 

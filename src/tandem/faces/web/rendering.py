@@ -13,28 +13,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from tandem.clock import Clock
+from tandem.domain.reviews import State
+from tandem.domain.unseen import spelled
 from tandem.faces.web.static import StaticFiles
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-_STATE_WORDS = {
-    "pending": "Pending",
-    "claimed": "Claimed",
-    "in_review": "In review",
-    "changes_requested": "Changes requested",
-    "approved": "Approved",
-    "rejected": "Rejected",
-    "closed": "Closed",
-}
 _CATEGORY_WORDS = {
     "plan_review": "Plan",
     "code_change": "Change",
     "verification": "Verification",
     "handoff": "Hand-off",
 }
-# Characters that change how the text around them is read, but cannot be seen themselves.
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
-_CONTROL = (*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), *range(0x7F, 0xA0))
-_UNSEEN = {code: f"\\u{code:04x}" for code in _TURNING} | {code: f"\\x{code:02x}" for code in _CONTROL}
 
 
 def environment(static: StaticFiles, clock: Clock) -> Environment:
@@ -55,7 +44,7 @@ def environment(static: StaticFiles, clock: Clock) -> Environment:
         "duration": duration,
         "plain": plain,
         "part": address_part,
-        "state_words": partial(_from_words, _STATE_WORDS),
+        "state_words": partial(_from_words, {state: sentence(state) for state in State}),
         "category_words": partial(_from_words, _CATEGORY_WORDS),
         "words": words,
         "sentence": sentence,
@@ -64,8 +53,8 @@ def environment(static: StaticFiles, clock: Clock) -> Environment:
 
 
 def plain(text: object) -> str:
-    """A text in which control characters, and those that turn the direction of writing, can be seen."""
-    return str(text).translate(_UNSEEN)
+    """A text in which every character can be seen."""
+    return spelled(str(text).replace("\r\n", "\n"))
 
 
 def address_part(text: object) -> str:

@@ -17,10 +17,11 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
+from tandem.domain.unseen import spelled
 from tandem.faces.web.diffs.code import code
 from tandem.faces.web.diffs.languages import language_named
 from tandem.faces.web.diffs.syntax import CLASSES, Budget, Words, highlighted
-from tandem.faces.web.diffs.visible import escape, spelled
+from tandem.faces.web.diffs.visible import escape
 
 LONGEST = 100_000
 """Characters of a text; longer ones are shown as they were written."""

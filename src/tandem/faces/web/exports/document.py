@@ -12,8 +12,8 @@ from typing import Any
 
 from markdown_it import MarkdownIt
 
+from tandem.domain.unseen import spelled
 from tandem.faces.web.diffs.markdown import is_too_much
-from tandem.faces.web.diffs.visible import spelled
 from tandem.faces.web.exports.facts import facts, happened, said
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")

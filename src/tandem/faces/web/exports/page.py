@@ -12,11 +12,12 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from tandem.domain.unseen import spelled
 from tandem.faces.web.diffs.markdown import markdown
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, view
-from tandem.faces.web.diffs.visible import shown, spelled
+from tandem.faces.web.diffs.visible import shown
 from tandem.faces.web.exports.facts import facts, happened, said
 
 _HIGHLIGHT_SECONDS = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -45,6 +45,19 @@ class Act:
     keeps: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Where a form stands.
+
+    Attributes:
+        again: The page with the form as it came back, with its HTTP status.
+        onward: The address to go on to when it was done.
+    """
+
+    again: Callable[[Ask, Acting, int], Awaitable[Page]]
+    onward: Callable[[Ask], Awaitable[str]]
+
+
 def _claim(ask: Ask) -> dict[str, Any]:
     return {"reviewer_id": ask.person.name}
 
@@ -61,7 +74,8 @@ def _reason(ask: Ask) -> dict[str, Any]:
     return {"reason": ask.form.get("reason", "").strip() or None}
 
 
-def _verdict(ask: Ask) -> dict[str, Any]:
+def verdict(ask: Ask) -> dict[str, Any]:
+    """A verdict by the form's fields."""
     return {
         **_held(ask),
         **_reason(ask),
@@ -77,7 +91,7 @@ def _comment(ask: Ask) -> dict[str, Any]:
     if not found:
         raise InvalidInput("Write something to say about the line.", field="comment_body")
     where = ", ".join(sorted({f"{one['file']}:{one['line']}" if "line" in one else one["file"] for one in found}))
-    return {**_verdict(ask), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
+    return {**verdict(ask), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
 
 
 def _comments(ask: Ask) -> list[dict[str, Any]]:
@@ -103,15 +117,20 @@ def _one_comment(item: Any) -> dict[str, Any]:
     return {name: given[name] for name in ("file", "line", "body") if given.get(name) is not None}
 
 
-def _message(ask: Ask) -> dict[str, Any]:
+def spoken(ask: Ask, body: str) -> dict[str, Any]:
+    """A message by the side that the form speaks for."""
     side = "reviewer" if ask.form.get("side") == "reviewer" else "proposer"
-    found: dict[str, Any] = {"sender_role": side, "body": ask.form.get("body", "")}
+    found: dict[str, Any] = {"sender_role": side, "body": body}
     if side == "reviewer":
         found["reviewer_id"] = ask.person.name
         found["claim_generation"] = ask.number("claim_generation") if ask.form.get("held") else None
-    about = {"file": ask.form.get("file") or None, "line": ask.number("line"), "answers": ask.form.get("answers")}
-    found["metadata"] = {name: value for name, value in about.items() if value is not None} or None
     return found
+
+
+def _message(ask: Ask) -> dict[str, Any]:
+    about = {"file": ask.form.get("file") or None, "line": ask.number("line"), "answers": ask.form.get("answers")}
+    metadata = {name: value for name, value in about.items() if value is not None} or None
+    return {**spoken(ask, ask.form.get("body", "")), "metadata": metadata}
 
 
 def _resolve(ask: Ask) -> dict[str, Any]:
@@ -134,7 +153,7 @@ def _nothing(_ask: Ask) -> dict[str, Any]:
 ACTS: Mapping[str, Act] = {
     "claim": Act("claim_review", staleness.CLAIMING, _claim, keeps=True),
     "release": Act("release_claim", staleness.HOLDING, _release),
-    "verdict": Act("submit_verdict", staleness.JUDGING, _verdict),
+    "verdict": Act("submit_verdict", staleness.JUDGING, verdict),
     "comment": Act("submit_verdict", staleness.JUDGING, _comment),
     "message": Act("add_message", staleness.TALKING, _message),
     "resolve": Act("add_message", staleness.TALKING, _answer),
@@ -145,32 +164,37 @@ ACTS: Mapping[str, Act] = {
 }
 
 
-async def do(ask: Ask, act: Act) -> Page | Response:
+async def do(ask: Ask, act: Act, on: Form) -> Page | Response:
     """Do what a form asks for, if the page that it was on is not too old for it.
 
     Answers with the page as it is then: a redirection for a browser that sent the form itself, and the acting
     part alone for a script. A refusal answers with the page, too, with what was typed.
+
+    Args:
+        ask: The request.
+        act: What is asked for.
+        on: Where the form stands.
     """
     review_id = ask.path("review_id")
     form, typed = ask.form.get("form_name", ""), _typed(ask)
     seen = ask.form.get("seen", "")
     changes = await changes_since(ask, review_id, seen, act.matters)
     if changes:
-        return await answer(ask, Acting(form, typed, None, changes), CONFLICT)
+        return await on.again(ask, Acting(form, typed, None, changes), CONFLICT)
     try:
         key = ask.form.get("idempotency_key") or None
         await ask.call(act.operation, review_id=review_id, idempotency_key=key, **act.arguments(ask))
     except TandemError as error:
         if error.status == CONFLICT:
             changes = await changes_since(ask, review_id, seen, staleness.ANYTHING)
-        return await answer(ask, Acting(form, typed, error.as_dict(), changes), error.status)
+        return await on.again(ask, Acting(form, typed, error.as_dict(), changes), error.status)
     if ask.form.get("then") == "edit":
         return _onward(ask)
     if act.keeps and any(typed.values()):
-        return await answer(ask, Acting(form, typed), 200)
+        return await on.again(ask, Acting(form, typed), 200)
     if is_script(ask):
-        return await answer(ask, NOTHING, 200)
-    return see(_back(ask))
+        return await on.again(ask, NOTHING, 200)
+    return see(await on.onward(ask))
 
 
 async def answer(ask: Ask, acting: Acting, status: int) -> Page:
@@ -194,7 +218,7 @@ def _typed(ask: Ask) -> dict[str, str]:
     return {name: value for name, value in ask.form.items() if name not in _OWN_FIELDS}
 
 
-def _back(ask: Ask) -> str:
+async def _back(ask: Ask) -> str:
     """The page as it was shown, from the address of the form."""
     query = ask.request.url.query
     page = ask.request.url.path.rpartition("/")[0]
@@ -209,7 +233,7 @@ def _onward(ask: Ask) -> Response:
 
 def _handler(act: Act) -> Handler:
     async def handle(ask: Ask) -> Page | Response:
-        return await do(ask, act)
+        return await do(ask, act, Form(answer, _back))
 
     return handle
 
@@ -228,7 +252,7 @@ async def renew(ask: Ask) -> Page | Response:
         return await answer(ask, Acting("renew", {}, error.as_dict(), changes), error.status)
     if _wants_json(ask):
         return JSONResponse(found)
-    return await answer(ask, NOTHING, 200) if is_script(ask) else see(_back(ask))
+    return await answer(ask, NOTHING, 200) if is_script(ask) else see(await _back(ask))
 
 
 def _wants_json(ask: Ask) -> bool:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.diffs.markdown import markdown
 from tandem.faces.web.diffs.views import FileView
+from tandem.faces.web.review.advice import advice
 from tandem.faces.web.review.offers import Offers, offers
 from tandem.faces.web.review.patches import patch_views
 from tandem.faces.web.review.staleness import Change, told
@@ -43,6 +44,11 @@ class Acting:
     def text(self, form: str, name: str, otherwise: str = "") -> str:
         """What stood in a field of a form, if that was the form."""
         return self.typed.get(name, otherwise) if form == self.form else otherwise
+
+    @property
+    def told(self) -> str:
+        """The refusal in words; empty if nothing was refused."""
+        return "" if self.error is None else advice(self.error)
 
     @property
     def is_refused(self) -> bool:

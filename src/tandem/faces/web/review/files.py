@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -154,6 +154,13 @@ class FilePart:
         del path
         return self.review.link(f"/files/{self.index}", start=start)
 
+    @property
+    def comment(self) -> Callable[[str, str, int], str]:
+        """Gives the address where a line can be commented on without a script."""
+        address = self.review.link(f"/files/{self.index}/comment")
+        start = address + ("&" if "?" in address else "?")
+        return lambda _path, side, line: f"{start}{side}={line}"
+
     def threads(self, thread: Callable[[str, str, int | None], Markup]) -> dict[tuple[str, str, int], Markup]:
         """What was said below its lines, by the key that the diff's macros look for."""
         lines = self.review.commented.get(self.path, frozenset())
@@ -183,13 +190,9 @@ def size(file: FileDiff) -> int:
     return sum(hunk.old_count + hunk.added for hunk in file.hunks)
 
 
-def parts(review: ReviewView, found: Outline) -> list[FilePart]:
-    """All files of the change as the tree has them, the first of them with their lines.
-
-    Takes a while: call it in a thread.
-    """
-    budget, left = Budget(_HIGHLIGHT_SECONDS), AT_ONCE
-    made: list[FilePart] = []
+def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:
+    """Which files come with the page, in the order of the tree."""
+    left = AT_ONCE
     for index in (branch.file for branch in found.tree):
         if index is None:
             continue
@@ -197,10 +200,21 @@ def parts(review: ReviewView, found: Outline) -> list[FilePart]:
         state: State = "viewed" if file.path in review.viewed else "shown" if left > 0 else "later"
         if state == "shown":
             left -= size(file)
-            made.append(part(review, index, file, budget))
-        else:
-            made.append(FilePart(review, index, file, state))
-    return made
+        yield index, state
+
+
+def parts(review: ReviewView, found: Outline) -> list[FilePart]:
+    """All files of the change as the tree has them, the first of them with their lines.
+
+    Takes a while: call it in a thread.
+    """
+    budget = Budget(_HIGHLIGHT_SECONDS)
+    return [
+        part(review, index, found.files[index], budget)
+        if state == "shown"
+        else FilePart(review, index, found.files[index], state)
+        for index, state in states(review, found)
+    ]
 
 
 def part(review: ReviewView, index: int, file: FileDiff, budget: Budget | None = None) -> FilePart:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tandem.faces.web.review import actions, context, counter_patch, exporting, files, page, viewed
+from tandem.faces.web.review import actions, context, counter_patch, exporting, files, line_comment, page, viewed
 
 ROUTES = (
     *page.ROUTES,
     *files.ROUTES,
     *context.ROUTES,
+    *line_comment.ROUTES,
     *counter_patch.ROUTES,
     *exporting.ROUTES,
     *viewed.ROUTES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tandem.domain.hunks import FileDiff
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.diffs.documents import compare
 from tandem.faces.web.diffs.views import view as painted_view
@@ -30,7 +31,7 @@ async def text_values(ask: Ask, view: ReviewView) -> dict[str, Any]:
         before = await ask.call("get_proposal", review_id=view.review_id, round=view.since or view.round - 1)
         return values | {"changes": await asyncio.to_thread(compare, before["description"] or "", text, heading=_LEVEL)}
     if show == "source":
-        return values | {"part": await asyncio.to_thread(_source, view, text)}
+        return values | {"part": await asyncio.to_thread(_source, view)}
     fields = payload(text) if view.proposal["category"] == "handoff" else ()
     laid_out = "" if fields else _laid_out(text)
     return values | {"show": "rendered", "payload": fields, "document": await asyncio.to_thread(document, laid_out)}
@@ -41,8 +42,13 @@ def _laid_out(text: str) -> str:
     return f"```json\n{laid_out}\n```\n" if laid_out else text
 
 
-def _source(view: ReviewView, text: str) -> FilePart:
-    """The text line by line; with an earlier round, what changed in its lines."""
+def source(view: ReviewView) -> FileDiff:
+    """The text as a file, line by line; with an earlier round, what changed in its lines."""
     changed = change(view).files if view.since is not None else ()
-    file = changed[0] if changed else as_lines(text, view.proposal["path"] or _NAMELESS)
-    return FilePart(view, 0, file, "shown", painted_view(file, 0, layout=view.mode if changed else "unified"))
+    return changed[0] if changed else as_lines(view.proposal["description"] or "", view.proposal["path"] or _NAMELESS)
+
+
+def _source(view: ReviewView) -> FilePart:
+    file = source(view)
+    is_change = any(hunk.added or hunk.deleted for hunk in file.hunks)
+    return FilePart(view, 0, file, "shown", painted_view(file, 0, layout=view.mode if is_change else "unified"))

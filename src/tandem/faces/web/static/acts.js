@@ -1,12 +1,12 @@
-// The acting side of a review's page: what was typed is never lost, a form that needs a reason asks for it, the lease
-// is renewed while somebody works, and the answer to a form finds its place. Comments on lines are in comments.js.
+// The acting side of a review's page: a form that needs a reason asks for it, the lease is renewed while somebody
+// works, and the answer to a form finds its place. What is typed is kept by drafts.js; comments on lines are in
+// comments.js.
 (() => {
   "use strict";
   const ACTIVE_MS = 60_000;
   const notice = document.getElementById("notice");
   const acts = () => document.getElementById("acts");
-  const draftKey = (form) => `tandem-draft ${location.pathname} ${form.id}`;
-  const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("textarea, input[type=text], input:not([type])"));
+  const { keep, kept, restoreAll } = window.tandemDrafts;
 
   function say(text) {
     notice.textContent = text;
@@ -15,40 +15,13 @@
 
   // ----------------------------------------------------------------------------------- what was typed
 
-  function keep(form) {
-    const kept = {};
-    for (const field of fieldsOf(form)) if (field.value) kept[field.name] = field.value;
-    if (!Object.keys(kept).length) return;
-    try {
-      sessionStorage.setItem(draftKey(form), JSON.stringify(kept));
-    } catch {
-      // Too much for the window's store; it still stands in the form.
-    }
-    form.setAttribute("data-keep", "");
-  }
-
-  function restore(form) {
-    const kept = JSON.parse(sessionStorage.getItem(draftKey(form)) || "{}");
-    for (const field of fieldsOf(form)) {
-      if (!(field.name in kept) || field.value) continue;
-      field.value = kept[field.name];
-      form.setAttribute("data-keep", "");
-      form.closest("details")?.setAttribute("open", "");
-    }
-  }
-
-  // What came back with a form counts as typed, though the page has it.
-  document.addEventListener("input", (event) => {
-    if (event.target.form?.matches("[data-came-back]")) keep(event.target.form);
-  });
-
   // A verdict that was being written when the claim ended has no field any more: it is shown until it has one again.
   function showKept() {
     const box = document.getElementById("acts-kept");
     if (!box) return;
-    const kept = document.getElementById("verdict-form") ? null : sessionStorage.getItem(`tandem-draft ${location.pathname} verdict-form`);
-    box.hidden = !kept;
-    box.querySelector("pre").textContent = kept ? JSON.parse(kept).reason || "" : "";
+    const { reason } = document.getElementById("verdict-form") ? {} : kept("verdict-form");
+    box.hidden = !reason;
+    box.querySelector("pre").textContent = reason || "";
   }
 
   function settle() {
@@ -56,7 +29,7 @@
       keep(form);
       form.closest("details")?.setAttribute("open", "");
     }
-    document.querySelectorAll("form[data-draft]").forEach(restore);
+    restoreAll();
     keepRefusals();
     showKept();
     showDefault();
@@ -97,23 +70,18 @@
   });
 
   function missing(form, answer) {
-    keep(form);
+    keep(form, true);
     const why = answer.querySelector(".refusal")?.textContent.trim() || answer.querySelector("h1")?.textContent || "The answer cannot be read.";
     say(`Not sent, and kept: ${why.replace(/\s+/g, " ")}`);
   }
 
-  // An answer without the part that was asked for (the broker is stopping, the name was forgotten) changes nothing.
   document.addEventListener("htmx:after:request", (event) => {
     const { ctx } = event.detail;
     const form = ctx.sourceElement;
-    if (!ctx.select || ctx.hx?.redirect) return;
+    if (!ctx.select || ctx.hx?.redirect || !isOurs(form)) return;
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
-    if (!answer.querySelector(ctx.select)) {
-      event.preventDefault();
-      if (isOurs(form)) missing(form, answer);
-      return;
-    }
-    if (!isOurs(form)) return;
+    // Without the part that was asked for (the broker is stopping, the name was forgotten), live.js has dropped it.
+    if (event.defaultPrevented) return missing(form, answer);
     say("");
     form.removeAttribute("data-keep"); // whatever set it meanwhile: this is the answer to what was typed
     refusals.clear();
@@ -149,7 +117,7 @@
   document.addEventListener("htmx:error", (event) => {
     const form = event.detail.ctx?.sourceElement;
     if (!isOurs(form)) return;
-    keep(form);
+    keep(form, true);
     say("Not sent: the broker cannot be reached. What you wrote is kept; send it again when the page says “live”.");
   });
 

@@ -2,36 +2,45 @@
 // typed in is not touched when the page is brought up to date (`data-keep`).
 (() => {
   "use strict";
-  const keyOf = (form) => `tandem-draft ${location.pathname} ${form.id}`;
-  const fieldsOf = (form) => [...form.elements].filter((field) => field.matches("textarea, input[type=text], input:not([type])"));
+  const keyOf = (id) => `tandem-draft ${location.pathname} ${id}`;
+  const fieldsOf = (form) => [...form.elements].filter((field) => field.name && field.matches("textarea, input[type=text], input:not([type])"));
+  const kept = (id) => JSON.parse(sessionStorage.getItem(keyOf(id)) || "{}");
 
-  function save(form) {
-    const kept = {};
-    for (const field of fieldsOf(form)) if (field.name && field.value !== field.defaultValue) kept[field.name] = field.value;
-    if (Object.keys(kept).length) sessionStorage.setItem(keyOf(form), JSON.stringify(kept));
-    else sessionStorage.removeItem(keyOf(form));
-    form.toggleAttribute("data-keep", Object.keys(kept).length > 0);
+  // What was sent and is wanted back counts as typed, though the page may have it: `wasSent`.
+  function keep(form, wasSent = form.matches("[data-came-back]")) {
+    const typed = {};
+    for (const field of fieldsOf(form)) if (field.value !== field.defaultValue || (wasSent && field.value)) typed[field.name] = field.value;
+    const some = Object.keys(typed).length > 0;
+    try {
+      if (some) sessionStorage.setItem(keyOf(form.id), JSON.stringify(typed));
+      else sessionStorage.removeItem(keyOf(form.id));
+    } catch {
+      // Too much for the window's store; it still stands in the form.
+    }
+    form.toggleAttribute("data-keep", some);
   }
 
   function restore(form) {
-    const kept = JSON.parse(sessionStorage.getItem(keyOf(form)) || "{}");
+    const typed = kept(form.id);
     for (const field of fieldsOf(form)) {
-      if (field.name in kept && field.value === field.defaultValue) {
-        field.value = kept[field.name];
-        form.setAttribute("data-keep", "");
-        form.closest("details")?.setAttribute("open", "");
-      }
+      if (!(field.name in typed) || field.value !== field.defaultValue) continue;
+      field.value = typed[field.name];
+      form.setAttribute("data-keep", "");
+      form.closest("details")?.setAttribute("open", "");
     }
   }
 
+  const restoreAll = () => document.querySelectorAll("form[data-draft]").forEach(restore);
+
   document.addEventListener("input", (event) => {
     const form = event.target.form;
-    if (form?.matches("[data-draft]")) save(form);
+    if (form?.matches("[data-draft]")) keep(form);
   });
   // A form that was refused comes back with what was typed in it.
   document.addEventListener("submit", (event) => {
     event.target.removeAttribute("data-keep");
-    sessionStorage.removeItem(keyOf(event.target));
+    sessionStorage.removeItem(keyOf(event.target.id));
   });
-  document.querySelectorAll("form[data-draft]").forEach(restore);
+  window.tandemDrafts = { keep, kept, restoreAll };
+  restoreAll();
 })();

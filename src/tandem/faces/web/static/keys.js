@@ -64,7 +64,8 @@
     const typing = isField(event.target);
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && typing) {
       event.preventDefault();
-      event.target.form?.requestSubmit(event.target.form.querySelector("[data-default]") || undefined);
+      const { form } = event.target;
+      form?.requestSubmit([...form.elements].find((one) => one.matches("[data-default]")));
       return;
     }
     if (event.key === "Escape" && typing) {

@@ -1,0 +1,145 @@
+"""A comment on one line by a page of its own, for whoever has no script that writes it below the line."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from starlette.responses import Response
+
+from tandem.domain.hunks import FileDiff
+from tandem.errors import InvalidInput
+from tandem.faces.web.answering import Page
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.review import staleness
+from tandem.faces.web.review.actions import ACTS, Act, Form, do, spoken, verdict
+from tandem.faces.web.review.discussion import NOTHING, Acting, thread_id, values
+from tandem.faces.web.review.files import change, place, states
+from tandem.faces.web.review.text import source
+from tandem.faces.web.review.view import ReviewView, load
+from tandem.faces.web.routes import PageRoute
+
+FORM = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The line that is commented on.
+
+    Attributes:
+        index: The file's place in the change.
+        path: The file.
+        side: Whose number it has.
+        number: Its number there.
+        line: The line that a comment on it is kept at; beside a removed one, a line of the file as it would be.
+        text: What it says; null for a line that the diff leaves out.
+        is_removed: Whether the file goes on without it, so that a comment has to quote it.
+    """
+
+    index: int
+    path: str
+    side: Literal["before", "after"]
+    number: int
+    line: int
+    text: str | None
+    is_removed: bool = False
+
+    def quoting(self, body: str) -> str:
+        """What somebody says of it, as it is kept."""
+        return f"On the removed line {self.number}, `{self.text}`:\n\n{body}" if self.is_removed else body
+
+
+async def show(ask: Ask) -> Page:
+    """The line with what was said about it, and a form.
+
+    Raises:
+        NotFound: The change has no such file.
+        InvalidInput: The address names no line.
+    """
+    return await _page(ask, NOTHING, 200)
+
+
+async def send(ask: Ask) -> Page | Response:
+    """Send what was written, as the form's button says; or claim the review, and keep it."""
+    _, spot = await _look(ask)
+    match ask.form.get("do"):
+        case "claim":
+            act = ACTS["claim"]
+        case "message":
+            act = Act("add_message", staleness.TALKING, lambda ask: _message(ask, spot))
+        case _:
+            act = Act("submit_verdict", staleness.JUDGING, lambda ask: _comment(ask, spot))
+    return await do(ask, act, Form(_page, _onward))
+
+
+def _body(ask: Ask, spot: Spot) -> str:
+    body = ask.form.get("text", "").strip()
+    if not body:
+        raise InvalidInput("Write something to say about the line.", field="text")
+    return spot.quoting(body)
+
+
+def _comment(ask: Ask, spot: Spot) -> dict[str, Any]:
+    remark = {"file": spot.path, "line": spot.line, "body": _body(ask, spot)}
+    return {**verdict(ask), "verdict": "comment", "reason": f"On {spot.path}:{spot.line}."[:500], "comments": [remark]}
+
+
+def _message(ask: Ask, spot: Spot) -> dict[str, Any]:
+    return {**spoken(ask, _body(ask, spot)), "metadata": {"file": spot.path, "line": spot.line}}
+
+
+async def _look(ask: Ask) -> tuple[ReviewView, Spot]:
+    review = await load(ask, ask.path("review_id"))
+    return review, await asyncio.to_thread(_find, ask, review)
+
+
+def _find(ask: Ask, review: ReviewView) -> Spot:
+    before, after = ask.number("before"), ask.number("after")
+    number = before or after
+    if not number:
+        raise InvalidInput("Name a line: after=NUMBER, or before=NUMBER for one that is removed.", field="after")
+    if review.shape == "diff":
+        found = change(review)
+        index = place(ask, found)
+        return spot(found.files[index], index, "before" if before else "after", number)
+    return spot(source(review), 0, "before" if before else "after", number)
+
+
+def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: int) -> Spot:
+    """Where a comment on a line of a file belongs."""
+    lines = [line for hunk in file.hunks for line in hunk.walk()]
+    numbers = [line.old_number if side == "before" else line.new_number for line in lines]
+    if number not in numbers:
+        return Spot(index, file.path, side, number, number, None)
+    at = numbers.index(number)
+    stays = (line.new_number for line in (*lines[at:], *lines[:at][::-1]) if line.new_number is not None)
+    near = next(stays, number) if side == "before" else number
+    is_removed = lines[at].new_number is None and any(line.new_number is not None for line in lines)
+    return Spot(index, file.path, side, number, near, lines[at].text, is_removed)
+
+
+async def _page(ask: Ask, acting: Acting, status: int) -> Page:
+    review, found = await _look(ask)
+    given: dict[str, Any] = values(review, ask) | {"view": review, "spot": found, "acting": acting}
+    return Page("review/line_comment.html", given, status, heavy=True)
+
+
+async def _onward(ask: Ask) -> str:
+    """To what was said: below its line, or in the discussion."""
+    review, found = await _look(ask)
+    if ask.form.get("do") == "message":
+        return review.link() + "#talk"
+    anchor = thread_id(found.path, found.line)
+    if review.shape != "diff" or _is_there(review, found.index):
+        return f"{review.link()}#{anchor}"
+    return f"{review.link(f'/files/{found.index}')}#{anchor}"
+
+
+def _is_there(review: ReviewView, index: int) -> bool:
+    """Whether the file's lines are on the review's page itself, without a script."""
+    return dict(states(review, change(review))).get(index) == "shown"
+
+
+_ADDRESS = "/reviews/{review_id}/files/{index}/comment"
+ROUTES = (PageRoute(_ADDRESS, show), PageRoute(_ADDRESS, send, "POST"))

@@ -1,0 +1,141 @@
+"""A comment on a line without a script: the line's number leads to a form of its own."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import many_files
+from tests.pages.conftest import Check, Shot
+from tests.pages.windows import Windows
+
+TYPED = "It took long to write this."
+
+
+def plain(windows: Windows, shop: Desk, review: str, person: str | None = "ada", **shown: str) -> Page:
+    """A window in which no script runs, at a review."""
+    page = windows.open(person, javascript=False)
+    query = "&".join(f"{name}={value}" for name, value in shown.items())
+    page.goto(f"/reviews/{review}" + (f"?{query}" if query else ""))
+    return page
+
+
+def number(page: Page, line: int, *, side: str = "after") -> Locator:
+    """The link in a line's number."""
+    return page.locator(f'table.diff a[data-side="{side}"][data-line="{line}"]')
+
+
+def comments(shop: Desk, review: str) -> list[tuple[str, int, str]]:
+    """What was said about lines."""
+    found = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
+    return [(entry["file"], entry["line"], entry["body"]) for entry in found]
+
+
+def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, axe: Check, shot: Shot) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "ada")
+    page = plain(windows, shop, review)
+    number(page, 2).click()
+    expect(page.get_by_role("heading", name="Comment on a.txt:2")).to_be_visible()
+    expect(page.locator("pre").get_by_text("better", exact=True)).to_be_visible()
+    shot(page, "review-comment-without-scripts")
+    scripted = windows.open()  # axe is a script itself
+    scripted.goto(page.url)
+    axe(scripted)
+    page.get_by_label("Comment").fill("Why *better*?")
+    page.get_by_role("button", name="Send the comment").click()
+
+    # Back at the line, with what was said below it.
+    expect(page).to_have_url(re.compile(r"/reviews/[^/]+#thread-"))
+    expect(page.locator("table.diff .thread").get_by_text("Why better?")).to_be_visible()
+    number(page, 2, side="before").click()
+    expect(page.get_by_role("heading", name="Comment on a.txt:2 (a removed line)")).to_be_visible()
+    expect(page.locator(".comment").get_by_text("Why better?")).to_be_visible()
+    page.get_by_label("Comment").fill("It was good.")
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.locator("table.diff .thread").get_by_text("It was good.")).to_be_visible()
+
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert comments(shop, review) == [
+        ("a.txt", 2, "Why *better*?"),
+        ("a.txt", 2, "On the removed line 2, `line 2`:\n\nIt was good."),
+    ]
+    assert shop.kinds(review)[-3:] == ["verdict_comment", "verdict_comment", "verdict_submitted"]
+
+
+def test_the_claim_comes_first_and_what_was_written_stays(windows: Windows, shop: Desk) -> None:
+    windows.allow("status of 409")
+    review = shop.put_up(diff=edited())
+    page = plain(windows, shop, review, view="split")
+    number(page, 3).click()
+    page.get_by_label("Comment").fill(TYPED)
+    page.get_by_role("button", name="Claim the review, and keep what you wrote").click()
+    expect(page.get_by_label("Comment")).to_have_value(TYPED)
+    assert shop.status(review)["reviewer_id"] == "ada"
+
+    # Somebody is faster: told, and the words are still there.
+    shop.revise(review, diff=edited(text="best"))
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.locator(".acts-refusal").get_by_text(f"{PROPOSER} revised it: round 2")).to_be_visible()
+    expect(page.get_by_label("Comment")).to_have_value(TYPED)
+    expect(page.get_by_text("Round 2 of")).to_be_visible()
+    page.get_by_role("button", name="Claim the review, and keep what you wrote").click()
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.locator("table.diff-split .thread").get_by_text(TYPED)).to_be_visible()
+    assert comments(shop, review) == [("a.txt", 3, TYPED)]
+
+
+def test_the_proposer_sends_a_message_about_the_line(windows: Windows, shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    page = plain(windows, shop, review, PROPOSER)
+    number(page, 2).click()
+    page.get_by_label("Comment").fill("Look here first.")
+    page.get_by_role("button", name="Send as a message").click()
+    expect(page.locator("#stream").get_by_text("Look here first.")).to_be_visible()
+    expect(page.locator("#stream").get_by_text("a.txt:2")).to_be_visible()
+    [message] = shop.discussion(review)
+    assert (message["kind"], message["metadata"]) == ("message", {"file": "a.txt", "line": 2})
+    # The sides take turns; a claim is not theirs to make.
+    number(page, 3).click()
+    expect(page.get_by_role("button", name="Send")).to_have_count(0)
+    expect(page.locator(".why-not")).to_contain_text("It is your own")
+
+
+def test_who_cannot_comment_is_told_why(windows: Windows, shop: Desk) -> None:
+    windows.allow("status of 400|status of 404")
+    review = shop.put_up(diff=edited())
+    nobody = plain(windows, shop, review, None)
+    number(nobody, 2).click()
+    expect(nobody.get_by_role("link", name="Say your name to take part")).to_be_visible()
+    nobody.goto(f"/reviews/{review}/files/0/comment?after=0")
+    expect(nobody.get_by_text("Name a line: after=NUMBER")).to_be_visible()
+    nobody.goto(f"/reviews/{review}/files/7/comment?after=1")
+    expect(nobody.get_by_text("This round changes 1 files")).to_be_visible()
+
+
+def test_a_line_of_a_file_that_is_not_on_the_page(windows: Windows, shop: Desk, repo: Sandbox) -> None:
+    review = shop.put_up(diff=many_files(repo))
+    shop.claim(review, "ada")
+    page = plain(windows, shop, review)
+    page.get_by_role("link", name="of src/part_4/module_49.py").click()
+    number(page, 1).click()
+    page.get_by_label("Comment").fill("The last file.")
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.locator("table.diff .thread").get_by_text("The last file.")).to_be_visible()
+    assert comments(shop, review) == [("src/part_4/module_49.py", 1, "The last file.")]
+
+
+def test_a_line_of_a_plan(windows: Windows, desk: Desk) -> None:
+    review = desk.put_up(description="# Plan\n\nFirst this.\nThen that.\n", category="plan_review")
+    desk.claim(review, "ada")
+    page = plain(windows, desk, review, show="source")
+    number(page, 3).click()
+    expect(page.locator("pre").get_by_text("First this.")).to_be_visible()
+    page.get_by_label("Comment").fill("Why first?")
+    page.get_by_role("button", name="Send the comment").click()
+    expect(page.locator(".thread").get_by_text("Why first?")).to_be_visible()
+    assert [(line, body) for _, line, body in comments(desk, review)] == [(3, "Why first?")]

@@ -1,0 +1,43 @@
+"""Many large files that come into view at once: every one of them gets its lines."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.reviewing import Desk
+from tests.git.sandbox import Sandbox
+from tests.pages.changes import many_files
+
+FILES = 150
+CHANGED = 15
+"""Lines that are replaced in each."""
+LOADED_SECONDS = 60
+
+# One step a frame, each shorter than what is loaded ahead, so that every file is near the window once.
+_SCROLL = """
+() => new Promise((done) => {
+  const step = () => {
+    const before = window.scrollY;
+    window.scrollBy(0, 3 * window.innerHeight);
+    if (window.scrollY === before) done();
+    else requestAnimationFrame(step);
+  };
+  step();
+})
+"""
+
+
+def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
+    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo, FILES, CHANGED))}")
+    files = page.locator(".file")
+    expect(files).to_have_count(FILES)
+    expect(files.first.locator("table")).to_be_visible()
+    expect(files.last.locator("table")).to_have_count(0)
+    page.evaluate(_SCROLL)
+    expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)
+    expect(page.locator(".file.loading")).to_have_count(0)
+    expect(page.locator(".file > .file-body table.diff")).to_have_count(FILES)
+    # Each its own lines, and whole.
+    expect(page.locator(".file tr.added")).to_have_count(FILES * CHANGED)
+    wrong = "els => els.filter((el) => el.querySelector('table').dataset.path !== el.dataset.path).length"
+    assert files.evaluate_all(wrong) == 0
