@@ -18,17 +18,20 @@ import uvicorn
 
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings
+from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
 from tandem.faces.asgi.corked import CorkedProtocol
 from tandem.faces.http.health import Health, Phase
+from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.refusals import error_from
 from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
+from tandem.services.access import Gatekeeper
 from tandem.services.context import Services
 from tandem.services.maintenance import Maintenance
 from tandem.services.projects import GitSettings, Projects
@@ -74,6 +77,12 @@ def reading_store_of(settings: Settings) -> Store:
     return make_store(settings.database, readers=1, connections=2, schema=UNCHANGED)
 
 
+def _addresses(settings: Settings) -> tuple[str, ...]:
+    """What clients elsewhere call a broker by that listens on an address of its own."""
+    everywhere = settings.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
+    return () if settings.auth == "trusted" or everywhere else (settings.host,)
+
+
 class InProcess:
     """The broker's operations as its own supervisor calls them: without a socket, and with the same checks."""
 
@@ -86,7 +95,9 @@ class InProcess:
         Raises:
             TandemError: The broker refuses, with the code's own subclass.
         """
-        outcome = await self._dispatcher.dispatch(operation, arguments, Caller(face="pool", agent="supervisor"))
+        outcome = await self._dispatcher.dispatch(
+            operation, arguments, Caller(face="pool", agent="supervisor", access=OWNER_ACCESS)
+        )
         envelope: dict[str, Any] = orjson.loads(outcome.body)
         if not outcome.ok:
             raise error_from(envelope["error"])
@@ -100,6 +111,7 @@ class Broker:
     Attributes:
         instance_id: Tells this run of the broker from every other.
         application: The ASGI application of all faces.
+        owner_token: What whoever runs the broker shows it; null if it needs no tokens.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -108,6 +120,7 @@ class Broker:
         self._clock = clock or SystemClock()
         self._store = store_of(settings)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds)
+        tokens = Tokens(load_or_make(settings.secret_key))
         self._services = Services(
             store=self._store,
             clock=self._clock,
@@ -116,7 +129,8 @@ class Broker:
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(settings.validation_concurrency),
             workflows=load_workflows(settings.workflows),
-            tokens=Tokens(load_or_make(settings.secret_key)),
+            tokens=tokens,
+            gatekeeper=Gatekeeper(self._store, self._clock, tokens, required=settings.auth == "token"),
             archives=settings.archives,
             reviewer_logs=settings.reviewer_logs,
             options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},
@@ -127,16 +141,19 @@ class Broker:
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
         self._settings = settings
+        self.owner_token = self._services.gatekeeper.owner_token
         self.health = Health(self._facts)
-        self._dispatcher = Dispatcher(REGISTRY, self._services, self._clock)
+        authorisation = Authorisation(self._services) if self._services.gatekeeper.required else None
+        self._dispatcher = Dispatcher(REGISTRY, self._services, self._clock, authorisation)
         self.application = create_app(
             self._dispatcher,
             clock=self._clock,
             seal=self._services.tokens.seal,
+            gatekeeper=self._services.gatekeeper,
             health=self.health,
             version=VERSION,
             workflows=self._services.workflows,
-            allowed_hosts=settings.allowed_hosts,
+            allowed_hosts=(*settings.allowed_hosts, *_addresses(settings)),
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,
         )
@@ -177,6 +194,14 @@ class Broker:
         log_dir = self._services.reviewer_logs
         return Supervisor(InProcess(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
 
+    def hide(self) -> None:
+        """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""
+        self._services.gatekeeper.published.clear()
+
+    def found(self) -> None:
+        """Say that they can."""
+        self._services.gatekeeper.published.set()
+
     async def drain(self) -> None:
         """Take no new work and answer every wait, so that what is under way can end."""
         self.health.phase = Phase.DRAINING
@@ -191,6 +216,7 @@ class Broker:
             "log_id": self._services.waits.log_id,
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "waiting": self._services.waits.parked,
+            "auth": self._settings.auth,
             "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",
         }
 
@@ -215,6 +241,7 @@ async def run_broker(
         Unavailable: The database cannot be reached.
     """
     broker = Broker(settings)
+    broker.hide()
     async with broker.running():
         server = uvicorn.Server(_server_config(broker))
         serving = asyncio.create_task(_serve(server, listener), name="server")
@@ -225,6 +252,7 @@ async def run_broker(
             async with _reviewing(broker, listener):
                 if on_ready and not serving.done():
                     on_ready(broker)
+                broker.found()
                 await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
                 _log.info("stopping")
         finally:

@@ -79,6 +79,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, hide_input_in_errors=True)
 
+    auth: Literal["trusted", "token"] = Field(
+        "trusted",
+        description="trusted: everyone who reaches the port may do everything; token: calls need an access token.",
+    )
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
     data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(

@@ -11,7 +11,7 @@ import ipaddress
 import json
 import os
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -29,6 +29,8 @@ RUNTIME_FILE = "broker.json"
 
 LOCK_FILE = "broker.lock"
 STOP_FILE = "broker.stop"
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
+"""Where this machine reaches a broker that listens on all of its addresses."""
 _BACKLOG = 2048
 
 
@@ -42,6 +44,7 @@ class Running:
         started_us: When the process began, microseconds since the epoch.
         version: Tandem's version.
         instance_id: Tells this run from every other.
+        token: Its owner's access token; null if it trusts everybody.
     """
 
     url: str
@@ -49,6 +52,7 @@ class Running:
     started_us: int
     version: str
     instance_id: str
+    token: str | None = field(default=None, repr=False)
 
     @property
     def process(self) -> ProcessIdentity:
@@ -85,7 +89,7 @@ class Instance:
             Unavailable: Another broker has the folder.
             ConfigInvalid: The address cannot be listened on, or must not be.
         """
-        refuse_foreign_host(settings.host)
+        refuse_foreign_host(settings)
         self.data_dir = settings.data_dir
         self._lock = _take_lock(settings.data_dir)
         try:
@@ -95,7 +99,7 @@ class Instance:
             os.close(self._lock)
             raise
         port = self.listener.getsockname()[1]
-        self.url = f"http://{_bracketed(settings.host)}:{port}"
+        self.url = f"http://{_bracketed(_REACHED_AT.get(settings.host, settings.host))}:{port}"
         self._describe(self._lock, port)
 
     def __enter__(self) -> Self:
@@ -108,12 +112,16 @@ class Instance:
         """Give everything back."""
         self.release()
 
-    def publish(self, version: str, instance_id: str) -> Running:
-        """Let the bridge and the command line find the broker."""
+    def publish(self, version: str, instance_id: str, token: str | None = None) -> Running:
+        """Let the bridge and the command line find the broker; only its own user can read it."""
         pid, started_us = platforms.this_process()
-        running = Running(self.url, pid, started_us, version, instance_id)
+        running = Running(self.url, pid, started_us, version, instance_id, token)
         written = self.data_dir / f"{RUNTIME_FILE}.{pid}"
-        written.write_text(json.dumps(asdict(running)) + "\n", "utf-8")
+        # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
+        written.unlink(missing_ok=True)
+        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(json.dumps(asdict(running)) + "\n")
         written.replace(self.data_dir / RUNTIME_FILE)
         return running
 
@@ -144,19 +152,22 @@ class Instance:
         os.write(lock, json.dumps({"pid": os.getpid(), "port": port}).encode())
 
 
-def refuse_foreign_host(host: str) -> None:
-    """Insist on an address of this machine only.
+def refuse_foreign_host(settings: Settings) -> None:
+    """Insist on an address of this machine only, unless callers need tokens.
 
     Raises:
-        ConfigInvalid: Others could reach it.
+        ConfigInvalid: Others could reach it, and would be trusted.
     """
+    host = settings.host
+    if settings.auth == "token":
+        return
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return
     if host != "localhost":
         raise ConfigInvalid(
-            f"Tandem does not listen on {host}: without access tokens everyone who reaches the port would be trusted, "
-            "and this version has none. Use 127.0.0.1, and a tunnel (ssh -L) to reach it from elsewhere.",
+            f"Tandem does not listen on {host}: without access tokens everyone who reaches the port would be trusted. "
+            'Have it ask for them (the setting auth = "token", or TANDEM_AUTH=token), or use 127.0.0.1.',
             setting="host",
             allowed=["127.0.0.1", "::1", "localhost"],
         )

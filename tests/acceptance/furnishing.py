@@ -43,6 +43,10 @@ class Shop:
         self.desk.do("mark_viewed", **mark)
         return self.claimed
 
+    def token(self) -> str:
+        """An access token; its id."""
+        return self.desk.do("create_token", name="bob", roles=["proposer"])["token_id"]
+
     @cached_property
     def staff(self) -> Staff:
         """A pool with one reviewer; made for whoever asks."""

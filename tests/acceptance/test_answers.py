@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import MCP_ROLES, Role
+from tandem.operations.registry import Role
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess
@@ -185,6 +185,13 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
             "projects": [shop.desk.project],
         },
     ],
+    "create_token": [
+        lambda _: {"name": "alice", "roles": ["reviewer", "operator"], "days": 1},
+        lambda _: {"name": "ci.bot-1", "roles": ["proposer"]},
+    ],
+    "list_tokens": [lambda _: {}, lambda shop: {"limit": 1} if shop.token() else {}],
+    "revoke_token": [lambda shop: {"token_id": shop.token()}],
+    "create_login": [lambda _: {}],
     "supervisor_heartbeat": [lambda shop: shop.staff.steward.saying()],
     "report_outcome": [lambda shop: shop.staff.failing()],
 }
@@ -234,14 +241,14 @@ def test_the_answer_is_of_the_declared_type_and_the_same_over_mcp(furnished: Sho
     typed = adapter.validate_json(json.dumps(envelope["data"]), strict=True)
     # Written again it is the same: nothing came that is not declared.
     assert adapter.dump_python(typed, mode="json") == envelope["data"]
-    if not found.roles & set(MCP_ROLES):
+    if not found.over_mcp:
         return
     # A read is asked once more; a write has a key, and so is answered once more by any face.
     for role in (None, *sorted(found.roles - {Role.ADMIN})):
         assert over_mcp(furnished.desk.url, operation, request, role) == envelope
 
 
-@pytest.mark.parametrize("operation", [operation.name for operation in REGISTRY if operation.roles & set(MCP_ROLES)])
+@pytest.mark.parametrize("operation", [operation.name for operation in REGISTRY if operation.over_mcp])
 def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
     request = {"project": desk.project, "review_id": "rv_nothing", "reviewer_id": "x" * 300, "surprise": 1}
     envelope = over_http(desk, operation, request)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
 
 from tandem import errors
 from tandem.config import Settings
@@ -14,19 +13,20 @@ from tandem.operations import reference, reference_pages, reference_words
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.reference_schema import Undocumented, answer_fields, request_fields
 from tandem.operations.registry import READ, Operation, Role
+from tandem.operations.requests import Request
 
 
-class Empty(BaseModel):
+class Empty(Request):
     """A request without fields."""
 
 
-class Silent(BaseModel):
+class Silent(Request):
     """A request whose field nobody described."""
 
     unheard_of: int = 0
 
 
-def operation(name: str, request: type[BaseModel]) -> Operation:
+def operation(name: str, request: type[Request]) -> Operation:
     async def handler(*_: object) -> None: ...
 
     return Operation(name, "review", "quiet", request, Silent, frozenset({Role.ADMIN}), READ, handler)

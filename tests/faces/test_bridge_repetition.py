@@ -13,7 +13,6 @@ import pytest
 from tandem.bridge import repetition
 from tandem.bridge.messages import Message, encode
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import MCP_ROLES
 from tests.faces.bridging import Hangup, Peer, Reply, Request, bridge, enveloped, peer
 
 
@@ -179,7 +178,7 @@ def test_a_wait_lasts_as_long_as_the_contract_has_it(asked: float | None, longes
 
 
 def test_the_bridge_knows_every_tool_that_there_is() -> None:
-    offered = {operation for operation in REGISTRY if operation.roles & set(MCP_ROLES)}
+    offered = {operation for operation in REGISTRY if operation.over_mcp}
     assert {operation.name for operation in offered if operation.writes} == repetition.WRITES
     assert {operation.name for operation in offered if not operation.writes} == repetition.READS
     assert all("idempotency_key" in REGISTRY.get(name).request.model_fields for name in repetition.WRITES)

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.acceptance.conftest import desk, repo, repo_template, shop
 from tests.broker import BrokerProcess, start_broker
 from tests.pages.accessibility import assert_accessible
+from tests.pages.guarded import Guarded
 from tests.pages.windows import Windows
 from tools.browser import find
 
@@ -89,6 +90,15 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
         # P8: whatever people did on the pages, the log tells.
+        verified = started.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.fixture(scope="session")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """One broker that requires access tokens, for all tests of logins."""
+    with BrokerProcess(tmp_path_factory.mktemp("guarded"), auth="token") as started:
+        yield Guarded(started)
         verified = started.run("audit", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tandem.bridge.credentials import Credentials, published, stated_token
 from tandem.bridge.http import Client, Target
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tandem.bridge.launch import Launch
 
 DEFAULT_URL = "http://127.0.0.1:8321"
-RUNTIME_FILE = "broker.json"
 _LONGEST_PAUSE_SECONDS = 8.0
 
 
@@ -65,12 +64,8 @@ def _configured_data_dir(platform: Platform) -> str | None:
 
 def published_url(data_dir: str) -> str | None:
     """The URL that the running broker left in its data folder; null if none did."""
-    try:
-        with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
-            url = json.loads(file.read())["url"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return url if isinstance(url, str) else None
+    found = published(data_dir)
+    return None if found is None else found.url
 
 
 class Broker:
@@ -85,8 +80,10 @@ class Broker:
             platform: What differs between operating systems.
 
         Raises:
-            ValueError: `stated_url` is not a URL.
+            ValueError: `stated_url` is not a URL, or what `TANDEM_TOKEN` holds is no token.
         """
+        # Here, so that later a URL is all that can be wrong.
+        stated_token()
         self._stated_url = stated_url
         self._platform = platform
         chosen = None if stated_url else stated_data_dir(platform)
@@ -135,15 +132,22 @@ class Broker:
 
     def _locate(self) -> Client | None:
         if self._stated_url is not None:
-            return Client(Target(self._stated_url))
+            return self._client_of(self._stated_url)
         for url in (published_url(self._data_dir), self._usual_url):
             try:
                 if url is not None:
-                    return Client(Target(url))
+                    return self._client_of(url)
             except ValueError:
                 # Edited by hand: as good as none.
                 continue
         return None
+
+    def _client_of(self, url: str) -> Client:
+        return Client(Target(url), credentials=Credentials(url, self._published_in))
+
+    def _published_in(self) -> str:
+        """Where a broker of this user leaves its token, also for one that was named by its URL."""
+        return self._data_dir if self._stated_url is None else find_data_dir(self._platform)
 
     def _start_if_due(self) -> None:
         from tandem.bridge import launch  # imports subprocess, which a bridge with a running broker never needs

@@ -19,8 +19,13 @@ import socket
 import threading
 from typing import TYPE_CHECKING
 
+from tandem.bridge.credentials import REFUSED_STATUS
+from tandem.bridge.credentials import headers as bearing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tandem.bridge.credentials import Credentials
 
 CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
@@ -227,11 +232,20 @@ class Answer:
 
 
 class Client:
-    """Requests to one target; idle connections are kept for the next ones. Safe to share between threads."""
+    """Requests to one target; idle connections are kept for the next ones. Safe to share between threads.
 
-    def __init__(self, target: Target, *, silence_seconds: float = SILENCE_SECONDS) -> None:
+    Args:
+        target: Where they go.
+        silence_seconds: How long it may be silent.
+        credentials: The token that goes with each; null for requests that need none.
+    """
+
+    def __init__(
+        self, target: Target, *, silence_seconds: float = SILENCE_SECONDS, credentials: Credentials | None = None
+    ) -> None:
         self.target = target
         self._silence_seconds = silence_seconds
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._idle: list[_Connection] = []
 
@@ -240,11 +254,13 @@ class Client:
     ) -> Answer:
         """Send a request and wait for the head of its answer.
 
+        One whose token is refused is sent once more if there is a new token by now: it had no effect.
+
         Args:
             method: E.g. `POST`.
             path: Below the target's own, with the query; already quoted.
             body: What to send; may be empty.
-            headers: Beside `Host` and `Content-Length`; values must be single lines.
+            headers: Beside `Host`, `Content-Length` and `Authorization`; values must be single lines.
             exchange: To give the request up by.
 
         Raises:
@@ -254,6 +270,16 @@ class Client:
             ValueError: A header's value has a line end.
         """
         exchange = exchange or Exchange()
+        if self._credentials is None:
+            return self._once(method, path, body, headers, exchange)
+        token = self._credentials.token()
+        answer = self._once(method, path, body, {**headers, **bearing(token)}, exchange)
+        if answer.status != REFUSED_STATUS or not self._credentials.renewed(token):
+            return answer
+        answer.close()
+        return self._once(method, path, body, {**headers, **bearing(self._credentials.token())}, exchange)
+
+    def _once(self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange) -> Answer:
         head = [f"{method} {self.target.prefix}{path} HTTP/1.1", f"Host: {self.target.authority}"]
         head += [f"{name}: {value}" for name, value in headers.items()]
         head.append(f"Content-Length: {len(body)}")

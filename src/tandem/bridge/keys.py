@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from tandem.bridge.credentials import TOKEN_VARIABLE
+
 if TYPE_CHECKING:
     from tandem.bridge.messages import Message
 
@@ -19,7 +21,7 @@ ROLE_VARIABLE = "TANDEM_ROLE"
 SESSION_VARIABLE = "TANDEM_SESSION_TOKEN"
 LOCK_VARIABLE = "TANDEM_LOCK_TOKEN"
 
-SECRET_VARIABLES = frozenset({KEY_VARIABLE, SESSION_VARIABLE, LOCK_VARIABLE})
+SECRET_VARIABLES = frozenset({KEY_VARIABLE, SESSION_VARIABLE, LOCK_VARIABLE, TOKEN_VARIABLE})
 """What no process that is started from here has any business with."""
 
 OPENING_TOOL = "session_open"

@@ -37,7 +37,8 @@ in the background when none runs.
   --broker URL     the broker to talk to; default: TANDEM_BROKER, else the one running for
                    this user. A broker that is named here is never started, only awaited.
 
-TANDEM_AGENT states the agent's identity to the broker.
+TANDEM_AGENT states the agent's identity to the broker. TANDEM_TOKEN is the access token, where the
+broker asks for one; whoever runs the broker on this machine needs none.
 
 For hand-off cycles, a call of session_open that leaves out its key gets the one in TANDEM_PSK, else the
 first line of the file that TANDEM_PSK_FILE names; a role that it leaves out is the one in TANDEM_ROLE.

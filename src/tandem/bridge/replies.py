@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge import messages
+from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.bridge.http import Lost, NotSent
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tandem.bridge.http import Answer
     from tandem.bridge.messages import Message
 
+_WHERE_TOKENS_GO = f"{TOKEN_VARIABLE} belongs in the environment in which the agent's client starts 'tandem mcp'."
 _OK = 200
 _UNAVAILABLE = 503
 _BAD_GATEWAYS = frozenset({502, 504})
@@ -96,6 +98,8 @@ def _refused(status: int, body: bytes, message: Message) -> bytes:
     inner = messages.as_object(parsed.get("error"))
     if not inner:
         raise NotSent(f"something else answers there, with HTTP {status}")
+    if inner.get("code") == REFUSED_CODE:
+        parsed["error"] = inner = {**inner, "message": f"{inner.get('message', '')} {_WHERE_TOKENS_GO}".strip()}
     if "jsonrpc" in parsed:
         # The broker could not always read the id; here it is known.
         return messages.encode({**parsed, "id": message.id})

@@ -161,7 +161,8 @@ def _client(place: Place, gate: GateFile | None) -> TandemClient:
     """A client for the broker that was named, else for the one that the gate asks."""
     if place.broker is not None or gate is None:
         return place.client()
-    return TandemClient(gate.broker or published_url(gate.data_dir) or gate.usual_url, agent=place.agent)
+    url = gate.broker or published_url(gate.data_dir) or gate.usual_url
+    return TandemClient(url, agent=place.agent, data_dir=gate.data_dir)
 
 
 def _asking(

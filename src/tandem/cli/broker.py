@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 def up(
     *,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
     as_json: JsonOption = False,
@@ -187,8 +187,8 @@ async def _run(settings: Settings, instance: Instance, *, as_json: bool) -> None
     from tandem import app
 
     def ready(broker: app.Broker) -> None:
-        running = instance.publish(app.VERSION, broker.instance_id)
-        _log.info("ready", extra=asdict(running))
+        running = instance.publish(app.VERSION, broker.instance_id, broker.owner_token)
+        _log.info("ready", extra={name: value for name, value in asdict(running).items() if name != "token"})
         _announce(running, settings, as_json=as_json)
 
     watching = asyncio.create_task(_watch_stop_file(instance, stop)) if platforms.STOPS_BY_FILE else None
@@ -231,7 +231,7 @@ def _start_in_background(settings: Settings, port: int | None, host: str | None)
     if running is not None and _health(running.url) is not None:
         say(f"A broker runs already (process {running.pid}).")
         return running
-    refuse_foreign_host(settings.host)
+    refuse_foreign_host(settings)
     options = [*(["--port", str(port)] if port is not None else []), *(["--host", host] if host is not None else [])]
     try:
         launched = launch.start(str(settings.data_dir), platforms, options)

@@ -20,7 +20,7 @@ from tandem.client.session import read_envelope
 from tandem.client.waits import wait_until
 from tandem.errors import TandemError
 
-_KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token"})
+_KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,5 +112,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "mark_viewed": ("tandem review mark rv_4k2m --round 1 --path src/app.py --viewed --person rita",),
     "list_viewed": ("tandem review viewed rv_4k2m --round 1 --person rita",),
+    "list_tokens": ("tandem token list", "tandem token list --json"),
+    "revoke_token": ("tandem token revoke tok_0123456789abcdefgh",),
+    "create_login": ("tandem token login --json",),
     "list_cycles": ("tandem cycle list", "tandem cycle list --workflow writer-editor --json"),
 }

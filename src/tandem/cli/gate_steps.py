@@ -297,8 +297,10 @@ async def _step(order: Order, agent_type: str | None, place: Place, *, as_json: 
         return show_outcome(known, as_json=as_json)
     # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
     is_of_environment = situation.gate is not None and place.broker == os.environ.get("TANDEM_BROKER")
-    url = situation.broker_url(None if is_of_environment else place.broker)
-    async with TandemClient(url, agent=place.agent) as client, progress(f"gate {order.step}"):
+    stated = None if is_of_environment else place.broker
+    data_dir = situation.gate.data_dir if situation.gate and stated is None else None
+    broker = TandemClient(situation.broker_url(stated), agent=place.agent, data_dir=data_dir)
+    async with broker as client, progress(f"gate {order.step}"):
         project = place.project or (situation.gate.project if situation.gate else await find_project(client, place))
         if project is None:
             raise InvalidInput(

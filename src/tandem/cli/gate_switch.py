@@ -148,7 +148,8 @@ async def _calling(where: Place, gate: GateFile | None) -> AsyncGenerator[Call, 
 
         yield nobody
         return
-    async with Place(url, None, where.agent).client() as client:
+    data_dir = gate.data_dir if gate is not None and where.broker is None else None
+    async with Place(url, None, where.agent, data_dir).client() as client:
         yield client.data
 
 

@@ -43,7 +43,7 @@ from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
-_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target"})
+_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id"})
 """May be given without their names where they are required."""
 _ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})

@@ -59,6 +59,7 @@ COMMANDS: dict[str, Entry] = {
     "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
     "gsd": Entry("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
     "trust": Entry("tandem.cli.trust", "Let a project's settings loosen, by their hash.", _SETTING_UP),
+    "token": Entry("tandem.cli.token", "Access tokens: who is let in, and for what.", _SETTING_UP),
     "supervisor": Entry("tandem.cli.reviewers", "For programs that run reviewers themselves.", _SETTING_UP),
     "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
     "demo": Entry("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
+from tandem import platforms
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import progress, say, show_envelope
@@ -46,7 +47,8 @@ def open_pages(
 ) -> None:
     """Open the inbox, or a review, in your browser; a broker that does not run is started first.
 
-    The address is printed, too. Where there is no display it is only printed.
+    The address is printed, too. Where there is no display it is only printed. Where the broker asks for access tokens
+    it logs you in, once and within a minute.
     """
     if review is not None and project is not None:
         raise typer.BadParameter("A review knows its project: give one of the two.", param_hint="--project")
@@ -56,12 +58,14 @@ def open_pages(
 async def _open(review: str | None, path: str, broker: str | None, *, print_only: bool, as_json: bool) -> Exit:
     async with progress("looking for the broker"):
         reached = await reach_broker(broker)
-        if review is not None:
-            async with TandemClient(reached.url) as client:
+        async with TandemClient(reached.url) as client:
+            if review is not None:
                 # A wrong id is said here, and not by a page.
                 await client.get_review_status(review_id=review)
-    address = reached.url.rstrip("/") + path
-    obstacle = None if print_only else _obstacle(address)
+            login = await client.data("create_login", {})
+    logs_in = login["expires_in_s"] > 0
+    address = reached.url.rstrip("/") + (f"{login['path']}&{urlencode({'to': path})}" if logs_in else path)
+    obstacle = None if print_only else _obstacle(address) or (_onlookers() if logs_in else None)
     opened = not print_only and obstacle is None and webbrowser.open(address)
     if as_json:
         facts = {"url": address, "opened": opened, "started": reached.started}
@@ -70,6 +74,8 @@ async def _open(review: str | None, path: str, broker: str | None, *, print_only
     typer.echo(address)
     if reached.started:
         say("The broker did not run and was started; 'tandem down' stops it.")
+    if logs_in and not opened:
+        say(f"This address logs one browser in as you, once, within {login['expires_in_s']} s: give it to nobody.")
     if obstacle is not None:
         say(obstacle)
     elif not opened and not print_only:
@@ -81,6 +87,17 @@ def _path(review: str | None, project: str | None) -> str:
     if review is not None:
         return f"/reviews/{quote(review, safe='')}"
     return f"/?{urlencode({'project': project})}" if project else "/"
+
+
+def _onlookers() -> str | None:
+    """Why a browser must not be started with a login's address; null if it may.
+
+    It would stand among the browser's arguments, and whoever is quick could use it up.
+    """
+    others = platforms.accounts()
+    if sys.platform == "win32" or len(others) <= 1:
+        return None
+    return "Others have accounts here and could see it if a browser were started with it: open it yourself."
 
 
 def _obstacle(address: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.cli.exits import Exit, of_error
 from tandem.domain.texts import visible
 from tandem.errors import TandemError
@@ -62,6 +64,8 @@ def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
     line.append(f": {visible(error.message)}", style="not bold default")
     errors = console(stderr=True)
     errors.print(line, soft_wrap=True)
+    if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
+        errors.print(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", style="dim")
     for name, value in error.details.items():
         if name not in _DETAILS_SAID_ALREADY and value not in (None, "", [], {}):
             errors.print(Text(f"  {name}: {visible(_short(value))}", style="dim"), soft_wrap=True)

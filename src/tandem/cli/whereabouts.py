@@ -68,15 +68,18 @@ class Place:
         broker: The URL, if one was given.
         project: The project, if one was given.
         agent: Who is calling; null if nobody said.
+        data_dir: The data folder of that broker, if it is not the user's own.
     """
 
     broker: str | None = None
     project: str | None = None
     agent: str | None = None
+    data_dir: str | None = None
 
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
-        return TandemClient(self.broker or published_url(find_data_dir(platforms)), agent=self.agent)
+        url = self.broker or published_url(self.data_dir or find_data_dir(platforms))
+        return TandemClient(url, agent=self.agent, data_dir=self.data_dir)
 
 
 async def find_project(client: TandemClient, place: Place) -> str | None:

@@ -11,8 +11,11 @@ from typing import Self
 
 import orjson
 
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir
+from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Aborted, Client, Exchange, HttpFailure, NotSent, Target, quoted
-from tandem.errors import InvalidInput, Unavailable
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 _ANSWER_SECONDS = 120.0
@@ -31,10 +34,17 @@ class Connection:
 
     They are the bridge's, a thread for each call: importing an HTTP client that is asynchronous by itself takes
     longer than all else that most commands do.
+
+    Args:
+        url: The broker's.
+        project: The project of calls that name none.
+        agent: Who is calling.
+        data_dir: The data folder in which that broker may have left its owner's token; null for the user's own.
     """
 
-    def __init__(self, url: str, *, project: str | None, agent: str | None) -> None:
+    def __init__(self, url: str, *, project: str | None, agent: str | None, data_dir: str | None = None) -> None:
         self.url = url.rstrip("/")
+        self._data_dir = data_dir
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
@@ -121,7 +131,10 @@ class Connection:
     def _client(self) -> Client:
         if self._http is None:
             try:
-                self._http = Client(Target(self.url), silence_seconds=_ANSWER_SECONDS)
+                credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir(platforms))
+                self._http = Client(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
+            except NoToken as error:
+                raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
             except ValueError as error:
                 raise self._unreachable(error) from error
             if not "".join(self._headers.values()).isprintable():

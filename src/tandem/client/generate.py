@@ -118,6 +118,7 @@ _GROUPS = (
     _Group("gate", "gates"),
     _Group("inbox", "the inbox, searches and marks"),
     _Group("file", "files, logs and settings"),
+    _Group("access", "access tokens and logins"),
 )
 """All groups but the last, which has the rest of the operations: reviews and projects."""
 

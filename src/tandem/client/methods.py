@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from tandem.client.file_methods import FileOperations
+from tandem.client.access_methods import AccessOperations
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the types would take longer than a call.
@@ -16,29 +16,31 @@ if TYPE_CHECKING:
     from tandem.operations import requests
 
 KEYED = frozenset({
-    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "cycle_archive",
-    "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write", "kill_reviewer",
-    "lock_acquire", "mark_viewed", "override_gate", "pause_reviewers", "record_commit", "record_rollback",
-    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
-    "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict", "supervisor_register",
+    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "create_token",
+    "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write",
+    "kill_reviewer", "lock_acquire", "mark_viewed", "override_gate", "pause_reviewers", "record_commit",
+    "record_rollback", "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers",
+    "retry_review", "revoke_token", "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict",
+    "supervisor_register",
 })
 """Operations that take an idempotency key."""
 REPEATABLE = frozenset({
     "accept_counter_patch", "add_message", "check_counter_patch", "check_gate", "claim_review", "close_review",
-    "create_review", "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start",
-    "cycle_status", "draft_counter_patch", "get_activity_feed", "get_audit_log", "get_cycle", "get_discussion",
-    "get_gate", "get_inbox", "get_project_settings", "get_proposal", "get_review_stats", "get_review_status",
-    "get_review_timeline", "get_reviewer_log", "get_round_file", "handoff_read", "handoff_write", "kill_reviewer",
-    "list_commits", "list_cycles", "list_projects", "list_reviewers", "list_reviews", "list_viewed", "lock_acquire",
-    "mark_viewed", "override_gate", "pause_reviewers", "record_commit", "record_rollback", "register_project",
-    "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review",
+    "create_login", "create_review", "create_token", "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke",
+    "cycle_rotate", "cycle_start", "cycle_status", "draft_counter_patch", "get_activity_feed", "get_audit_log",
+    "get_cycle", "get_discussion", "get_gate", "get_inbox", "get_project_settings", "get_proposal",
+    "get_review_stats", "get_review_status", "get_review_timeline", "get_reviewer_log", "get_round_file",
+    "handoff_read", "handoff_write", "kill_reviewer", "list_commits", "list_cycles", "list_projects",
+    "list_reviewers", "list_reviews", "list_tokens", "list_viewed", "lock_acquire", "mark_viewed", "override_gate",
+    "pause_reviewers", "record_commit", "record_rollback", "register_project", "reject_counter_patch",
+    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "revoke_token",
     "search_reviews", "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict",
     "supervisor_heartbeat", "supervisor_register",
 })
 """Reads, and writes that have one effect also when sent twice."""
 
 
-class Operations(FileOperations):
+class Operations(AccessOperations):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
 
     async def create_review(
@@ -369,7 +371,7 @@ class Operations(FileOperations):
         return await self._operate("register_project", arguments)
 
     async def list_projects(self) -> answers.ProjectList:
-        """All registered projects."""
+        """All registered projects; with a token of one project, that one."""
         return await self._operate("list_projects", {})
 
     async def remove_project(

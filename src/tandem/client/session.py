@@ -34,14 +34,25 @@ class TandemClient(Operations):
     Reads are repeated when the connection fails. So are writes, as each carries an idempotency key: the
     caller's, or a fresh one.
 
+    To a broker that asks for access tokens goes the one in `TANDEM_TOKEN`, else its owner's, which a broker leaves
+    in its data folder.
+
     Args:
         url: The broker; by default the one at its default address on this machine.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
+        data_dir: The data folder of that broker, if it is not the user's own.
     """
 
-    def __init__(self, url: str | None = None, project: str | None = None, agent: str | None = None) -> None:
-        self._connection = Connection(url or DEFAULT_URL, project=project, agent=agent)
+    def __init__(
+        self,
+        url: str | None = None,
+        project: str | None = None,
+        agent: str | None = None,
+        *,
+        data_dir: str | None = None,
+    ) -> None:
+        self._connection = Connection(url or DEFAULT_URL, project=project, agent=agent, data_dir=data_dir)
         self._contacted = False
 
     async def __aenter__(self) -> Self:

@@ -28,7 +28,7 @@ OPERATIONS: dict[str, Described] = {
     "get_review_stats": Described("get_review_stats", "review", "stats", "requests.GetReviewStats", "answers.Statistics", "Counts, approval rate and mean times, by category and reviewer.", blocking=False),
     "check_gate": Described("check_gate", "gate", "check", "requests.CheckGate", "answers.GateDecision", "Is exactly this content approved? Give the raw changes or a digest.", blocking=False),
     "register_project": Described("register_project", "project", "add", "requests.RegisterProject", "answers.ProjectView", "Register a folder as a project; its name defaults to the folder's.", blocking=False),
-    "list_projects": Described("list_projects", "project", "list", "requests.ListProjects", "answers.ProjectList", "All registered projects.", blocking=False),
+    "list_projects": Described("list_projects", "project", "list", "requests.ListProjects", "answers.ProjectList", "All registered projects; with a token of one project, that one.", blocking=False),
     "remove_project": Described("remove_project", "project", "remove", "requests.RemoveProject", "answers.ProjectRemoved", "Forget a project's folder; its reviews stay.", blocking=False),
     "retry_review": Described("retry_review", "review", "retry", "requests.RetryReview", "answers.ReviewStatus", "Put a review that waits for a person's attention, or for a later try, back into the queue now.", blocking=False),
     "set_gate": Described("set_gate", "gate", "set", "gate_requests.SetGate", "gate_answers.GateState", "Switch a project's gate on or off: whether its commits have to be approved.", blocking=False),
@@ -68,4 +68,8 @@ OPERATIONS: dict[str, Described] = {
     "search_reviews": Described("search_reviews", "review", "search", "inbox_requests.SearchReviews", "inbox_answers.SearchPage", "Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page.", blocking=False),
     "mark_viewed": Described("mark_viewed", "review", "mark", "inbox_requests.MarkViewed", "inbox_answers.ViewedFiles", "Mark a file of a round as viewed by a person, or as not; it stands in no log.", blocking=False),
     "list_viewed": Described("list_viewed", "review", "viewed", "inbox_requests.ListViewed", "inbox_answers.ViewedFiles", "The files of a round that a person has marked as viewed.", blocking=False),
+    "create_token": Described("create_token", "token", "create", "access_requests.CreateToken", "access_answers.TokenCreated", "Make an access token for a person or program; it is shown this once, and only a hash is kept.", blocking=False),
+    "list_tokens": Described("list_tokens", "token", "list", "access_requests.ListTokens", "access_answers.TokenList", "Access tokens, newest first, those included that are void; never what proves them.", blocking=False),
+    "revoke_token": Described("revoke_token", "token", "revoke", "access_requests.RevokeToken", "access_answers.TokenRevoked", "Make an access token void at once.", blocking=False),
+    "create_login": Described("create_login", "token", "login", "access_requests.CreateLogin", "access_answers.Login", "Where to open a browser that is then logged in to the pages as you; works once, within a minute.", blocking=False),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tandem.clock import MICROSECONDS
+from tandem.domain.access import Access
 from tandem.domain.discussion import afresh
 from tandem.domain.policy import Policy
 from tandem.domain.reviews import Action, Guard, Review, State, Step, step
@@ -10,7 +11,7 @@ from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApprova
 
 
 def reviewer_step(
-    action: Action, review: Review, *, generation: int | None, reviewer_id: str | None
+    action: Action, review: Review, *, generation: int | None, reviewer_id: str | None, access: Access | None = None
 ) -> tuple[Step, str]:
     """The step of a reviewer's write and who takes it, once the fence has let it pass.
 
@@ -20,7 +21,8 @@ def reviewer_step(
     Raises:
         StaleClaim: The generation is not the current one.
         InvalidTransition: The state has no such step.
-        NotClaimant: The reviewer is not the holder (or, after a verdict, not who gave it).
+        NotClaimant: The reviewer is not the holder (or, after a verdict, not who gave it), or the holder's name is
+            not one of the caller's: to know the generation is not enough.
         InvalidInput: Neither generation nor reviewer was given.
     """
     if generation is not None and generation < review.claim_generation:
@@ -39,6 +41,13 @@ def reviewer_step(
             review_id=review.id,
             expected=entitled,
             actual=reviewer_id,
+        )
+    if access is not None and not access.owns(entitled):
+        raise NotClaimant(
+            f"This review is {_whose(found.guard)} {entitled}, who came with another token than yours. Claim it first.",
+            review_id=review.id,
+            expected=entitled,
+            actual=access.name,
         )
     return found, entitled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class Order:
         root: The project's folder as it was registered; null for one without.
         wanted: `run` (start it, if it is new), `drain` or `kill`.
         review_id: The review that it holds now.
+        access: The token that it is started with, where the broker needs tokens; null once it runs.
     """
 
     reviewer_id: str
@@ -125,6 +126,7 @@ class Order:
     wanted: str
     drain_reason: str | None
     review_id: str | None
+    access: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

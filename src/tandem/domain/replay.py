@@ -16,14 +16,15 @@ Key = tuple[Any, ...]
 VOLATILE = frozenset({"lease_expires_at"})
 """Columns of a review that no event restores: renewals of a lease are not events."""
 
-UNRESTORED = VOLATILE | {"last_seen_at", "key_hash"}
-"""All such columns: the use of a session is no event either, and the hash of a key is a secret."""
+UNRESTORED = VOLATILE | {"last_seen_at", "key_hash", "token_hash"}
+"""All such columns: the use of a session is no event either, and the hash of a key or token is no one's business."""
 
 ROWS = {
     "round": ("rounds", ("review_id", "round")),
     "verdict": ("verdicts", ("id",)),
     "counter_patch": ("counter_patches", ("id",)),
     "project": ("projects", ("name",)),
+    "access_token": ("access_tokens", ("id",)),
     "cycle_key": ("cycle_keys", ("project", "workflow", "role")),
     "session": ("sessions", ("id",)),
     "handoff": ("handoffs", ("cycle_id", "number")),
@@ -37,7 +38,7 @@ ROWS = {
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
-STAMPED = frozenset({"projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
+STAMPED = frozenset({"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 

@@ -9,7 +9,8 @@ from starlette.types import Receive, Scope, Send
 
 from tandem.clock import Clock
 from tandem.domain.workflows import BUILT_IN, Workflow
-from tandem.errors import InternalError, NotFound, TandemError, Unavailable
+from tandem.errors import InternalError, NotFound, TandemError, Unauthenticated, Unavailable
+from tandem.faces.asgi.admission import CHALLENGE, admit
 from tandem.faces.asgi.body import ClientGone, read_body
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.guard import HostGuard
@@ -20,6 +21,7 @@ from tandem.faces.http.openapi import OpenApiDocument
 from tandem.faces.mcp.endpoint import McpEndpoints
 from tandem.faces.mcp.fastpath import PING_SECONDS
 from tandem.faces.web.mount import PagesMount, is_page
+from tandem.operations.authorisation import Gatekeeper
 from tandem.operations.dispatch import Dispatcher
 
 _log = logging.getLogger("tandem.faces")
@@ -36,6 +38,7 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
     seal: Callable[[str], str],
     health: Health,
     version: str,
+    gatekeeper: Gatekeeper | None = None,
     workflows: Mapping[str, Workflow] | None = None,
     allowed_hosts: Iterable[str] = (),
     body_limit_bytes: int = BODY_LIMIT_BYTES,
@@ -50,14 +53,17 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
         seal: A text's keyed hash by the broker's secret, for the cookies of the pages.
         health: The broker's phase of life; new work is refused unless it is ready.
         version: The broker's version.
+        gatekeeper: Tells who calls; everybody is trusted if it is left out.
         workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
         allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
         body_limit_bytes: The largest request body.
         fast_path: Whether MCP tool calls are answered without the SDK where possible.
         ping_seconds: How long a stream of the fast path may be silent.
     """
+    gatekeeper = gatekeeper or Gatekeeper.trusting(clock)
     return Application(
         guard=HostGuard(allowed_hosts),
+        gatekeeper=gatekeeper,
         api=JsonApi(dispatcher),
         openapi=OpenApiDocument(dispatcher.registry, version),
         mcp=McpEndpoints(
@@ -72,6 +78,7 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
             dispatcher=dispatcher,
             clock=clock,
             seal=seal,
+            gatekeeper=gatekeeper,
             version=version,
             check_ready=health.check,
             body_limit_bytes=body_limit_bytes,
@@ -88,10 +95,11 @@ Answer = Callable[[Exchange], Awaitable[None]]
 class Application:
     """All routes. The server's lifespan messages start and stop the MCP endpoints."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of all routes, each by its name
         self,
         *,
         guard: HostGuard,
+        gatekeeper: Gatekeeper,
         api: JsonApi,
         openapi: OpenApiDocument,
         mcp: McpEndpoints,
@@ -101,6 +109,7 @@ class Application:
         body_limit_bytes: int,
     ) -> None:
         self._guard = guard
+        self._gatekeeper = gatekeeper
         self._api = api
         self._openapi = openapi
         self._mcp = mcp
@@ -142,14 +151,20 @@ class Application:
 
     async def _answer_mcp(self, exchange: Exchange) -> None:
         _insist_on(exchange, "POST")
-        self._health.check()
+        await self._let_in(exchange)
         await self._mcp.serve(exchange, await read_body(exchange, self._body_limit_bytes))
 
     async def _answer_api(self, exchange: Exchange) -> None:
         operation = self._api.find(exchange.path)
         _insist_on(exchange, "POST")
-        self._health.check()
+        await self._let_in(exchange)
         await self._api.serve(operation, exchange, await read_body(exchange, self._body_limit_bytes))
+
+    async def _let_in(self, exchange: Exchange) -> None:
+        """Before any of the body is read."""
+        self._health.check()
+        if self._gatekeeper.required:
+            await admit(exchange, self._gatekeeper)
 
     async def _answer_page(self, exchange: Exchange) -> None:
         _insist_on(exchange, "GET", "HEAD", "POST")
@@ -197,4 +212,6 @@ async def _refuse(error: TandemError, exchange: Exchange) -> None:
     headers: Headers = RETRY_AFTER if isinstance(error, Unavailable) else ()
     if isinstance(error, MethodNotAllowed):
         headers = ((b"allow", error.allow.encode()),)
+    elif isinstance(error, Unauthenticated):
+        headers = CHALLENGE
     await send_refusal(exchange.send, error, headers=headers)

@@ -24,6 +24,8 @@ SILENCE_SECONDS = 20.0
 """How long the broker may be silent. A gate answers in milliseconds; its pings come every 15 s."""
 
 _RUNTIME_FILE = "broker.json"
+_TOKEN_VARIABLE = "TANDEM_TOKEN"  # noqa: S105 - the variable's name
+_NO_TOKEN = "UNAUTHENTICATED"  # noqa: S105 - what the envelope says of a token that is refused or missing
 
 AGENT = "git-hook"
 """Who asks, in the log."""
@@ -41,6 +43,11 @@ class Refused(Exception):
         super().__init__(message)
         self.code = code
         self.details = details
+
+    @property
+    def wants_token(self) -> bool:
+        """Whether it was not looked at, for want of an access token that counts: with one the same call may pass."""
+        return self.code == _NO_TOKEN
 
 
 class Unreachable(Exception):
@@ -62,7 +69,7 @@ class Asker:
     """Calls operations for the project of a gate.
 
     Where the broker is was written down when the gate was switched on; the environment has no say in it, as whoever
-    commits sets that.
+    commits sets that. It may say with which access token, which the broker judges.
     """
 
     def __init__(self, gate: GateFile, agent: str | None = None) -> None:
@@ -76,6 +83,7 @@ class Asker:
         self._agent = agent or AGENT
         self._url: str | None = None
         self._line: _Line | None = None
+        self._token: str | None = None
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """The data that an operation answers, asked for the gate's project.
@@ -84,11 +92,10 @@ class Asker:
             Refused: The broker refuses.
             Unreachable: No broker answers, or something that is none.
         """
-        line = self._line = self._line or self._connected()
+        path = f"/api/v1/{operation}"
         body = jsontext.dumps({"project": self._gate.project, **arguments}).encode()
-        head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
         try:
-            envelope = jsontext.loads(line.post(f"/api/v1/{operation}", body, head))
+            envelope = self._envelope(path, body)
             if envelope["ok"] is True:
                 data: dict[str, Any] = envelope["data"]
                 return data
@@ -99,6 +106,24 @@ class Asker:
         except (ValueError, KeyError, TypeError) as failure:
             raise Unreachable(self._url, "what answers there is no Tandem broker") from failure
         raise refused
+
+    def _envelope(self, path: str, body: bytes) -> dict[str, Any]:
+        """What the broker answers; asked once more if it was started anew meanwhile, with its new token."""
+        line = self._line = self._line or self._connected()
+        answer = line.post(path, body, self._head())
+        envelope: dict[str, Any] = jsontext.loads(answer)
+        if envelope["ok"] is True or envelope["error"]["code"] != _NO_TOKEN:
+            return envelope
+        token = _token_for(self._url, _published(self._gate.data_dir))
+        if token is None or token == self._token:
+            return envelope
+        self._token = token
+        renewed: dict[str, Any] = jsontext.loads(line.post(path, body, self._head()))
+        return renewed
+
+    def _head(self) -> dict[str, str]:
+        head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
+        return head if self._token is None else {**head, "Authorization": f"Bearer {self._token}"}
 
     def check_gate(
         self, changes: list[dict[str, str]], head: str | None = None, base: str | None = None
@@ -124,9 +149,11 @@ class Asker:
             line.close()
 
     def _connected(self) -> _Line:
-        url = self._url = url_of(self._gate)
+        published = _published(self._gate.data_dir)
+        url = self._url = _chosen(self._gate, published)
         if url is None:
             raise Unreachable(None, f"none runs on {self._gate.data_dir}")
+        self._token = _token_for(url, published)
         port = port_of(url)
         if port is not None:
             return Wire(port, SILENCE_SECONDS)
@@ -140,14 +167,31 @@ class Asker:
 
 def url_of(gate: GateFile) -> str | None:
     """Where a gate's broker is: the one that was named, else the one on its data; null if that has left no address."""
-    return gate.broker or _published_url(gate.data_dir) or gate.usual_url
+    return _chosen(gate, _published(gate.data_dir))
 
 
-def _published_url(data_dir: str) -> str | None:
-    """The URL that the running broker left in its data folder, as `bridge.broker` reads it; null if none did."""
+def _chosen(gate: GateFile, published: tuple[str | None, str | None]) -> str | None:
+    return gate.broker or published[0] or gate.usual_url
+
+
+def _token_for(url: str | None, published: tuple[str | None, str | None]) -> str | None:
+    """As `bridge.credentials` has it: the token of the environment, else the one left for the owner of this broker."""
+    stated = os.environ.get(_TOKEN_VARIABLE, "").strip()
+    if not stated:
+        return published[1] if url is not None and url.rstrip("/") == (published[0] or "").rstrip("/") else None
+    if not (stated.isascii() and stated.isprintable()) or " " in stated:
+        raise Refused(_NO_TOKEN, f"What is in {_TOKEN_VARIABLE} is no access token. Correct it or leave it out.", {})
+    return stated
+
+
+def _published(data_dir: str) -> tuple[str | None, str | None]:
+    """The URL and the token that the running broker left in its data folder, as `bridge.credentials` reads them."""
     try:
         with open(os.path.join(data_dir, _RUNTIME_FILE), "rb") as file:
-            url = jsontext.loads(file.read())["url"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return url if isinstance(url, str) else None
+            stated = jsontext.loads(file.read())
+        url, token = stated["url"], stated.get("token")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None, None
+    if not isinstance(url, str):
+        return None, None
+    return url, token if isinstance(token, str) else None

@@ -62,6 +62,10 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
         pending.keep(gate.place, OPERATION, request, who)
         say("The broker is away: the override is kept here and recorded when it is back.")
     except Refused as error:
+        if error.wants_token:
+            pending.keep(gate.place, OPERATION, request, who)
+            say(f"The override is kept here and recorded later: {error}")
+            return override_id
         say(f"refused: the broker does not record the override: {error}")
         return None
     finally:

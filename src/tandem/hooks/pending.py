@@ -58,7 +58,7 @@ def deliver(gate: GateFile) -> int:
     """Tell the broker everything that waits, and forget it; what it refuses is set aside, never tried again.
 
     Returns:
-        How many requests still wait, because no broker answers.
+        How many requests still wait, because no broker answers, or it lets us in only with an access token.
     """
     left = waiting(gate.place)
     while left:
@@ -81,7 +81,12 @@ def _delivered(gate: GateFile, file: str) -> bool:
     except FileNotFoundError:
         # Somebody else has delivered it.
         return True
-    except (Refused, OSError, ValueError, KeyError, TypeError, AttributeError):
+    except Refused as refusal:
+        if refusal.wants_token:
+            return False
+        _set_aside(gate.place, file)
+        return True
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         _set_aside(gate.place, file)
         return True
     finally:

@@ -138,6 +138,9 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
                 return
             except Refused as error:
                 say(f"The broker does not record {facts['commit'][:12]}: {error}")
+                if error.wants_token:
+                    _keep(gate, requests[at:])
+                    return
     finally:
         asker.close()
 
@@ -145,4 +148,4 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
 def _keep(gate: GateFile, requests: list[dict[str, Any]]) -> None:
     for facts in requests:
         pending.keep(gate.place, OPERATION, facts)
-    say("The broker is away: the commit is recorded when it is back.")
+    say("The commit is recorded once the broker can be told.")

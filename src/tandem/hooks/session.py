@@ -87,7 +87,8 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:
-        return f"{said} But the broker refuses: {error} A person has to mend that: tandem gate on"
+        mend = "" if error.wants_token else " A person has to mend that: tandem gate on"
+        return f"{said} But the broker refuses: {error}{mend}"
     finally:
         asker.close()
     return f"{said} The broker runs."

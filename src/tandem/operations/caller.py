@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tandem.domain.access import Access
 from tandem.domain.idempotency import Key
 
 
@@ -18,6 +19,7 @@ class Caller:
         principal: Whose idempotency keys these are; `local` on a trusted local broker.
         face: `mcp`, `http`, `cli` or `python`, for logs.
         key: The call's idempotency key in its scope; the dispatcher fills it in.
+        access: What the caller was let in with; null on a trusted broker.
     """
 
     role: str | None = None
@@ -26,3 +28,4 @@ class Caller:
     principal: str = "local"
     face: str = "http"
     key: Key | None = None
+    access: Access | None = None

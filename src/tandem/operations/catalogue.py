@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tandem.operations import (
+    access_operations,
     cycle_operations,
     file_operations,
     gate_operations,
@@ -20,5 +21,6 @@ REGISTRY = Registry(
         *pool_operations.OPERATIONS,
         *file_operations.OPERATIONS,
         *inbox_operations.OPERATIONS,
+        *access_operations.OPERATIONS,
     )
 )

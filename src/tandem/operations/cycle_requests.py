@@ -6,10 +6,12 @@ with the codes of cycles, in the order of their checks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, WithJsonSchema
 
+from tandem.domain.access import Subject
 from tandem.domain.handoffs import ARRAYS, EXTRAS, TEXTS
 from tandem.operations.requests import (
     Id,
@@ -159,6 +161,8 @@ class ListCycles(ProjectRequest):
 
 class GetCycle(ProjectRequest):
     """A whole cycle: state, workflow, and every hand-off with its payload."""
+
+    is_about: ClassVar[Mapping[str, Subject]] = {"cycle_id": "cycle"}
 
     cycle_id: Annotated[Id | None, Field(description="Default: the newest of the project and workflow.")] = None
     workflow: Workflow = None

@@ -10,14 +10,15 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from tandem.clock import Clock
 from tandem.domain.idempotency import Key
 from tandem.errors import Forbidden, IdempotencyConflict, InternalError, InvalidInput, TandemError, status_of
+from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
 from tandem.operations.registry import Operation, Registry
-from tandem.operations.requests import WriteRequest
+from tandem.operations.requests import Request, WriteRequest
 from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.operations")
@@ -61,8 +62,19 @@ def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
 class Dispatcher:
     """Calls operations by name."""
 
-    def __init__(self, registry: Registry, services: Services, clock: Clock) -> None:
+    def __init__(
+        self, registry: Registry, services: Services, clock: Clock, authorisation: Authorisation | None = None
+    ) -> None:
+        """Make a dispatcher.
+
+        Args:
+            registry: The operations.
+            services: What they stand on.
+            clock: Gives reference ids for unknown faults.
+            authorisation: Checks what tokens allow; null on a trusted broker.
+        """
         self.registry = registry
+        self._authorisation = authorisation
         self._services = services
         self._clock = clock
         self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
@@ -71,11 +83,9 @@ class Dispatcher:
         """Run one operation and answer with its envelope; never raises but for cancellation."""
         try:
             operation = self.registry.get(name)
-            request = self._parse(operation, arguments, caller)
-            key = self._key(operation, request, caller)
-            if key is None:
-                return success(await operation.handler(self._services, request, caller))
-            return await self._keyed(operation, request, replace(caller, key=key), key)
+            if self._authorisation is not None:
+                return await self._authorised(operation, arguments, caller, self._authorisation)
+            return await self._run(operation, self._parse(operation, arguments, caller), caller, self._services)
         except TandemError as error:
             return failure(error)
         except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
@@ -88,7 +98,27 @@ class Dispatcher:
                 )
             )
 
-    async def _keyed(self, operation: Operation, request: BaseModel, caller: Caller, key: Key) -> Outcome:
+    async def _authorised(
+        self, operation: Operation, arguments: Any, caller: Caller, authorisation: Authorisation
+    ) -> Outcome:
+        """Run an operation as far as the caller's token allows."""
+        arguments, caller = authorisation.admit(operation, arguments, caller)
+        request = self._parse(operation, arguments, caller)
+        await authorisation.check_subjects(request, caller)
+        outcome = await self._run(operation, request, caller, authorisation.services_for(caller))
+        if operation.blocking:
+            await authorisation.check_again(request, caller)
+        return outcome
+
+    async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> Outcome:
+        key = self._key(operation, request, caller)
+        if key is None:
+            return success(await operation.handler(services, request, caller))
+        return await self._keyed(operation, request, replace(caller, key=key), key, services)
+
+    async def _keyed(
+        self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
+    ) -> Outcome:
         """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
         # A repetition waits for the first call's answer, which may be completed after its transaction.
         async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
@@ -96,7 +126,7 @@ class Dispatcher:
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             try:
-                return success(await operation.handler(self._services, request, caller))
+                return success(await operation.handler(services, request, caller))
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:
@@ -108,7 +138,7 @@ class Dispatcher:
                 kept = await keep_refusal(self._services, key, failure(error).body)
                 return _repeated(kept, operation, self._services)
 
-    def _key(self, operation: Operation, request: BaseModel, caller: Caller) -> Key | None:
+    def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:
         """The call's idempotency key in its scope (principal, project, operation), if it has one."""
         if not isinstance(request, WriteRequest) or request.idempotency_key is None:
             return None
@@ -129,7 +159,7 @@ class Dispatcher:
         return hashlib.sha256(body).hexdigest()
 
     @staticmethod
-    def _parse(operation: Operation, arguments: Any, caller: Caller) -> BaseModel:
+    def _parse(operation: Operation, arguments: Any, caller: Caller) -> Request:
         if caller.role is not None and caller.role not in operation.roles:
             raise Forbidden(
                 f"'{operation.name}' is not for the role {caller.role}; use an endpoint of one of its roles.",

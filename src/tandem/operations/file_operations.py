@@ -61,9 +61,10 @@ OPERATIONS = (
         "settings",
         ask.GetProjectSettings,
         answers.ProjectSettings,
-        _ADMIN,
+        frozenset({Role.OPERATOR, Role.ADMIN}),
         READ,
         do.get_project_settings,
         listed=False,
+        for_agents=False,
     ),
 )

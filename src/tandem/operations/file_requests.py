@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tandem.domain.access import Subject
 from tandem.operations.requests import FilePath, FullText, Id, Name, ProjectRequest, Request, RoundNumber, Text, Token
 
 _LARGEST_LINE = 2**31 - 1
@@ -57,6 +59,8 @@ class CheckCounterPatch(ProjectRequest):
 
 class GetReviewerLog(ProjectRequest):
     """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+
+    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
     reviewer_id: Annotated[Name, Field(description="As list_reviewers shows it, e.g. codex-r1-k3f9q2.")]
     lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
+from tandem.domain.access import Subject
 from tandem.domain.texts import storable_text
 from tandem.operations.requests import (
     CommitId,
@@ -103,6 +105,9 @@ class RecordCommit(WriteRequest):
 
 class ListCommits(ProjectRequest):
     """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
+
+    # Commits are of one project, whatever reviews their messages name.
+    is_about: ClassVar[Mapping[str, Subject]] = {}
 
     plan: Annotated[PlanKey | None, Field(description="Only those of this plan.")] = None
     review_id: Annotated[Id | None, Field(description="Only those that name this review.")] = None

@@ -19,7 +19,7 @@ from tandem.services.verdicts import NewVerdict, Remark
 
 def call_of(caller: Caller) -> Call:
     """Who asks, as the services see it."""
-    return Call(agent=caller.agent, key=caller.key)
+    return Call(agent=caller.agent, key=caller.key, access=caller.access)
 
 
 def wait_of(request: Any) -> Wait | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,8 @@ SearchText = Annotated[FullText, Field(max_length=_TEXT_LENGTH)]
 
 class GetInbox(ProjectRequest):
     """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+
+    speaks_as: ClassVar[str | None] = "person"
 
     person: Person
     limit: Annotated[int, Field(ge=1, description="Rows of each list, at most 200.")] = 50
@@ -61,6 +63,8 @@ class SearchReviews(ProjectRequest):
 class MarkViewed(WriteRequest):
     """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
 
+    speaks_as: ClassVar[str | None] = "person"
+
     review_id: Id
     round: RoundNumber
     path: Annotated[FilePath, Field(description="A file that the round touches.")]
@@ -70,6 +74,8 @@ class MarkViewed(WriteRequest):
 
 class ListViewed(ProjectRequest):
     """The files of a round that a person has marked as viewed."""
+
+    speaks_as: ClassVar[str | None] = "person"
 
     review_id: Id
     round: RoundNumber

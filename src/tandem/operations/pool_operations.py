@@ -90,8 +90,11 @@ OPERATIONS = (
         "outcome",
         ask.ReportOutcome,
         answers.OutcomeReported,
-        _SUPERVISOR,
+        # A pool's reviewers report their own runs.
+        frozenset({Role.SUPERVISOR, Role.REVIEWER}),
         WRITE,
         do.report_outcome,
+        listed=False,
+        for_agents=False,
     ),
 )

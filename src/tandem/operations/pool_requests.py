@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tandem.domain.access import Subject
 from tandem.domain.reviewers import RunOutcome
 from tandem.operations.requests import (
     Generation,
@@ -43,6 +45,8 @@ class SpawnReviewer(WriteRequest):
 
 class KillReviewer(WriteRequest):
     """End a reviewer of the pool: after its current review, or with force at once."""
+
+    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
     reviewer_id: ReviewerName
     force: Annotated[bool, Field(description="At once; its review goes back into the queue.")] = False
@@ -122,6 +126,8 @@ class SupervisorHeartbeat(Request):
 
 class ReportOutcome(WriteRequest):
     """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
+
+    is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "reviewer_id": "reviewer"}
 
     reviewer_id: Name
     review_id: Id

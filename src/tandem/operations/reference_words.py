@@ -6,6 +6,7 @@ from typing import Final
 
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action
+from tandem.operations import reference_words_access as of_access
 from tandem.operations import reference_words_cycles as of_cycles
 from tandem.operations import reference_words_files as of_files
 from tandem.operations import reference_words_gates as of_gates
@@ -48,13 +49,16 @@ ADVICE: Final[dict[str, str]] = {
     "INVALID_INPUT": "Correct the field that `details.field` names; `details.problems` lists every complaint.",
     "INVALID_DIFF": "Make the diff again against the base that you name (`git diff BASE`); the message quotes git.",
     "REASON_REQUIRED": "Send the verdict again with a `reason` that the proposer can act on.",
-    "UNAUTHENTICATED": "Send credentials. A broker on the loopback asks for none in this release.",
+    "UNAUTHENTICATED": (
+        "Send an access token as `Authorization: Bearer …`, or set `TANDEM_TOKEN` to it. `details.reason` says what is "
+        "wrong with the one that came: `missing`, `malformed`, `repeated`, `unknown`, `expired` or `revoked`."
+    ),
     "FORBIDDEN": (
-        "Use an endpoint of a role that has the operation (`details.allowed`), and address the broker as 127.0.0.1 or "
-        "localhost, or by a name in the setting `allowed_hosts`."
+        "Use an endpoint of a role that has the operation, or a token of such a role (`details.allowed`), and one of "
+        "the right project. Address the broker as 127.0.0.1 or localhost, or by a name in the setting `allowed_hosts`."
     ),
     "SELF_APPROVAL": "Release the claim and let another reviewer take it.",
-    "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id` throughout.",
+    "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id`, with the same token, throughout.",
     "NOT_FOUND": (
         "Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects`, `list_cycles` or "
         "`list_reviewers`."
@@ -80,14 +84,13 @@ ADVICE: Final[dict[str, str]] = {
     **of_pool.ADVICE,
 }
 
-EVERYWHERE: Final = ("INVALID_INPUT", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR", "UNAVAILABLE")
+EVERYWHERE: Final = ("INVALID_INPUT", "UNAUTHENTICATED", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR", "UNAVAILABLE")
 """Codes that any operation can answer with."""
 
 WITH_KEY: Final = ("IDEMPOTENCY_CONFLICT",)
 """Codes of every operation that takes an idempotency key."""
 
 ELSEWHERE: Final[dict[str, str]] = {
-    "UNAUTHENTICATED": "nothing in this release",
     "RATE_LIMITED": "nothing in this release",
     "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",
     "CONFIG_INVALID": "the command line, at start; supervisors, at theirs",
@@ -100,8 +103,8 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
     "get_proposal": ("NOT_FOUND", "TIMEOUT"),
     "list_reviews": ("CURSOR_EXPIRED",),
     "claim_review": ("NOT_FOUND", "ALREADY_CLAIMED", "INVALID_TRANSITION"),
-    "renew_claim": ("NOT_FOUND", "STALE_CLAIM", "INVALID_TRANSITION"),
-    "release_claim": ("NOT_FOUND", "STALE_CLAIM", "INVALID_TRANSITION"),
+    "renew_claim": ("NOT_FOUND", "STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION"),
+    "release_claim": ("NOT_FOUND", "STALE_CLAIM", "NOT_CLAIMANT", "INVALID_TRANSITION"),
     "submit_verdict": (
         "NOT_FOUND",
         "STALE_CLAIM",
@@ -132,6 +135,7 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         name: tuple(dict.fromkeys(code for code, _ in checks if code not in EVERYWHERE))
         for name, checks in of_cycles.CHECKS.items()
     },
+    **of_access.CODES,
     **of_files.CODES,
     **of_gates.CODES,
     **of_inbox.CODES,
@@ -336,6 +340,7 @@ FIELDS: Final[dict[str, str]] = {
     "projects": "The projects, by name.",
     "removed": "Always true.",
     **of_cycles.FIELDS,
+    **of_access.FIELDS,
     **of_files.FIELDS,
     **of_gates.FIELDS,
     **of_inbox.FIELDS,

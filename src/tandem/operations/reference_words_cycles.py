@@ -20,8 +20,11 @@ EVENTS: Final[dict[Kind, str]] = {
     ),
     Kind.CYCLE_COMPLETED: "The cycle is complete; its lock is the archiver's.",
     Kind.CYCLE_ARCHIVED: "The cycle is in its archive; its workflow is idle in this project.",
-    Kind.TOKEN_CREATED: "A role was given a key, its first one or in place of another. Neither key nor hash is there.",
-    Kind.TOKEN_REVOKED: "A role's key was made void.",
+    Kind.TOKEN_CREATED: (
+        "A role was given a key, its first one or in place of another; or an access token was made. `what` says which. "
+        "Neither the secret nor its hash is there."
+    ),
+    Kind.TOKEN_REVOKED: "A role's key or an access token was made void.",
 }
 
 ADVICE: Final[dict[str, str]] = {

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from tandem.errors import NotFound
 from tandem.operations.caller import Caller
+from tandem.operations.requests import Request
 
 
 class Role(StrEnum):
@@ -67,19 +68,21 @@ class Operation:
         handler: Calls the one service function.
         blocking: Whether a call may wait (so a face must watch for the client going away).
         listed: Whether it is a tool over MCP, where an endpoint has room for twelve; else its data are a resource.
+        for_agents: Whether it can be called over MCP at all, if one of its roles has an endpoint.
         reveal: For answers with secrets, which are kept without them for a repetition: puts them back.
     """
 
     name: str
     noun: str
     verb: str
-    request: type[BaseModel]
+    request: type[Request]
     answer: type[Any]
     roles: frozenset[Role]
     hints: Hints
     handler: Handler
     blocking: bool = False
     listed: bool = True
+    for_agents: bool = True
     reveal: Reveal | None = None
     _answer_adapter: list[TypeAdapter[Any]] = field(default_factory=list[TypeAdapter[Any]], repr=False, compare=False)
 
@@ -92,6 +95,11 @@ class Operation:
     def writes(self) -> bool:
         """Whether it changes anything."""
         return not self.hints.read_only
+
+    @property
+    def over_mcp(self) -> bool:
+        """Whether an MCP endpoint answers calls of it."""
+        return self.for_agents and bool(self.roles.intersection(MCP_ROLES))
 
     def input_schema(self) -> dict[str, Any]:
         """JSON Schema of the request."""

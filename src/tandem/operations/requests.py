@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from tandem.domain.access import Subject
 from tandem.domain.reviews import Category, Priority, Side
 from tandem.domain.texts import storable_json, storable_text
 
@@ -53,6 +55,19 @@ class Request(BaseModel):
     # Built at first use: the command line imports every model to call one.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    # For callers with access tokens; a trusted broker looks at none of it.
+    speaks_as: ClassVar[str | None] = None
+    """The field with the caller's own name, which then is the token's, or begins with it and a slash."""
+
+    speaks_for: ClassVar[str | None] = None
+    """The field with the side that the caller speaks for, which is to be one of the token's roles."""
+
+    is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
+    """Fields with ids: what they name has to be in the token's project, or is unknown to the caller."""
+
+    keeps_to_caller: ClassVar[bool] = False
+    """Whether a request without a project is still for callers of one project, as its answer has nothing else."""
+
 
 class ProjectRequest(Request):
     """A request that concerns one project."""
@@ -71,6 +86,8 @@ class WriteRequest(ProjectRequest):
 
 class CreateReview(WriteRequest):
     """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+
+    speaks_as: ClassVar[str | None] = "proposer_id"
 
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
     agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
@@ -129,6 +146,8 @@ class ListReviews(ProjectRequest):
 class ClaimReview(WriteRequest):
     """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
 
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
     review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
     category: Category | None = None
@@ -160,6 +179,8 @@ class LineComment(Request):
 class SubmitVerdict(WriteRequest):
     """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
 
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+
     review_id: Id
     verdict: Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"]
     reason: Annotated[Text | None, Field(description="Required unless approved.")] = None
@@ -188,6 +209,9 @@ class RejectCounterPatch(WriteRequest):
 
 class AddMessage(WriteRequest):
     """Say something in the discussion; the two sides alternate."""
+
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+    speaks_for: ClassVar[str | None] = "sender_role"
 
     review_id: Id
     sender_role: Side
@@ -234,6 +258,9 @@ class GetActivityFeed(ProjectRequest):
 
 class GetAuditLog(ProjectRequest):
     """Events after a cursor, oldest first; without a cursor, the newest page."""
+
+    # It has any subject's events, of one project if that is named.
+    is_about: ClassVar[Mapping[str, Subject]] = {}
 
     review_id: Annotated[Name | None, Field(description="A review, or another subject such as cycle:ID.")] = None
     kind: Name | None = None
@@ -285,7 +312,9 @@ class RegisterProject(Request):
 
 
 class ListProjects(Request):
-    """All registered projects."""
+    """All registered projects; with a token of one project, that one."""
+
+    keeps_to_caller: ClassVar[bool] = True
 
 
 class RemoveProject(Request):

@@ -174,7 +174,16 @@ OPERATIONS = (
         do.register_project,
     ),
     Operation(
-        "list_projects", "project", "list", ask.ListProjects, answers.ProjectList, _ADMIN, READ, do.list_projects
+        "list_projects",
+        "project",
+        "list",
+        ask.ListProjects,
+        answers.ProjectList,
+        frozenset(Role),
+        READ,
+        do.list_projects,
+        listed=False,
+        for_agents=False,
     ),
     Operation(
         "remove_project",

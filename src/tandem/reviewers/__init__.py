@@ -159,8 +159,14 @@ class Provider(Protocol):
         """
         ...
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The program works through the queue by itself, over MCP, as the prompt tells it.
+
+        Args:
+            room: What the run is given.
+            prompt: What it is to do.
+            mcp_url: Where it finds its tools.
+            access: The token that the broker asks for; never an argument, which others on the machine can read.
 
         Raises:
             ConfigInvalid: A setting that the program cannot be given.

@@ -32,7 +32,7 @@ def run_agent(job: Job, provider: Provider, orders: Orders, log: RotatingLog) ->
     )
     with rooms.folder_for_run(job.scratch) as folder:
         try:
-            invocation = provider.agent(rooms.room_of(job, folder), prompt, mcp_url(job))
+            invocation = provider.agent(rooms.room_of(job, folder), prompt, mcp_url(job), job.access)
             scratch.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,

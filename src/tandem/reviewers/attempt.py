@@ -152,7 +152,7 @@ class Attempts:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk."""
         cancelled = threading.Event()
         lease = Lease(
-            Wire(self._job.broker, agent=self._job.reviewer_id),
+            Wire(self._job.broker, agent=self._job.reviewer_id, access=self._job.access),
             claimed,
             grace_seconds=self._job.grace_seconds,
             on_end=cancelled.set,

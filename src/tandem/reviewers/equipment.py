@@ -132,6 +132,7 @@ class Equipment:
         template = settings.prompt_template_path
         return Job(
             broker=self.broker_url,
+            access=order.access,
             reviewer_id=order.reviewer_id,
             project=order.project,
             workspace=workspace,

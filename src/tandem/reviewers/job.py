@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Final, Literal, cast
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ CANCEL_LINE: Final = b"cancel"
 """A line on standard input after the job: end that review too."""
 
 _REVIEWER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ACCESS = re.compile(r"[\x21-\x7e]{1,4096}")
 _URL = re.compile(r"https?://(?:\[[0-9a-fA-F:.]+\]|[^\s/:?#@\[\]]+)(?::\d{1,5})?(?:/[^\s?#@]*)?")
 
 
@@ -50,6 +51,7 @@ class Job:
 
     Attributes:
         broker: The broker's URL, without the operation.
+        access: The token that the broker lets it in with; null for a broker that trusts everybody.
         reviewer_id: Who it is.
         project: Whose reviews it takes.
         workspace: The project's folder, absolute; with `wsl_distro` its path inside the distribution.
@@ -74,6 +76,7 @@ class Job:
     """
 
     broker: str
+    access: str | None = field(default=None, repr=False)
     reviewer_id: str
     project: str
     workspace: str
@@ -210,6 +213,7 @@ def _words(name: str, stated: Mapping[str, Any]) -> tuple[str, ...]:
 
 _CHECKS: Final[dict[str, _Check]] = {
     "broker": _url,
+    "access": _or_null(_like(_ACCESS, "a token")),
     "reviewer_id": _like(_REVIEWER_ID, "1 to 64 letters, digits and . _ -"),
     "project": _text,
     "workspace": _absolute,
@@ -232,5 +236,5 @@ _CHECKS: Final[dict[str, _Check]] = {
     "log_backups": _count,
     "scratch": _absolute,
 }
-if set(_CHECKS) != {field.name for field in fields(Job)}:
+if set(_CHECKS) != {one.name for one in fields(Job)}:
     raise TypeError("every field of a job has its check")

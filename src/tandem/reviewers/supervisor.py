@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 from pydantic import TypeAdapter
 
+from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.domain.pool_answers import Orders, Orphan, Registered
 from tandem.domain.reviewers import PoolRules
 from tandem.errors import CursorExpired, InvalidSession, TandemError
@@ -103,7 +104,8 @@ class Supervisor:
         self._broker_url = broker_url
         self._log_dir = log_dir
         self._projects = projects
-        self._environment = dict(environment)
+        # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
+        self._environment = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
         self._worker_argv = worker_argv
         self._quiet_hours = QuietHours.parse(settings.quiet_hours)
         self._identity = Identity(data_dir)

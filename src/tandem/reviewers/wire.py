@@ -20,6 +20,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
+from tandem.bridge import credentials
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -65,12 +67,13 @@ class GivenUp(Exception):
 class Wire:
     """One connection to the broker, kept open between calls. Calls are made by one thread at a time."""
 
-    def __init__(self, url: str, *, agent: str) -> None:
+    def __init__(self, url: str, *, agent: str, access: str | None = None) -> None:
         """Choose the broker; nothing is contacted yet.
 
         Args:
             url: Its URL, with what stands before `/api/v1` in the path.
             agent: Who calls.
+            access: The token that the broker lets them in with; null for one that trusts everybody.
 
         Raises:
             ValueError: The URL cannot be used.
@@ -82,6 +85,7 @@ class Wire:
         self._host, self._port = parts.hostname, parts.port
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": agent}
+        self._headers |= credentials.headers(access)
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
         self._held: tuple[socket.socket, threading.Event] | None = None

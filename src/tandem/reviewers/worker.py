@@ -54,7 +54,7 @@ class Worker:
         self._job = job
         self._orders = orders
         self._log = log
-        self._wire = Wire(job.broker, agent=job.reviewer_id)
+        self._wire = Wire(job.broker, agent=job.reviewer_id, access=job.access)
         template = load_template(Path(job.prompt_template) if job.prompt_template else None)
         self._attempts = Attempts(job, client, template, wire=self._wire, orders=orders, log=log)
 

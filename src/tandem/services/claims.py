@@ -154,7 +154,7 @@ async def renew(services: Services, call: Call, review_id: str, project: str | N
     def work(unit: Unit) -> ClaimRenewed:
         review = reviews.get(unit, review_id, lock=True)
         check_project(review, project)
-        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None)
+        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None, access=call.access)
         renewed = claims.renewed(review, services.clock.now_us(), services.policy)
         until = renewed.lease_expires_at or 0
         if not reviews.renew(unit, review.id, generation, until):
@@ -177,7 +177,9 @@ async def release(
     def work(unit: Unit) -> ClaimReleased:
         before = reviews.get(unit, review_id, lock=True)
         check_project(before, project)
-        found, holder = claims.reviewer_step(Action.RELEASE, before, generation=generation, reviewer_id=None)
+        found, holder = claims.reviewer_step(
+            Action.RELEASE, before, generation=generation, reviewer_id=None, access=call.access
+        )
         after = with_turn(claims.freed(before, found, services.clock.now_us()))
         written = ledger.change_review(
             unit,

@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 import orjson
 
 from tandem.clock import Clock
+from tandem.domain.access import Access
 from tandem.domain.idempotency import Key
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import Workflow
 from tandem.errors import IdempotencyConflict
 from tandem.secret_key import Tokens
+from tandem.services.access import Gatekeeper
 from tandem.services.projects import Projects
 from tandem.services.waits import WaitHub
 from tandem.store import idempotency
@@ -32,6 +34,7 @@ class Services:
         validations: Bounds how many git runs are under way at once.
         workflows: What hand-off cycles can be started with, by name.
         tokens: Derives the tokens of sessions and locks.
+        gatekeeper: Tells who calls, and makes the passes of reviewers and the codes of logins.
         archives: The folder that archived cycles are written to.
         reviewer_logs: The folder of the logs of this machine's reviewers.
         options: The settings that the command line can name, as the broker was started with them.
@@ -46,6 +49,7 @@ class Services:
     validations: asyncio.Semaphore
     workflows: Mapping[str, Workflow]
     tokens: Tokens
+    gatekeeper: Gatekeeper
     archives: Path
     reviewer_logs: Path
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -59,10 +63,12 @@ class Call:
     Attributes:
         agent: The identity that the client stated; null if it stated none.
         key: The idempotency key in its scope; null if the call has none.
+        access: What the caller was let in with; null on a trusted broker.
     """
 
     agent: str | None = None
     key: Key | None = None
+    access: Access | None = None
 
 
 class Replayed(Exception):

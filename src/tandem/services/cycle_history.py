@@ -122,7 +122,12 @@ async def history(services: Services, asked: Asked, cycle_id: str | None) -> Cyc
     def work(unit: Unit) -> CycleHistory:
         found = cycles.find(unit, cycle_id) if cycle_id else cycle_scope.look(unit, services, asked).cycle
         if found is None or (asked.project and found.project != asked.project):
-            raise NotFound("There is no such cycle; list_cycles shows what there is.", cycle_id=cycle_id)
+            raise unknown(cycle_id)
         return cycle_views.history(unit, found)
 
     return await services.store.read(work)
+
+
+def unknown(cycle_id: str | None) -> NotFound:
+    """What is said of an id that no cycle has."""
+    return NotFound("There is no such cycle; list_cycles shows what there is.", cycle_id=cycle_id)

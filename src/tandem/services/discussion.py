@@ -98,6 +98,7 @@ def _enter(services: Services, before: Review, call: Call, sent: NewMessage) -> 
         before,
         generation=sent.claim_generation,
         reviewer_id=sent.reviewer_id,
+        access=call.access,
     )
     entered = before._replace(state=found.to or before.state)
     if before.held:

@@ -16,6 +16,7 @@ from tandem.errors import InvalidSession
 from tandem.services import pool_plan, reviewer_runs
 from tandem.services.context import Call, Services, transact
 from tandem.services.pool_plan import Circumstances, Decision
+from tandem.services.pool_state import rules_of
 from tandem.services.reviews import Wait
 from tandem.services.views import time_or_none
 from tandem.services.waits import topic
@@ -23,6 +24,8 @@ from tandem.store import events, reviewers
 from tandem.store.base import Unit
 
 _KILL_GRACE_SECONDS = 60
+_PASS_GRACE_SECONDS = 600
+"""How much longer a reviewer's pass is good for than the reviewer may live: it ends with the reviewer anyway."""
 _LEAST_WAIT_SECONDS = 0.05
 _DID_NOTHING = "the program ended at once without a review; look at its log: tandem reviewers logs"
 
@@ -236,6 +239,7 @@ def _orders(
     now_us: int,
 ) -> Orders:
     deadline = services.policy.review_deadline_seconds + _KILL_GRACE_SECONDS
+    passes = _passes(services, decision, known)
     orders = tuple(
         Order(
             reviewer_id=one.id,
@@ -245,6 +249,7 @@ def _orders(
             wanted=one.wanted(now_us, deadline, holds=one.id in held),
             drain_reason=one.drain_reason,
             review_id=held.get(one.id),
+            access=passes.get(one.id),
         )
         for one in decision.live
     )
@@ -256,3 +261,15 @@ def _orders(
         changed={one.reviewer_id: one.wanted for one in orders} != known,
         cursor=services.waits.cursor(newest),
     )
+
+
+def _passes(services: Services, decision: Decision, known: dict[str, str | None]) -> dict[str, str]:
+    """What reviewers that are to be started show the broker, where it needs tokens."""
+    if not services.gatekeeper.required:
+        return {}
+    longest = rules_of(decision.pool).max_ttl_seconds + services.policy.review_deadline_seconds + _PASS_GRACE_SECONDS
+    return {
+        one.id: services.gatekeeper.pass_for(one.id, one.project, longest)
+        for one in decision.live
+        if one.state == ReviewerState.ACTIVE and one.id not in known
+    }

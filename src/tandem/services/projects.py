@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,13 @@ class Projects:
         self._git = git
         self._by_name: dict[str, ProjectRecord] = {}
         self._repositories: dict[str, Repository] = {}
+        self._shown: str | None = None
+
+    def only(self, project: str) -> Projects:
+        """These projects for a caller who is let in to one of them, and hears of no other."""
+        one = copy(self)
+        one._shown = project  # noqa: SLF001 - its own
+        return one
 
     async def load(self) -> None:
         """Read what is registered; again whenever another node may have changed it."""
@@ -53,8 +61,8 @@ class Projects:
             await asyncio.to_thread(repository.close)
 
     def names(self) -> list[str]:
-        """The registered names."""
-        return sorted(self._by_name)
+        """The registered names, as far as the caller may know them."""
+        return sorted(name for name in self._by_name if self._shown in (None, name))
 
     def root(self, project: str) -> str | None:
         """The folder of a registered project; null for a label."""
@@ -151,7 +159,7 @@ class Projects:
         return ProjectRemoved(name, removed=True)
 
     async def list_all(self) -> ProjectList:
-        """All registered projects, by name."""
+        """All registered projects, by name, as far as the caller may know them."""
         return ProjectList(tuple(view(self._by_name[name]) for name in self.names()))
 
 

@@ -11,12 +11,14 @@ from tandem.domain.events import Kind
 from tandem.domain.pool_answers import OutcomeReported
 from tandem.domain.reviewers import DrainReason, Pool, PoolRules, Reviewer, RunOutcome, over_budget, spent
 from tandem.domain.reviews import Review
-from tandem.errors import UnknownReviewer
+from tandem.errors import Forbidden, UnknownReviewer
 from tandem.services import attention, pool_plan, pool_state
 from tandem.services.attention import Failure
 from tandem.services.context import Call, Services, transact
 from tandem.store import events, reviewers, reviews
 from tandem.store.base import Unit
+
+_SUPERVISOR = "supervisor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,11 @@ async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
     Raises:
         UnknownReviewer: No pool has such a reviewer.
         NotFound: There is no such review.
+        Forbidden: The caller is neither the reviewer nor a supervisor.
     """
+    access = call.access
+    if access is not None and _SUPERVISOR not in access.roles and not access.owns(run.reviewer_id):
+        raise Forbidden("Only a reviewer itself, or a supervisor, says how its runs ended.", field="reviewer_id")
 
     def work(unit: Unit) -> OutcomeReported:
         now = services.clock.now_us()
@@ -222,11 +228,16 @@ def require(unit: Unit, reviewer_id: str) -> Reviewer:
     """
     found = reviewers.find(unit, reviewer_id)
     if found is None:
-        raise UnknownReviewer(
-            f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
-            reviewer_id=reviewer_id,
-        )
+        raise unknown(reviewer_id)
     return found
+
+
+def unknown(reviewer_id: str) -> UnknownReviewer:
+    """What is said of an id that no reviewer has."""
+    return UnknownReviewer(
+        f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+        reviewer_id=reviewer_id,
+    )
 
 
 def _pool(unit: Unit, reviewer: Reviewer) -> Pool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.domain import claims
+from tandem.domain.access import Access
 from tandem.domain.answers import VerdictGiven
 from tandem.domain.discussion import Message, Verdict, spoken
 from tandem.domain.events import Kind
@@ -74,7 +75,7 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
     verdict = _checked(services, sent)
-    facts = await _offered(services, review_id, project, verdict, sent)
+    facts = await _offered(services, call, review_id, project, verdict, sent)
     new_id = services.clock.new_id
     ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in sent.comments))
 
@@ -83,7 +84,7 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         before = reviews.get(unit, review_id, lock=True)
         check_project(before, project)
         gate = handoffs.gate_of(unit, before)
-        action, reviewer, current = _admit(unit, before, verdict, sent)
+        action, reviewer, current = _admit(unit, before, verdict, sent, call.access)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
@@ -138,14 +139,14 @@ def _checked(services: Services, sent: NewVerdict) -> str:
 
 
 async def _offered(
-    services: Services, review_id: str, project: str | None, verdict: str, sent: NewVerdict
+    services: Services, call: Call, review_id: str, project: str | None, verdict: str, sent: NewVerdict
 ) -> ValidatedContent | None:
     """What the verdict's counter-patch would be, if it has one."""
     if sent.counter_patch is None:
         return None
 
     def admit(unit: Unit, review: Review) -> None:
-        _admit(unit, review, verdict, sent)
+        _admit(unit, review, verdict, sent, call.access)
 
     return await counter_patch_facts(services, review_id, project, sent.counter_patch, admit)
 
@@ -180,10 +181,14 @@ async def counter_patch_facts(
     return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
 
 
-def _admit(unit: Unit, review: Review, verdict: str, sent: NewVerdict) -> tuple[Action, str, Round]:
+def _admit(
+    unit: Unit, review: Review, verdict: str, sent: NewVerdict, access: Access | None
+) -> tuple[Action, str, Round]:
     """Whether this verdict may be given now, by whom and on which round."""
     action = _ACTIONS[verdict]
-    _, reviewer = claims.reviewer_step(action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id)
+    _, reviewer = claims.reviewer_step(
+        action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id, access=access
+    )
     claims.check_round(review, sent.round)
     current = reviews.get_round(unit, review.id, review.round)
     claims.check_not_own(review, reviewer, author=current.author, origin=current.origin)

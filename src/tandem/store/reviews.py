@@ -93,8 +93,13 @@ def get(unit: Unit, review_id: str, *, lock: bool = False) -> Review:
     """
     found = find(unit, review_id, lock=lock)
     if found is None:
-        raise NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
+        raise unknown(review_id)
     return found
+
+
+def unknown(review_id: str) -> NotFound:
+    """What is said of an id that no review has."""
+    return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
 
 
 def find_next(unit: Unit, *, reviewer_id: str, now_us: int, project: str | None, category: str | None) -> Review | None:

@@ -37,6 +37,7 @@ _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
     "pool:": {tables.pools: tables.pools.c.id},
     "reviewer:": {tables.reviewers: tables.reviewers.c.id},
     "gate:": {tables.gates: tables.gates.c.project},
+    "token:": {tables.access_tokens: tables.access_tokens.c.id},
     "key:": {
         tables.cycle_keys: tables.cycle_keys.c.project
         + "/"

@@ -25,6 +25,8 @@ class Server:
     def __init__(self, url: str) -> None:
         self._url = url
         self._headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        if "TANDEM_TOKEN" in os.environ:
+            self._headers["Authorization"] = f"Bearer {os.environ['TANDEM_TOKEN']}"
         self._last = 0
         asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
         self.greeting = self._request("initialize", asked)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
+from tandem.domain.access import Access
+
 
 class Exchange:
     """What a route needs to know of a request, and the way back.
@@ -16,9 +18,10 @@ class Exchange:
         headers: By lower-case name; of a repeated one, the last.
         receive: The ASGI `receive`.
         started: Whether the response has begun.
+        access: What the caller was let in with; null on a trusted broker.
     """
 
-    __slots__ = ("_send", "headers", "path", "receive", "scope", "started")
+    __slots__ = ("_send", "access", "headers", "path", "receive", "scope", "started")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -27,6 +30,7 @@ class Exchange:
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.receive = receive
         self.started = False
+        self.access: Access | None = None
         self._send = send
 
     @property

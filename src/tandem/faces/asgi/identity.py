@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import parse_qs
 
+from tandem.domain.access import Access
 from tandem.errors import InvalidInput
 from tandem.operations.caller import Caller
 
@@ -15,7 +16,14 @@ _QUERY_LENGTH = 4000
 
 
 @lru_cache(_CACHED_CALLERS)
-def identify(face: str, role: str | None, query: bytes, agent: bytes | None, client_name: str | None = None) -> Caller:
+def identify(
+    face: str,
+    role: str | None,
+    query: bytes,
+    agent: bytes | None,
+    client_name: str | None = None,
+    access: Access | None = None,
+) -> Caller:
     """The caller of a request; the same facts give the same object.
 
     Args:
@@ -24,11 +32,13 @@ def identify(face: str, role: str | None, query: bytes, agent: bytes | None, cli
         query: The query string as sent; `project` is read from it.
         agent: The `Tandem-Agent` header.
         client_name: What an MCP client calls itself, used when there is no such header.
+        access: What the caller was let in with; null on a trusted broker.
 
     Raises:
         InvalidInput: A name that is too long or is not text.
     """
-    return Caller(role=role, project=_project(query), agent=_agent(agent) or _cut(client_name), face=face)
+    named = _agent(agent) or _cut(client_name)
+    return Caller(role=role, project=_project(query), agent=named, face=face, access=access)
 
 
 def _project(query: bytes) -> str | None:

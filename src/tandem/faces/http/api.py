@@ -53,7 +53,7 @@ class JsonApi:
             InvalidInput: The body is not JSON, or a header or the project cannot be used.
         """
         headers = exchange.headers
-        caller = identify("http", None, exchange.query, headers.get(AGENT_HEADER))
+        caller = identify("http", None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
         _check_content_type(headers.get(b"content-type", b""))
         arguments = _with_key(_parsed(body), operation, headers.get(b"idempotency-key"))
         del body  # a waiting call keeps no more than it needs

@@ -104,7 +104,7 @@ class McpEndpoints:
             await application(exchange.scope, replaying(body, exchange.receive), exchange.send)
         else:
             del body
-            caller = identify("mcp", tools.role, exchange.query, agent, call.client_name)
+            caller = identify("mcp", tools.role, exchange.query, agent, call.client_name, exchange.access)
             await fastpath.answer(call, tools, caller, self._stamp, exchange, self._ping_seconds)
 
     def _recognise(self, message: object, exchange: Exchange) -> ToolCall | None:

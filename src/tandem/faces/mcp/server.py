@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
 from tandem.domain.workflows import Workflow
+from tandem.faces.asgi.admission import access_in
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
 from tandem.faces.mcp.messages import SERVER_NAME, SERVER_TITLE
 from tandem.faces.mcp.prompts import Prompt
@@ -174,7 +175,8 @@ class _Endpoint:
         scope: Scope = context.request.scope
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         agent = dict(headers).get(AGENT_HEADER)
-        return identify("mcp", self._tools.role, scope["query_string"], agent, client_name(context.params))
+        named = client_name(context.params)
+        return identify("mcp", self._tools.role, scope["query_string"], agent, named, access_in(scope))
 
 
 def _listed_prompt(prompt: Prompt) -> types.Prompt:

@@ -9,7 +9,7 @@ from tandem.faces.asgi.names import find_operation, is_dotted
 from tandem.faces.mcp.schema import slim
 from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher, Outcome, failure
-from tandem.operations.registry import MCP_ROLES, Operation, Role
+from tandem.operations.registry import Operation, Role
 
 # Shown to the model at once by clients that hide most tools behind a search.
 CORE_TOOLS = frozenset(
@@ -50,7 +50,7 @@ class Tools:
     async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> Outcome:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
         operation = self._offered.get(name) or find_operation(self._dispatcher.registry, name)
-        if operation is None or not operation.roles.intersection(MCP_ROLES):
+        if operation is None or not operation.over_mcp:
             return failure(self._unknown(name[:_NAME_LENGTH]))
         return await self._dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
 
@@ -65,7 +65,7 @@ class Tools:
 
     def _answers(self, operation: Operation) -> bool:
         """Whether a call here is let through; beside the listed ones, the endpoint of all roles takes hand-offs too."""
-        return bool(operation.roles.intersection(MCP_ROLES if self.role is None else {self.role}))
+        return operation.over_mcp and (self.role is None or self.role in operation.roles)
 
     def _listed(self, operation: Operation) -> dict[str, Any]:
         hints = operation.hints

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.responses import RedirectResponse, Response
 
@@ -40,6 +41,13 @@ class Page:
     status: int = 200
     heavy: bool = False
     bare: bool = False
+
+
+def local(address: str) -> str:
+    """An address of ours; never another site's, whatever the query string says."""
+    parts = urlsplit(address)
+    is_ours = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc
+    return address if is_ours and address.isprintable() else "/"
 
 
 def see(address: str) -> Response:

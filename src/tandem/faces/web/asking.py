@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tandem.domain.access import Access
 from tandem.errors import InvalidInput
 from tandem.faces.web.answering import Page
 from tandem.faces.web.persons import Person
 from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher
 from tandem.refusals import error_from
+
+
+class Gatekeeper(Protocol):
+    """What the pages ask the broker's gatekeeper (`tandem.services.access`)."""
+
+    @property
+    def required(self) -> bool:
+        """Whether people must log in."""
+        ...
+
+    async def admit(self, bearer: str | None) -> Access | None:
+        """Who has a token.
+
+        Raises:
+            Unauthenticated: Nobody, or nobody any more.
+        """
+        ...
+
+    async def known(self, access_id: str) -> Access | None:
+        """What somebody is logged in with, if it still counts."""
+        ...
+
+    async def redeem(self, code: str) -> Access | None:
+        """Whom a login's link is for, once."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +53,10 @@ class Ask:
         person: Who asks.
         form: The fields of a POST, each with its last value; empty for a GET.
         lists: The same fields with all their values.
-        remember: Has the browser that a response goes to remember a name.
+        gatekeeper: Tells what a token or a login's link lets somebody do.
+        remember: Has the browser that a response goes to remember somebody.
+        end_login: Ends what the browser was logged in with, if it was.
+        is_still_admitted: Whether the person would be let in now; a stream outlives its request.
         check_ready: Raises Unavailable unless the broker takes new work.
     """
 
@@ -36,7 +65,10 @@ class Ask:
     dispatcher: Dispatcher
     form: Mapping[str, str]
     lists: Mapping[str, list[str]]
-    remember: Callable[[Response, str], None]
+    gatekeeper: Gatekeeper
+    remember: Callable[[Response, Person], None]
+    end_login: Callable[[], None]
+    is_still_admitted: Callable[[], Awaitable[bool]]
     check_ready: Callable[[], None]
 
     async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
@@ -46,13 +78,18 @@ class Ask:
             TandemError: The broker refuses, with the code's own subclass.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
-        caller = Caller(face="web", agent=self.person.name or None)
+        caller = Caller(face="web", agent=self.person.name or None, access=self.person.access)
         outcome = await self.dispatcher.dispatch(operation, given, caller)
         envelope: dict[str, Any] = orjson.loads(outcome.body)
         if not outcome.ok:
             raise error_from(envelope["error"])
         data: dict[str, Any] = envelope["data"]
         return data
+
+    def may(self, operation: str) -> bool:
+        """Whether an operation is for the person's roles, so that it is offered to them."""
+        access = self.person.access
+        return access is None or not access.roles.isdisjoint(self.dispatcher.registry.get(operation).roles)
 
     async def newest(self) -> str:
         """The log's cursor now, for a page that goes on from there."""

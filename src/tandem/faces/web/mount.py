@@ -15,6 +15,8 @@ ROOMS = frozenset(
         "cycles",
         "events",
         "inbox",
+        "login",
+        "logout",
         "projects",
         "queue",
         "reviewers",

@@ -1,7 +1,10 @@
-"""Who sits at the browser: a name that is asked once, kept in a sealed cookie, and the token of its forms.
+"""Who sits at the browser: a name or a login, kept in a sealed cookie, and the token of its forms.
 
 On a trusted broker a name attributes, it does not authorise. The seal keeps names from being made up by a
 page elsewhere, and the token keeps such a page from sending a form on the person's behalf.
+
+Where access tokens are required, the cookie holds the id of the one that somebody logged in with, never the token.
+It is sealed for another purpose than a name, so that neither is ever taken for the other.
 """
 
 from __future__ import annotations
@@ -11,20 +14,28 @@ import binascii
 import hmac
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tandem.clock import MICROSECONDS, Clock
+from tandem.domain.access import OWNER, Access
 from tandem.domain.texts import storable_text
 from tandem.errors import Forbidden, InvalidInput
 
 COOKIE = "tandem_person"
 TOKEN_FIELD = "form_token"  # noqa: S105 - a field's name
 NAME_LENGTH = 60
+LOGIN_SECONDS = 30 * 86_400
+"""How long a login holds at most; it ends before that when its token does."""
 _MAX_AGE_SECONDS = 400 * 86_400
 _SESSION_BYTES = 16
+_NAME_ONLY, _WITH_LOGIN = "person", "browser"
+"""What a cookie is sealed for."""
+_NOBODY = "-"
+_RUN_BYTES = 8
 SAME_SITE = ("same-origin", "none")
 
 Seal = Callable[[str], str]
@@ -37,46 +48,111 @@ class Person:
 
     Attributes:
         name: As the log shows it; empty until it was asked.
-        session: Random; ties the forms' token to this browser.
+        session: Random; ties the forms' token to this browser, and is another after each login.
         is_new: Whether the request came without a cookie of ours.
+        access_id: What the browser was logged in with, whether or not that still counts; empty if it never was.
+        since: When it was logged in, in seconds since the epoch; 0 for now.
+        access: What the person may do; null on a trusted broker, and for somebody who is not logged in.
     """
 
     name: str
     session: str
     is_new: bool = False
+    access_id: str = ""
+    since: int = 0
+    access: Access | None = None
 
     @property
     def known(self) -> bool:
         """Whether the name was asked already."""
         return bool(self.name)
 
+    @property
+    def was_owner(self) -> bool:
+        """Whether the browser was logged in as the owner of the broker, in this run of it or an earlier one."""
+        return self.access_id.partition("/")[0] == OWNER
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the person chooses the name: a token has one already, but for the owner's."""
+        return self.access is None or self.access.is_owner
+
+    def admitted(self, access: Access | None) -> Person:
+        """The same person, let in with something; with nothing, if it no longer counts."""
+        if access is None or access.is_owner:
+            return replace(self, access=access)
+        return replace(self, access=access, name=access.name)
+
 
 class Persons:
     """Reads and writes the cookie, and guards the forms."""
 
-    def __init__(self, seal: Seal) -> None:
+    def __init__(self, seal: Seal, clock: Clock, *, with_logins: bool) -> None:
+        """Make one.
+
+        Args:
+            seal: A text's keyed hash, by the broker's secret.
+            clock: Tells when a login is over.
+            with_logins: Whether the cookie is to hold a login.
+        """
         self._seal = seal
+        self._clock = clock
+        self._with_logins = with_logins
+        self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
+        self._ended: dict[str, int] = {}
+        # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
+        # whoever sits on the port while it does not run, and nothing else would ever make this one void.
+        self._owner_id = f"{OWNER}/{secrets.token_hex(_RUN_BYTES)}"
 
     def read(self, request: Request) -> Person:
         """Who asks; somebody without a name if the cookie is missing or not one of ours."""
         body, _, seal = request.cookies.get(COOKIE, "").rpartition(".")
-        if body and hmac.compare_digest(seal.encode(), self._seal(f"person {body}").encode()):
+        if body and hmac.compare_digest(seal.encode(), self._seal(f"{self._purpose} {body}").encode()):
             try:
-                session, _, name = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode().partition(" ")
+                text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
             except (binascii.Error, UnicodeDecodeError):
-                session, name = "", ""
-            if session:
-                return Person(name, session)
-        return Person("", secrets.token_urlsafe(_SESSION_BYTES), is_new=True)
+                text = ""
+            if text:
+                return self._parsed(text)
+        return fresh()
 
     def write(self, response: Response, person: Person, *, secure: bool) -> None:
         """Have the browser remember who it belongs to."""
-        body = base64.urlsafe_b64encode(f"{person.session} {person.name}".encode()).decode().rstrip("=")
-        value = f"{body}.{self._seal(f'person {body}')}"
+        body = base64.urlsafe_b64encode(self._told(person).encode()).decode().rstrip("=")
+        value = f"{body}.{self._seal(f'{self._purpose} {body}')}"
+        age = LOGIN_SECONDS if person.access_id else _MAX_AGE_SECONDS
         # Lax: a link from elsewhere finds the person known; what a form from elsewhere brings is refused by `check`.
-        response.set_cookie(
-            COOKIE, value, max_age=_MAX_AGE_SECONDS, httponly=True, samesite="lax", secure=secure, path="/"
-        )
+        response.set_cookie(COOKIE, value, max_age=age, httponly=True, samesite="lax", secure=secure, path="/")
+
+    def login_of(self, person: Person) -> str | None:
+        """The id of what a browser is logged in with; null if it is not, or has been for too long."""
+        is_over = person.since + LOGIN_SECONDS <= self._now() or person.session in self._ended
+        return None if is_over else person.access_id or None
+
+    def end_login(self, person: Person) -> None:
+        """Take a login for over while this broker runs, whoever has a copy of its cookie."""
+        if person.access_id:
+            now = self._now()
+            self._ended = {session: until for session, until in self._ended.items() if until > now}
+            self._ended[person.session] = now + LOGIN_SECONDS
+
+    def _parsed(self, text: str) -> Person:
+        """What `_told` made."""
+        if not self._with_logins:
+            session, _, name = text.partition(" ")
+            return Person(name, session)
+        session, since, access_id, name = text.split(" ", 3)
+        known = {_NOBODY: "", self._owner_id: OWNER}.get(access_id, access_id)
+        return Person(name, session, access_id=known, since=int(since))
+
+    def _told(self, person: Person) -> str:
+        if not self._with_logins:
+            return f"{person.session} {person.name}"
+        access_id = self._owner_id if person.access_id == OWNER else person.access_id or _NOBODY
+        return f"{person.session} {person.since or self._now()} {access_id} {person.name}"
+
+    def _now(self) -> int:
+        return self._clock.now_us() // MICROSECONDS
 
     def form_token(self, person: Person) -> str:
         """What the forms of this browser carry."""
@@ -99,6 +175,11 @@ class Persons:
                 "and repeat it; cookies must be allowed for this address.",
                 field=TOKEN_FIELD,
             )
+
+
+def fresh(name: str = "", *, access_id: str = "") -> Person:
+    """A browser that nobody has seen before; also one that was just logged in, whatever it had until then."""
+    return Person(name, secrets.token_urlsafe(_SESSION_BYTES), is_new=not access_id, access_id=access_id)
 
 
 def checked_name(text: str) -> str:

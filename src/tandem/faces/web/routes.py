@@ -16,9 +16,11 @@ class PageRoute:
         handler: Answers a Page or a response.
         method: GET (which answers HEAD, too) or POST.
         needs_broker: Whether it waits until the broker takes new work.
+        is_open: Whether it answers people who are not logged in, too.
     """
 
     path: str
     handler: Handler
     method: str = "GET"
     needs_broker: bool = True
+    is_open: bool = False

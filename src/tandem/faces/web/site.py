@@ -13,13 +13,14 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import compile_path
 
 from tandem.clock import Clock
-from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge
+from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
+from tandem.faces.asgi.admission import bearer_of
 from tandem.faces.asgi.body import read_body, replaying
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.replies import MethodNotAllowed
-from tandem.faces.web import activity, cycles, inbox, projects, queue, reviewers, statistics, you
+from tandem.faces.web import activity, cycles, inbox, login, projects, queue, reviewers, statistics, you
 from tandem.faces.web.answering import HEADERS, Page, see
-from tandem.faces.web.asking import Ask
+from tandem.faces.web.asking import Ask, Gatekeeper
 from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, Person, Persons, Seal
 from tandem.faces.web.rendering import environment
 from tandem.faces.web.review import routes as review_routes
@@ -43,6 +44,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *statistics.ROUTES,
     *projects.ROUTES,
     *you.ROUTES,
+    *login.ROUTES,
     PageRoute("/events", events),
 )
 
@@ -56,6 +58,7 @@ class Site:
         dispatcher: Dispatcher,
         clock: Clock,
         seal: Seal,
+        gatekeeper: Gatekeeper,
         version: str,
         check_ready: Callable[[], None],
         body_limit_bytes: int,
@@ -66,6 +69,7 @@ class Site:
             dispatcher: Runs the operations.
             clock: Tells how long ago something was, and gives reference ids for unknown faults.
             seal: A text's keyed hash, by the broker's secret.
+            gatekeeper: Tells who calls.
             version: The broker's version.
             check_ready: Raises Unavailable unless the broker takes new work.
             body_limit_bytes: The largest form.
@@ -75,10 +79,11 @@ class Site:
         self._version = version
         self._check_ready = check_ready
         self._body_limit_bytes = body_limit_bytes
-        self._persons = Persons(seal)
+        self._persons = Persons(seal, clock, with_logins=gatekeeper.required)
+        self._gatekeeper = gatekeeper
         self._static = StaticFiles()
         self._templates = environment(self._static, clock)
-        own = PageRoute("/static/{stamp}/{name:path}", self._static.serve, needs_broker=False)
+        own = PageRoute("/static/{stamp}/{name:path}", self._static.serve, needs_broker=False, is_open=True)
         self._routes = [(compile_path(one.path), one) for one in (*ROUTES, own)]
 
     async def serve(self, exchange: Exchange) -> None:
@@ -90,7 +95,11 @@ class Site:
         request = Request(exchange.scope, exchange.receive)
         person = self._persons.read(request)
         try:
-            response = await self._answer(exchange, request, person)
+            route = self._find(exchange)
+            if route.needs_broker:
+                self._check_ready()
+                person = await self._admitted(exchange, person)
+            response = await self._answer(route, exchange, request, person)
         except TandemError as error:
             response = self._refusal(error, request, person)
         except HTTPException as error:  # a form that cannot be read
@@ -99,21 +108,43 @@ class Site:
             response = self._fault(request, person)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
+        if response.status_code == Unauthenticated.status:
+            response.headers.setdefault("www-authenticate", 'Bearer realm="tandem"')
         await response(exchange.scope, request.receive, exchange.send)
 
-    async def _answer(self, exchange: Exchange, request: Request, person: Person) -> Response:
-        route = self._find(exchange)
-        if route.needs_broker:
-            self._check_ready()
+    async def _admitted(self, exchange: Exchange, person: Person) -> Person:
+        """The person with what they may do: by the request's own token, or by the login of their browser.
+
+        Raises:
+            Unauthenticated: The request's own token is not valid.
+        """
+        if not self._gatekeeper.required:
+            return person
+        bearer = bearer_of(exchange)
+        if bearer is not None:
+            return person.admitted(await self._gatekeeper.admit(bearer))
+        login_id = self._persons.login_of(person)
+        return person.admitted(None if login_id is None else await self._gatekeeper.known(login_id))
+
+    async def _answer(self, route: PageRoute, exchange: Exchange, request: Request, person: Person) -> Response:
+        is_shut = self._is_shut_to(person) and not route.is_open
+        if is_shut and not (request.method == "POST" and person.access_id):
+            # What a form of somebody holds who never was logged in is not even read.
+            return login.lead(request)
         ask = await self._ask(exchange, request, person)
-        if ask.request.method == "POST":
+        if request.method == "POST":
             self._persons.check(request, person, ask.form.get(TOKEN_FIELD, ""))
-            if not person.known and route.path != you.PATH:
+            if is_shut:
+                return await self._page(login.kept(ask), ask)
+            if not person.known and not route.is_open and route.path != you.PATH:
                 return see(you.address(ask))
         answer = await route.handler(ask)
         if not isinstance(answer, Page):
             return answer
         return await self._page(answer, ask)
+
+    def _is_shut_to(self, person: Person) -> bool:
+        return self._gatekeeper.required and person.access is None
 
     def _find(self, exchange: Exchange) -> PageRoute:
         allowed: list[str] = []
@@ -140,27 +171,34 @@ class Site:
             async with sent.form(max_fields=_FIELDS, max_files=0, max_part_size=self._body_limit_bytes) as fields:
                 for name, value in fields.multi_items():
                     form.setdefault(name, []).append(_text(name, value))
+
+        async def is_still_admitted() -> bool:
+            return not self._is_shut_to(await self._admitted(exchange, person))
+
         return Ask(
             request=request,
             person=person,
             dispatcher=self._dispatcher,
             form={name: values[-1] for name, values in form.items()},
             lists=form,
-            remember=lambda response, name: self._remember(response, Person(name, person.session), request),
+            gatekeeper=self._gatekeeper,
+            remember=lambda response, somebody: self._remember(response, somebody, request),
+            end_login=lambda: self._persons.end_login(person),
+            is_still_admitted=is_still_admitted,
             check_ready=self._check_ready,
         )
 
     async def _page(self, page: Page, ask: Ask) -> Response:
         # A page that asked for the inbox itself brings what the navigation says of it.
         nav = {} if page.bare or "waiting" in page.values else {"waiting": await self._waiting(ask)}
-        values = self._values(ask.request, ask.person) | nav | dict(page.values)
+        values = self._values(ask.request, ask.person) | nav | {"may": ask.may} | dict(page.values)
         template = self._templates.get_template(page.template)
         body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
         return self._html(body, page.status, ask.request, ask.person)
 
     async def _waiting(self, ask: Ask) -> dict[str, Any]:
         """What the navigation says on every page; nothing for somebody whose name is not known."""
-        if not ask.person.known:
+        if not ask.person.known or self._is_shut_to(ask.person):
             return _NOTHING
         return inbox.waiting(await ask.call("get_inbox", person=ask.person.name, limit=_COUNTED))
 
@@ -173,17 +211,22 @@ class Site:
             "path": request.url.path,
             "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "waiting": _NOTHING,
+            "is_shut": self._is_shut_to(person),
+            # Where a page goes when its login is over; null where there are no logins.
+            "login": login.address(you.where(request)) if self._gatekeeper.required else None,
+            "is_answer": request.method == "POST",
         }
 
     def _html(self, body: str, status: int, request: Request, person: Person) -> Response:
         response = HTMLResponse(body, status, headers={"cache-control": "no-store"})
-        # A request from elsewhere may come without the cookie that the browser has, which must not be replaced.
-        if person.is_new and request.headers.get("sec-fetch-site", "none") in SAME_SITE:
+        if person.is_new and _brings_cookies(request):
             self._remember(response, person, request)
         return response
 
     def _remember(self, response: Response, person: Person, request: Request) -> None:
-        self._persons.write(response, person, secure=request.url.scheme == "https")
+        # Behind something that speaks TLS, only the browser knows of it.
+        is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
+        self._persons.write(response, person, secure=is_secure)
 
     def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
         values = self._values(request, person) | {"error": error.as_dict(), "status": error.status}
@@ -200,6 +243,13 @@ class Site:
         _log.exception("page failed", extra={"path": request.url.path, "reference": reference})
         message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
         return self._refusal(InternalError(message, reference=reference), request, person)
+
+
+def _brings_cookies(request: Request) -> bool:
+    """Whether the browser sent the cookies that it has: one that it has must not be replaced."""
+    is_visit = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+    is_window = request.headers.get("sec-fetch-dest") == "document"
+    return request.headers.get("sec-fetch-site", "none") in SAME_SITE or (is_visit and is_window)
 
 
 def _text(name: str, value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from tandem.errors import CursorExpired, InvalidInput, Unavailable
+from tandem.errors import CursorExpired, InvalidInput, Unauthenticated, Unavailable
 from tandem.faces.web.asking import Ask
 
 _WAIT_SECONDS = 15
@@ -32,17 +32,19 @@ async def events(ask: Ask) -> Response:
 async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
     yield b"retry: %d\n\n" % _RETRY_MS
     place = cursor or await ask.newest()
-    while True:
+    while True:  # until the person would no longer be let in: then the browser asks, and is led to the login
         try:
             ask.check_ready()
             answer = await ask.call("get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_PAGE)
+            if not await ask.is_still_admitted():
+                return
         except (CursorExpired, InvalidInput):
             # Another log, or one that was set back: everything on the page may be different.
             place = await ask.newest()
             yield _message("reset", place, {})
             continue
-        except Unavailable:
-            return  # the broker stops; the browser comes again
+        except (Unavailable, Unauthenticated):
+            return  # the broker stops, or the token does not count any more; the browser comes again
         place = answer["cursor"]
         told = [{name: event[name] for name in _TOLD} for event in answer["events"]]
         yield _message("change", place, {"events": told}) if told else b": still here\n\n"

@@ -1,13 +1,16 @@
-"""`/you`: the one question that a person is asked, their name."""
+"""`/you`: the one question that a person is asked, their name; and what somebody is logged in with."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
+from starlette.requests import Request
 from starlette.responses import Response
 
-from tandem.errors import InvalidInput
-from tandem.faces.web.answering import Page, see
+from tandem.domain.access import ROLES
+from tandem.errors import Forbidden, InvalidInput
+from tandem.faces.web.answering import Page, local, see
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.persons import checked_name
 from tandem.faces.web.routes import PageRoute
@@ -17,37 +20,47 @@ PATH = "/you"
 
 def address(ask: Ask) -> str:
     """The question, and the way back to where it came up."""
-    back = ask.request.headers.get("referer", "") if ask.request.method == "POST" else str(ask.request.url)
-    parts = urlsplit(back)
-    return f"{PATH}?next={quote(_local(parts.path + (f'?{parts.query}' if parts.query else '')))}"
+    return f"{PATH}?next={quote(where(ask.request))}"
+
+
+def where(request: Request) -> str:
+    """The page that somebody is on; for a form, the one that it was on."""
+    there = request.headers.get("referer", "") if request.method == "POST" else str(request.url)
+    parts = urlsplit(there)
+    return local(parts.path + (f"?{parts.query}" if parts.query else ""))
 
 
 async def show(ask: Ask) -> Page:
-    """The form."""
+    """The form; for somebody whose token has a name, that and what it is for."""
     return _form(ask, name=ask.person.name)
 
 
 async def save(ask: Ask) -> Page | Response:
-    """Remember the name, and go back."""
+    """Remember the name, and go back.
+
+    Raises:
+        Forbidden: The name is that of the person's token.
+    """
+    if not ask.person.names_itself:
+        raise Forbidden(
+            "Your name is that of the token you are logged in with. For another, log out and use a token of that name.",
+            field="name",
+        )
     try:
         name = checked_name(ask.form.get("name", ""))
     except InvalidInput as error:
         return _form(ask, name=ask.form.get("name", ""), error=error, status=error.status)
-    response = see(_local(ask.form.get("next", "")))
-    ask.remember(response, name)
+    response = see(local(ask.form.get("next", "")))
+    ask.remember(response, replace(ask.person, name=name))
     return response
 
 
 def _form(ask: Ask, *, name: str, error: InvalidInput | None = None, status: int = 200) -> Page:
-    following = _local(ask.form.get("next") or ask.query("next") or "")
-    return Page("you.html", {"name": name, "next": following, "problem": error}, status=status)
-
-
-def _local(address: str) -> str:
-    """An address of ours; never another site's, whatever the query string says."""
-    parts = urlsplit(address)
-    is_ours = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc
-    return address if is_ours and address.isprintable() else "/"
+    following = local(ask.form.get("next") or ask.query("next") or "")
+    access = ask.person.access
+    roles = [role for role in ROLES if access is not None and role in access.roles]
+    values = {"name": name, "next": following, "problem": error, "roles": roles}
+    return Page("you.html", values, status=status)
 
 
 ROUTES = (PageRoute(PATH, show), PageRoute(PATH, save, "POST"))

@@ -52,13 +52,14 @@ class Claude:
         output = ["--output-format", "json", "--json-schema", json.dumps(room.schema)]
         return self._invocation(room, prompt, [*_CLEAN, *output], {}, talks=False)
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; safe mode would leave out the server, the rest of it is in the other options."""
-        servers = {"mcpServers": {"tandem": {"type": "http", "url": clean_room.url("mcp_url", mcp_url)}}}
+        server = {"type": "http", "url": clean_room.url("mcp_url", mcp_url), **clean_room.server_headers(access)}
+        servers = json.dumps({"mcpServers": {"tandem": server}}).encode()
         options = [option for option in _CLEAN if option != "--safe-mode"]
         options += ["--mcp-config", clean_room.path(room, _SERVERS), "--allowedTools", "mcp__tandem__*"]
         options += ["--output-format", "stream-json", "--verbose"]
-        return self._invocation(room, prompt, options, {_SERVERS: json.dumps(servers).encode()}, talks=True)
+        return self._invocation(room, prompt, options, {_SERVERS: servers}, talks=True)
 
     def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
         """The structured output, else the result's text; tokens and cost from the same object."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from tandem.bridge import credentials
 from tandem.errors import ConfigInvalid
 from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, TEMPORARY_FOLDER, Room, wsl
 
@@ -53,6 +54,11 @@ def url(variable: str, value: str) -> str:
     if not _URL.fullmatch(value):
         raise ConfigInvalid(f"{variable} is no usable http(s) URL; correct it.", setting=variable)
     return value
+
+
+def server_headers(access: str | None) -> dict[str, dict[str, str]]:
+    """What the configuration of an MCP server has besides its address, to be let in with a token."""
+    return {} if access is None else {"headers": credentials.headers(access)}
 
 
 def path(room: Room, *parts: str) -> str:

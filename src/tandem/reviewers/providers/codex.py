@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.errors import ConfigInvalid
 from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
 from tandem.reviewers.providers import answers, clean_room
@@ -62,10 +63,15 @@ class Codex:
         answer += ["--output-last-message", clean_room.path(room, _ANSWER)]
         return self._invocation(room, prompt, answer, {_SCHEMA: json.dumps(room.schema).encode()})
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; without `required` Codex would not wait for the server."""
         server = {"url": clean_room.url("mcp_url", mcp_url), "required": True}
-        return self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+        if access is None:
+            return self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+        # Its settings are arguments, which others on the machine can read.
+        server["bearer_token_env_var"] = TOKEN_VARIABLE
+        made = self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+        return replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
 
     def read(self, finished: Finished, room: Room) -> Reply:
         """The last message, from its file, else from the events; tokens from the events."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.reviewers import Finished, Invocation, Reply, Room
 from tandem.reviewers.providers import clean_room
 
@@ -32,9 +33,10 @@ class Custom:
         schema = json.dumps(room.schema).encode()
         return self._invocation(room, prompt, {_SCHEMA: schema}, TANDEM_REVIEW_SCHEMA=clean_room.path(room, _SCHEMA))
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
-        """The loop over MCP: the command as it is."""
-        return self._invocation(room, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url))
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+        """The loop over MCP: the command as it is; the token is where Tandem's own programs look for one."""
+        told = {} if access is None else {TOKEN_VARIABLE: access}
+        return self._invocation(room, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url), **told)
 
     def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
         """All of its output."""

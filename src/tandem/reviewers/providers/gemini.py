@@ -40,10 +40,11 @@ class Gemini:
         settings = _settings([clean_room.path(room, GIVEN_FOLDER)])
         return self._invocation(room, prompt, settings, folder=room.workspace, trusted=False)
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
         settings = _settings([room.workspace, clean_room.path(room, GIVEN_FOLDER)])
-        settings["mcpServers"] = {"tandem": {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True}}
+        server = {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True, **clean_room.server_headers(access)}
+        settings["mcpServers"] = {"tandem": server}
         # The list of tools outranks the trust in a server.
         settings["tools"] = {"core": [*_READING, "mcp_tandem_*"]}
         told = elsewhere.told(room.workspace, prompt)

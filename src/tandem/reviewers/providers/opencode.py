@@ -52,10 +52,12 @@ class Opencode:
         """One review."""
         return self._invocation(room, prompt, _settings(room))
 
-    def agent(self, room: Room, prompt: str, mcp_url: str) -> Invocation:
+    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP."""
         settings = _settings(room)
-        settings["mcp"] = {"tandem": {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}}
+        server = {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}
+        # They are in the environment, as all of the settings are: others on the machine cannot read that.
+        settings["mcp"] = {"tandem": {**server, **clean_room.server_headers(access)}}
         settings["permission"]["tandem_*"] = "allow"
         return self._invocation(room, prompt, settings)
 

@@ -7,5 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-REVISIONS: Final = ("0001_initial", "0002_cycles", "0003_reviewer_pool", "0004_gates", "0005_viewed_files")
+REVISIONS: Final = (
+    "0001_initial",
+    "0002_cycles",
+    "0003_reviewer_pool",
+    "0004_gates",
+    "0005_viewed_files",
+    "0006_access_tokens",
+)
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

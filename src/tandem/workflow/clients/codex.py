@@ -1,8 +1,8 @@
 """Codex: `.codex/config.toml` in the project.
 
 Measured with 0.169: the project's file counts once the user has trusted the project. The server's process gets a
-stripped environment, so the variables that say where the broker's data is are passed on by name. Tools need no list
-of permissions: ours all say that they destroy nothing and reach nobody, and such run unasked.
+stripped environment, so the variables that say where the broker is, and hold the token for it, are passed on by name.
+Tools need no list of permissions: ours all say that they destroy nothing and reach nobody, and such run unasked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from tandem.workflow.clients.site import SERVER, START_TIMEOUT_SECONDS, TOOL_TIM
 from tandem.workflow.edits import Edit, TomlTable
 from tandem.workflow.teaching import Client as Name
 
-_PASSED: Final = ("TANDEM_BROKER", "TANDEM_DATA_DIR", "TANDEM_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+_PASSED: Final = (
+    "TANDEM_BROKER", "TANDEM_TOKEN", "TANDEM_DATA_DIR", "TANDEM_CONFIG_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME",
+)  # fmt: skip
 _BANNER: Final = "# GSD Agent Configuration"
 """GSD's installer deletes what stands below this line of its own."""
 

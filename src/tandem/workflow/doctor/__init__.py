@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from tandem.errors import TandemError
+from tandem.workflow.doctor.access import check_access, check_users
 from tandem.workflow.doctor.broker import check_broker, check_reviewers
 from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.clients import check_agent_hooks, check_clients
 from tandem.workflow.doctor.finding import Finding, State, problem
 from tandem.workflow.doctor.gate import check_gate, check_hooks, check_project
-from tandem.workflow.doctor.machine import check_data, check_programs, check_settings, check_users
+from tandem.workflow.doctor.machine import check_data, check_programs, check_settings
 from tandem.workflow.doctor.planning import check_leftovers, check_overlay, check_planning
 
 __all__ = ["CHECKS", "Circumstances", "Finding", "State", "examine"]
@@ -26,9 +27,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_programs,
     check_settings,
     check_data,
-    check_users,
     # What the broker's check learns, the ones behind it need.
     check_broker,
+    check_users,
+    check_access,
     check_reviewers,
     check_project,
     check_gate,

@@ -17,7 +17,7 @@ from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.client import TandemClient
 from tandem.config import load_settings
-from tandem.errors import TandemError
+from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.workflow.background import find_broker, reach_broker
 from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
@@ -75,6 +75,8 @@ async def _database(here: Circumstances) -> Finding:
         return skipped("database", "The broker does not answer.")
     try:
         await here.call("get_review_stats", {})
+    except (Unauthenticated, Forbidden):
+        return skipped("database", "The broker does not let this access token look.")
     except TandemError as error:
         return problem("database", f"The broker cannot read its database: {error.message}", "tandem logs")
     return ok("database", "The broker reads its database. Its proof: tandem audit verify")
@@ -92,6 +94,8 @@ async def check_reviewers(here: Circumstances) -> list[Finding]:
         ]
     try:
         pools = (await here.call("list_reviewers", {})).get("pools", [])
+    except (Unauthenticated, Forbidden):
+        return [skipped("reviewers", "The broker does not let this access token look.")]
     except TandemError as error:
         return [problem("reviewers", f"The pool cannot be asked: {error.message}", "tandem reviewers list")]
     stopped = [_stopped(pool) for pool in pools if pool.get("state") not in ("running", "ended")]

@@ -112,18 +112,3 @@ def _permissions(folder: Path) -> list[Finding]:
                 problem("data", f"Others on this machine can get at {path}.", f"chmod {mode:o} '{path}'", close)
             )
     return found
-
-
-async def check_users(_: Circumstances) -> list[Finding]:
-    """Whether others have an account here: whoever reaches the port is trusted."""
-    others = sorted(platforms.accounts())
-    if len(others) <= 1:
-        return [ok("users", "Nobody else has an account here.")]
-    return [
-        note(
-            "users",
-            f"{len(others)} people have an account on this machine, and the broker trusts everybody who reaches its"
-            f" port: {', '.join(others[:5])}.",
-            "run the broker where only you log in, or keep others off its port",
-        )
-    ]

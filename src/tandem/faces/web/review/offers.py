@@ -8,6 +8,7 @@ from typing import Any
 
 from tandem.domain.reviews import Action, Side, State, allowed_actions
 from tandem.faces.web.review.view import ReviewView
+from tandem.operations.registry import Role
 
 _OVER = {
     State.APPROVED: "It is approved. A revision would end the approval.",
@@ -73,13 +74,13 @@ def offers(view: ReviewView) -> Offers:
     allowed = frozenset(allowed_actions(State(view.state)))
     side = _side(view)
     return Offers(
-        claim=_claim(view, allowed),
-        release=Offer() if view.is_holder else Offer("You do not hold it."),
-        verdict=_verdict(view),
-        message=_message(view, allowed, side),
-        decide=_decide(view, allowed),
-        close=_close(view, allowed),
-        retry=_retry(view),
+        claim=_for(Role.REVIEWER, view, _claim(view, allowed)),
+        release=_for(Role.REVIEWER, view, Offer() if view.is_holder else Offer("You do not hold it.")),
+        verdict=_for(Role.REVIEWER, view, _verdict(view)),
+        message=_for(side, view, _message(view, allowed, side)),
+        decide=_for(Role.PROPOSER, view, _decide(view, allowed)),
+        close=_for(Role.PROPOSER, view, _close(view, allowed)),
+        retry=_for(Role.ADMIN, view, _retry(view)),
         side=side,
         in_place=not view.is_proposer,
     )
@@ -103,6 +104,13 @@ def speaker(timeline: Iterable[Mapping[str, Any]]) -> Side | None:
             case _:
                 pass
     return last
+
+
+def _for(role: str, view: ReviewView, offer: Offer) -> Offer:
+    """An offer for those whose token has a role."""
+    if offer.allowed and not view.has_role(role):
+        return Offer(f"It needs the role {role}, which your access token does not have.")
+    return offer
 
 
 def _side(view: ReviewView) -> Side:

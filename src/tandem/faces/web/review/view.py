@@ -41,6 +41,7 @@ class ReviewView:
         commented: By path, the lines of the shown round that somebody commented on; None stands for the whole file.
         comments: How many comments there are on each path in the shown round.
         person: Who looks; empty if they have not said their name.
+        roles: What their token is for; null where none is needed, which is everything.
         more: What else the address says (`show` for documents, `view` for diffs), kept in links.
     """
 
@@ -57,6 +58,7 @@ class ReviewView:
     commented: Mapping[str, frozenset[int | None]]
     comments: Mapping[str, int]
     person: str
+    roles: frozenset[str] | None
     more: Mapping[str, str]
 
     @property
@@ -109,6 +111,10 @@ class ReviewView:
         """Whether the person may not give the verdict, because the shown round is their own."""
         own_round = self.proposal["origin"] != "counter_patch" and self.proposal["author"] == self.person
         return self.is_proposer or (bool(self.person) and own_round)
+
+    def has_role(self, role: str) -> bool:
+        """Whether the person's token is for a role."""
+        return self.roles is None or role in self.roles
 
     @property
     def may_claim(self) -> bool:
@@ -183,6 +189,7 @@ async def load(ask: Ask, review_id: str, *, content: bool = True) -> ReviewView:
         commented=_commented(remarks),
         comments=Counter(entry["file"] for entry in remarks),
         person=ask.person.name,
+        roles=None if ask.person.access is None else ask.person.access.roles,
         more=_more(ask),
     )
 

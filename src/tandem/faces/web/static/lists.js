@@ -6,6 +6,7 @@
     if (event.target.matches("select")) filters.requestSubmit();
   });
   const all = document.getElementById("choose-all");
+  if (!all) return; // somebody who may not close reviews
   all.hidden = false;
   all.addEventListener("click", () => {
     const boxes = [...document.querySelectorAll("#chosen input[name=review_id]:not(:disabled)")];

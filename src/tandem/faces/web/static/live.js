@@ -29,6 +29,7 @@
     if (message.state) show(message.state);
     // What could not be fetched while the broker was away is fetched now.
     if (message.reset || isBack) refreshAll();
+    if (message.over) leave();
     for (const event of message.events || []) touch(event);
     if (message.events && message.events.length) {
       document.dispatchEvent(new CustomEvent("tandem-events", { detail: message.events }));
@@ -56,8 +57,35 @@
       tell({ state: "offline" });
       if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
       source.close();
+      lookForLogin();
       setTimeout(connect, RETRY_MS);
     });
+  }
+
+  // Where people log in, the broker also ends the connection of somebody who no longer is.
+  async function lookForLogin() {
+    if (!document.body.dataset.login) return;
+    try {
+      const answer = await fetch("/you", { method: "HEAD" });
+      if (answer.status === 401 || answer.redirected) tell({ over: true });
+    } catch {
+      // The broker is away: the next attempt tells.
+    }
+  }
+
+  // To the login and back here. A page with something on it that would be lost stays, and says so.
+  function leave() {
+    const { login } = document.body.dataset;
+    const unsent = [...document.querySelectorAll("main form[method=post]:not([data-draft]) :is(textarea, input[type=text], input:not([type]))")];
+    if (!document.body.hasAttribute("data-answer") && unsent.every((field) => field.value === field.defaultValue)) {
+      location.assign(login);
+      return;
+    }
+    if (document.querySelector("#notice a")) return;
+    const notice = document.getElementById("notice");
+    const link = Object.assign(document.createElement("a"), { href: login, target: "_blank", textContent: "Log in, in a new window" });
+    notice.replaceChildren("You are not logged in any more. Copy what you typed before you load this page again. ", link);
+    notice.hidden = false;
   }
 
   channel.addEventListener("message", (event) => {

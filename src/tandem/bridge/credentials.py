@@ -1,0 +1,131 @@
+"""Which access token goes with a request: the one that was stated, else the one that a broker has left for its owner.
+
+TANDEM_TOKEN   the caller's own token; it goes to whichever broker they call
+
+A broker that asks for tokens leaves its owner's beside its URL, in its data folder, which only the owner can read.
+That one is for requests to exactly this URL. It is void after the next start, so it is read again when it is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOKEN_VARIABLE = "TANDEM_TOKEN"  # noqa: S105 - the variable's name
+RUNTIME_FILE = "broker.json"
+_STARTING_SECONDS = 10.0
+_LOOK_SECONDS = 0.02
+
+REFUSED_CODE = "UNAUTHENTICATED"
+"""What the envelope of a broker says that does not take the token, or got none."""
+
+REFUSED_STATUS = 401
+"""That answer's status; calls that it stands for have had no effect."""
+
+
+class NoToken(ValueError):
+    """What is in `TANDEM_TOKEN` cannot be a token; the message has no part of it."""
+
+
+class Published:
+    """What the running broker left in its data folder.
+
+    Attributes:
+        url: Where it listens.
+        token: Its owner's token; null if it trusts everybody.
+    """
+
+    __slots__ = ("token", "url")
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self.url = url
+        self.token = token
+
+
+def published(data_dir: str) -> Published | None:
+    """What the running broker left in its data folder; null if none did."""
+    try:
+        with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
+            stated = json.loads(file.read())
+        url, token = stated["url"], stated.get("token")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if not isinstance(url, str):
+        return None
+    return Published(url, token if isinstance(token, str) and _is_sendable(token) else None)
+
+
+def stated_token() -> str | None:
+    """The token that the environment has; null if it has none.
+
+    Raises:
+        NoToken: What it has is none.
+    """
+    token = os.environ.get(TOKEN_VARIABLE, "").strip()
+    if token and not _is_sendable(token):
+        raise NoToken(
+            f"What is in {TOKEN_VARIABLE} is no access token: one is a single word of letters, digits, _ and -,"
+            " as 'tandem token create' printed it."
+        )
+    return token or None
+
+
+def headers(token: str | None) -> dict[str, str]:
+    """The header that carries a token; nothing for none."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
+class Credentials:
+    """The token for one broker. Safe to share between threads."""
+
+    def __init__(self, url: str, data_dir: Callable[[], str]) -> None:
+        """Nothing is read yet but the environment.
+
+        Args:
+            url: Where the requests go.
+            data_dir: The data folder that may hold the token for it; asked only if it is needed.
+
+        Raises:
+            NoToken: `TANDEM_TOKEN` holds something else.
+        """
+        self._url = url.rstrip("/")
+        self._data_dir = data_dir
+        self._token = stated_token()
+        self._is_settled = self._token is not None
+        self._was_read = False
+
+    def token(self) -> str | None:
+        """The token to send; null if there is none for this broker."""
+        if not (self._is_settled or self._was_read):
+            self._read()
+        return self._token
+
+    def renewed(self, refused: str | None) -> bool:
+        """Whether there is another token now than the one that was refused.
+
+        Where a broker has left one before and leaves none now, it is just starting: that is waited for, some seconds.
+        """
+        if self._is_settled:
+            return False
+        deadline = time.monotonic() + _STARTING_SECONDS
+        # A broker answers as soon as it can, and is published a moment later.
+        while not self._read() and refused is not None and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        return self._token is not None and self._token != refused
+
+    def _read(self) -> bool:
+        """Look what is there now; says whether any broker is published."""
+        found = published(self._data_dir())
+        self._token = found.token if found is not None and found.url.rstrip("/") == self._url else None
+        self._was_read = True
+        return found is not None
+
+
+def _is_sendable(token: str) -> bool:
+    """Whether it fits into a header as it stands."""
+    return token.isascii() and token.isprintable() and " " not in token

@@ -1,0 +1,97 @@
+"""`tandem token …`: who is let in to a broker that asks for access tokens."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from tandem.bridge.credentials import TOKEN_VARIABLE
+from tandem.cli.calls import present, run
+from tandem.cli.completion import complete_project
+from tandem.cli.exits import Exit
+from tandem.cli.generated import new_group
+from tandem.cli.terminal import progress, say
+from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, KeyOption, Place
+from tandem.client.session import read_envelope
+from tandem.domain.access_answers import TokenCreated
+
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem token create rita --role operator --role reviewer --role proposer
+
+  tandem token create ci --role proposer --project webshop --days 90
+
+  tandem token create build-host --role supervisor > supervisor.token"""
+
+_BEGINNING = "tdm_"
+"""Of every token; the answer to a repeated call has a remark in its place."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `token`."""
+    group = new_group("token", "Access tokens of people and programs: make, list, revoke.", without=("create",))
+    group.command("create", epilog=_EPILOG)(create)
+    app.add_typer(group, name="token")
+
+
+def create(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Whose it is: they act under this name. Letters, digits and . _ -")
+    ],
+    *,
+    role: Annotated[
+        list[str],
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="What it is for: proposer, reviewer, operator, handoff, supervisor or admin. For several, several"
+            " times.",
+        ),
+    ],
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project",
+            metavar="NAME",
+            help="The one project that it is for; default: all.",
+            autocompletion=complete_project,
+        ),
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option("--days", metavar="N", help="Days that it is good for; default: until revoked.")
+    ] = None,
+    idempotency_key: KeyOption = None,
+    broker: BrokerOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
+    stated = {"project": project, "days": days, "idempotency_key": idempotency_key}
+    arguments = {"name": name, "roles": role} | {field: value for field, value in stated.items() if value is not None}
+    # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
+    run(_create(arguments, Place(broker, project, agent), as_json=as_json), as_json=as_json)
+
+
+async def _create(arguments: dict[str, Any], place: Place, *, as_json: bool) -> Exit:
+    async with place.client() as client, progress("token create"):
+        envelope = await client.call("create_token", arguments)
+    if as_json or not orjson.loads(envelope)["ok"]:
+        return present(envelope, TokenCreated, as_json=as_json)
+    made = read_envelope(envelope, TokenCreated)
+    if not made.token.startswith(_BEGINNING):
+        say(
+            f"{made.token_id} was made by an earlier try and cannot be seen again. Revoke it, and make another:"
+            f" tandem token revoke {made.token_id}"
+        )
+        return Exit.REFUSED
+    typer.echo(made.token)
+    until = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
+    where = f"the project {made.project}" if made.project else "all projects"
+    say(f"For {made.name}, as {', '.join(made.roles)}, in {where}, {until}.")
+    say(
+        f"It is not shown again. Who uses it sets {TOKEN_VARIABLE} to it, never an argument; agents' clients have it in"
+        f" the environment in which they start 'tandem mcp'. Take it back with: tandem token revoke {made.token_id}"
+    )
+    return Exit.DONE

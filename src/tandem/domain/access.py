@@ -1,0 +1,107 @@
+"""Access tokens: who may do what, and the names that callers go by."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+OWNER: Final = "owner"
+"""The id and name of whoever runs the broker; no token can have it."""
+
+REVIEWER_PREFIX: Final = "reviewer:"
+"""Begins the id of the access that a pool's reviewer has; its reviewer's id follows."""
+
+ROLES: Final = ("proposer", "reviewer", "operator", "handoff", "supervisor", "admin")
+"""What a token can be for, in the order in which they are shown."""
+
+UNBOUND_ROLES: Final = frozenset({"supervisor", "admin"})
+"""Roles whose operations concern no single project: a token with one of them is for all projects."""
+
+Subject = Literal["review", "reviewer", "cycle"]
+"""What a request can be about that is of one project."""
+
+NAME_LENGTH: Final = 60
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,60}")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller was let in with.
+
+    Attributes:
+        id: `tok_…`; `owner`; or `reviewer:` and a reviewer's id.
+        name: Whose it is.
+        roles: What it is for.
+        project: The one project that it is for; null: all of them.
+    """
+
+    id: str
+    name: str
+    roles: frozenset[str]
+    project: str | None
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether it is that of whoever runs the broker, who may go by any name."""
+        return self.id == OWNER
+
+    def calls_itself(self, stated: str | None) -> str | None:
+        """The name that a caller goes by who states one: their own, or one behind their own and a slash."""
+        if self.is_owner:
+            return stated
+        if stated is None:
+            return self.name
+        return stated if self.owns(stated) else f"{self.name}/{stated}"
+
+    def owns(self, name: str | None) -> bool:
+        """Whether a name is the caller's own; the owner of the broker stands in for everybody."""
+        if self.is_owner:
+            return True
+        return name is not None and (name == self.name or name.startswith(f"{self.name}/"))
+
+
+OWNER_ACCESS: Final = Access(OWNER, OWNER, frozenset(ROLES), None)
+
+
+class AccessToken(NamedTuple):
+    """One token as it is stored. Field order is the column order of its table.
+
+    Attributes:
+        roles: Separated by commas, sorted.
+        token_hash: SHA-256 of the token's text in hexadecimal digits; the text itself is stored nowhere.
+        created_at: Microseconds since the epoch, UTC, like the other times.
+    """
+
+    id: str
+    name: str
+    roles: str
+    project: str | None
+    token_hash: str
+    created_at: int
+    created_by: str
+    expires_at: int | None
+    revoked_at: int | None
+    event_seq: int
+    event_hash: str
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return f"token:{self.id}"
+
+    @property
+    def access(self) -> Access:
+        """What it lets its bearer do."""
+        return Access(self.id, self.name, frozenset(self.roles.split(",")), self.project)
+
+    def state(self, now_us: int) -> str:
+        """`valid`, `revoked` or `expired` at a time."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.expires_at is not None and self.expires_at <= now_us else "valid"
+
+
+def is_token_name(name: str) -> bool:
+    """Whether tokens can be made for a name: without slashes, so that nobody is a part of somebody else."""
+    return _NAME.fullmatch(name) is not None and name.lower() != OWNER

@@ -1,0 +1,150 @@
+"""`/login` and `/logout`, where access tokens are required; and what people meet who are not logged in.
+
+A browser is logged in by a token that somebody pastes, or by the link that `tandem open` makes, which works once
+within a minute. From then on it has a cookie, never the token; each request looks whether the token still counts.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tandem.domain.access import Access
+from tandem.errors import Forbidden, TandemError, Unauthenticated
+from tandem.faces.web.answering import Page, local, see
+from tandem.faces.web.asking import Ask
+from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, fresh
+from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.you import where
+from tandem.operations.registry import Role
+
+PATH = "/login"
+_OUT = "/logout"
+_OF_THE_PAGE = frozenset(
+    f"{TOKEN_FIELD} form_name seen idempotency_key on_round claim_generation held side next mode round index viewed "
+    "quiet answers counter_patch_id review_id supervisor_id original ends exists do then".split()
+)
+"""Fields that say something of the page that a form was on; nobody has typed them."""
+_REFUSED = {"revoked": "This access token was revoked.", "expired": "This access token has expired."}
+_ADVICE = "tandem token create NAME --role operator --role reviewer --role proposer"
+
+
+def address(back: str) -> str:
+    """The login, and the way back; not to the login itself, whose address may have a link's code in it."""
+    return PATH if back == "/" or urlsplit(back).path == PATH else f"{PATH}?to={quote(back)}"
+
+
+async def show(ask: Ask) -> Page | Response:
+    """The form; a login's link is redeemed, and who is logged in already goes on."""
+    to = local(ask.query("to") or "")
+    code = ask.query("code")
+    if not ask.gatekeeper.required:
+        return see(to)
+    # HEAD must not use a link up.
+    if code and ask.request.method == "GET":
+        return await _by_link(ask, code, to)
+    return _form(ask, to) if ask.person.access is None else see(to)
+
+
+async def enter(ask: Ask) -> Page | Response:
+    """Log in by a token."""
+    to = local(ask.form.get("to", ""))
+    if not ask.gatekeeper.required:
+        return see(to)
+    token = ask.form.get("token", "").strip()
+    try:
+        access = await ask.gatekeeper.admit(token if token.isascii() else "")
+    except Unauthenticated as error:
+        # What the gatekeeper says is for programs, and advises a variable of their environment.
+        reason: str = error.details.get("reason", "")
+        told = _REFUSED.get(reason, "This broker knows no such access token; look whether all of it was copied.")
+        return _form(ask, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
+    return _logged_in(ask, access, to)
+
+
+async def leave(ask: Ask) -> Response:
+    """Log out: the browser forgets what it was logged in with."""
+    if not ask.gatekeeper.required:
+        return see("/")
+    response = see(PATH)
+    ask.end_login()
+    ask.remember(response, fresh())
+    return response
+
+
+def lead(request: Request) -> Response:
+    """Take somebody who is not logged in from a page to the login.
+
+    Raises:
+        Unauthenticated: A script asked, or the stream of events, which would not know what to do with a form.
+    """
+    is_page = request.headers.get("sec-fetch-dest", "document") == "document" and "hx-request" not in request.headers
+    if request.method == "POST" or not is_page:
+        raise over()
+    return see(address(where(request)))
+
+
+def over() -> Unauthenticated:
+    """The refusal of somebody who is not logged in."""
+    return Unauthenticated("You are not logged in, or no longer. Log in, then do it again.", reason="missing")
+
+
+def kept(ask: Ask) -> Page:
+    """The answer to a form of somebody whose login is over: what they typed, to be copied."""
+    said = ((name, value) for name, values in ask.lists.items() for value in values)
+    # The files of a counter-patch have their place behind the name.
+    typed = [(name, value) for name, value in said if name.partition(":")[0] not in _OF_THE_PAGE]
+    values = {"typed": [(name, value) for name, value in typed if value.strip() not in ("", "[]")], "problem": over()}
+    return Page("login_kept.html", values, status=Unauthenticated.status)
+
+
+async def _by_link(ask: Ask, code: str, to: str) -> Page | Response:
+    if ask.request.headers.get("sec-fetch-site", "none") not in SAME_SITE:
+        # Another site's page must not log somebody in as whom it likes.
+        elsewhere = "Another site's page opened this link, which it may not. Run `tandem open` again."
+        return _form(ask, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
+    access = await ask.gatekeeper.redeem(code)
+    if access is not None:
+        return _logged_in(ask, access, to)
+    if ask.person.access is not None:
+        return see(to)
+    used = "This link was used already, or is older than a minute. Run `tandem open` again."
+    return _form(ask, to, Unauthenticated(used, reason="code"))
+
+
+def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Response:
+    if access is not None and Role.OPERATOR not in access.roles:
+        told = ", ".join(sorted(access.roles))
+        return _form(
+            ask,
+            to,
+            Forbidden(
+                f"The token of {access.name} is for: {told}. Pages are for operators, who see everything of their "
+                f"projects; with reviewer and proposer they take part. Ask for another: {_ADVICE}.",
+                allowed=[Role.OPERATOR],
+            ),
+        )
+    if access is None:
+        return see(to)
+    # The owner's name is asked once, also if the login was over meanwhile.
+    name = ask.person.name if access.is_owner and ask.person.was_owner else ""
+    response = see(to)
+    ask.end_login()
+    # Another session than before: whoever planted a cookie in this browser has nothing of the login.
+    ask.remember(response, fresh(name, access_id=access.id))
+    return response
+
+
+def _form(ask: Ask, to: str, problem: TandemError | None = None) -> Page:
+    was_here = bool(ask.person.access_id) and ask.person.access is None and problem is None
+    values = {"to": to, "problem": problem, "was_here": was_here, "advice": _ADVICE}
+    return Page("login.html", values, status=problem.status if problem else 200)
+
+
+ROUTES = (
+    PageRoute(PATH, show, is_open=True),
+    PageRoute(PATH, enter, "POST", is_open=True),
+    PageRoute(_OUT, leave, "POST", is_open=True),
+)

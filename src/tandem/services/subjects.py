@@ -1,0 +1,41 @@
+"""What a request is about, for callers who are let in to one project: the rest does not exist for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tandem.domain.access import Subject
+from tandem.errors import TandemError
+from tandem.services import cycle_history, reviewer_runs
+from tandem.services.context import Services
+from tandem.store import cycles, reviewers, reviews
+from tandem.store.base import Unit
+
+_FIND: Final[dict[Subject, Callable[[Unit, str], Any]]] = {
+    "review": reviews.find,
+    "reviewer": reviewers.find,
+    "cycle": cycles.find,
+}
+_UNKNOWN: Final[dict[Subject, Callable[[str], TandemError]]] = {
+    "review": reviews.unknown,
+    "reviewer": reviewer_runs.unknown,
+    "cycle": cycle_history.unknown,
+}
+
+
+async def require_within(services: Services, project: str, subjects: list[tuple[Subject, str]]) -> None:
+    """Insist that reviews, reviewers and cycles are of a project; which project one is of never changes.
+
+    Raises:
+        NotFound: One is unknown, or another project's: the answer is the same.
+        UnknownReviewer: Likewise, of a reviewer.
+    """
+
+    def look(unit: Unit) -> None:
+        for kind, name in subjects:
+            found = _FIND[kind](unit, name)
+            if found is None or found.project != project:
+                raise _UNKNOWN[kind](name)
+
+    await services.store.read(look)

@@ -1,0 +1,24 @@
+"""The table of access tokens; `tables` has the others, and says how all are made."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Table, Text
+
+from tandem.store.metadata import metadata
+
+access_tokens = Table(
+    "access_tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("roles", Text, nullable=False, comment="separated by commas, sorted"),
+    Column("project", Text, comment="null for all"),
+    Column("token_hash", Text, nullable=False, comment="SHA-256 of the token's text, hexadecimal"),
+    Column("created_at", BigInteger, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Column("event_seq", BigInteger, nullable=False),
+    Column("event_hash", Text, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,157 @@
+"""A token of one project: the others do not exist for it, whatever the operation. Checked over the whole registry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tandem.operations.catalogue import REGISTRY
+from tests.acceptance.accessing import EVERY_ROLE, Bearer
+from tests.acceptance.furnishing import Shop
+from tests.acceptance.reviewing import PROPOSAL, edited
+from tests.acceptance.test_answers import CASES, REQUESTS, furnished
+from tests.broker import BrokerProcess, fresh_project
+from tests.git.sandbox import Sandbox
+
+pytest_plugins = ["tests.acceptance.accessing_brokers"]
+__all__ = ["furnished"]
+
+KEEPS_TO_CALLER = {"list_projects", "create_login"}
+"""Operations without a project that a token of one project is for, as their answers have nothing of others."""
+
+FOR_ALL = {operation.name for operation in REGISTRY if not operation.roles & set(EVERY_ROLE)}
+"""Operations of administrators and supervisors, whose tokens are for all projects."""
+
+ID = re.compile(r"(?:rv|ms|cp|vd)_[0-9a-z]{18}|20[0-9]{6}T[0-9]{6}Z_[a-z-]+_[0-9a-z]{6}|codex-r[0-9]+-[a-z0-9]{6}")
+
+
+@pytest.fixture
+def shop(guarded: BrokerProcess, repo: Sandbox) -> Iterator[Bearer]:
+    """A registered project of the broker that needs tokens, by its owner; what `furnished` furnishes."""
+    with Bearer.owner(guarded) as desk:
+        desk.register(repo.root)
+        yield desk
+
+
+@pytest.fixture
+def stranger(guarded: BrokerProcess) -> Iterator[Bearer]:
+    """Who has a token with every role that one project can have, of another project."""
+    with Bearer.owner(guarded) as theirs, theirs.give("mallory", *EVERY_ROLE, bound=True) as desk:
+        yield desk
+
+
+def newest_event(shop: Shop) -> int:
+    return shop.desk.do("get_audit_log", limit=1)["events"][-1]["seq"]
+
+
+def as_unknown(request: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The same request about things that there are not; and what stands for what."""
+    swapped: dict[str, str] = {}
+
+    def swap(found: re.Match[str]) -> str:
+        old = found[0]
+        return swapped.setdefault(old, old[:-6] + "zzzzzz")
+
+    return json.loads(ID.sub(swap, json.dumps(request))), swapped
+
+
+def test_what_the_search_for_ids_knows(furnished: Shop):
+    known = [furnished.pending, furnished.patch, furnished.team.cycle_id, furnished.staff.reviewer]
+    assert all(ID.fullmatch(name) for name in known), known
+
+
+@pytest.mark.parametrize(("operation", "number"), CASES, ids=[f"{name}-{number}" for name, number in CASES])
+def test_nothing_is_seen_or_done_of_another_project(furnished: Shop, stranger: Bearer, operation: str, number: int):
+    # Nobody is started here, so that no supervisor has to stand by.
+    request = {} if operation == "spawn_reviewer" else REQUESTS[operation][number](furnished)
+    request.pop("project", None)
+    unknown, swapped = as_unknown(request)
+    before = newest_event(furnished)
+    answers = [stranger.raw(operation, asked).text for asked in (request, unknown)]
+    assert newest_event(furnished) == before
+    seen = answers[0]
+    sent = json.dumps(request)
+    assert '"INTERNAL_ERROR"' not in seen
+    project = furnished.desk.project
+    assert project not in seen
+    assert furnished.root not in seen
+    assert not [name for name in ID.findall(seen) if name in everything_of(furnished) and name not in sent]
+    first, second = (json.loads(answer) for answer in answers)
+    assert first["ok"] is second["ok"]
+    if not first["ok"]:
+        expected = answers[1]
+        for old, new in swapped.items():
+            expected = expected.replace(new, old)
+        assert seen == expected
+
+
+def everything_of(shop: Shop) -> str:
+    """Every id of the other project, somewhere in a text."""
+    rows = shop.desk.do("get_audit_log", limit=200)["events"]
+    return json.dumps(rows)
+
+
+@pytest.mark.parametrize("operation", list(REGISTRY), ids=lambda operation: operation.name)
+def test_another_project_cannot_be_named(stranger: Bearer, operation: Any):
+    elsewhere = fresh_project()
+    error = stranger.plain(operation.name, project=elsewhere).get("error", {})
+    by_query = stranger.raw(operation.name, {}, project=elsewhere).json().get("error", {})
+    if operation.name in FOR_ALL:
+        assert error["code"] == by_query["code"] == "FORBIDDEN"
+        assert error["details"]["allowed"] == sorted(operation.roles)
+        return
+    assert error["code"] == "FORBIDDEN", error
+    assert by_query["code"] == "FORBIDDEN", by_query
+    assert error["details"]["allowed"] == by_query["details"]["allowed"] == [stranger.project]
+    # Also for tools, by both ways to them.
+    if operation.over_mcp:
+        for fast in (True, False):
+            over_mcp = stranger.over_mcp(operation.name, {"project": elsewhere}, fast=fast)
+            assert over_mcp["error"]["details"] == error["details"]
+
+
+def test_operations_without_a_project_are_for_tokens_of_all(stranger: Bearer):
+    without = {one.name for one in REGISTRY if "project" not in one.request.model_fields} - FOR_ALL
+    assert without == KEEPS_TO_CALLER
+    assert {one.name for one in REGISTRY if one.request.keeps_to_caller} == KEEPS_TO_CALLER
+    for name in KEEPS_TO_CALLER:
+        assert stranger.plain(name)["ok"]
+
+
+def test_without_a_project_it_is_the_tokens(shop: Bearer, stranger: Bearer):
+    with shop.give("alice", *EVERY_ROLE, bound=True) as alice:
+        created = alice.plain("create_review", **PROPOSAL, diff=edited())["data"]
+        assert created["project"] == shop.project
+        review = created["review_id"]
+        assert [row["review_id"] for row in alice.plain("list_reviews")["data"]["reviews"]] == [review]
+        assert alice.plain("get_review_status", review_id=review)["ok"]
+        assert alice.plain("claim_review")["data"]["review_id"] == review
+        assert [one["project"] for one in alice.plain("list_projects")["data"]["projects"]] == [shop.project]
+        assert alice.plain("get_project_settings")["ok"]
+        assert alice.plain("get_review_stats")["ok"]
+        assert alice.raw("list_reviews", {}, project=shop.project).status_code == 200
+        # Of the log it sees its project's part.
+        projects = {event["project"] for event in alice.plain("get_audit_log", limit=200)["data"]["events"]}
+        assert projects == {shop.project}
+    # Who has a label of a project, which is registered nowhere, sees no other.
+    assert stranger.plain("list_projects")["data"]["projects"] == []
+
+
+def test_the_parent_of_a_review_is_of_the_project_too(shop: Bearer, stranger: Bearer):
+    parent = shop.put_up(diff=edited())
+    shop.claim(parent)
+    shop.verdict(parent, "rejected")
+    asked = {**PROPOSAL, "description": "Again."}
+    foreign, unknown = (
+        stranger.plain("create_review", **asked, parent_id=name)["error"] for name in (parent, "rv_" + "0" * 18)
+    )
+    assert foreign["code"] == unknown["code"] == "NOT_FOUND"
+    assert foreign["message"] == unknown["message"].replace("rv_" + "0" * 18, parent)
+    # Not even what else is wrong with the request tells one from the other.
+    too_long = {**asked, "intent": "x" * 300_000}
+    answers = [stranger.plain("create_review", **too_long, parent_id=name) for name in (parent, "rv_" + "0" * 18)]
+    assert {answer["error"]["code"] for answer in answers} == {"NOT_FOUND"}

@@ -1,0 +1,354 @@
+"""Logging in where access tokens are required: by a token, by a link; what the browser keeps, and who is kept out."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from http.cookies import Morsel, SimpleCookie
+from typing import get_args
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import expect
+
+from tandem.secret_key import Tokens, load_or_make
+from tests.broker import BrokerProcess, StartBroker
+from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.elsewhere import serving_elsewhere
+from tests.pages.guarded import Guarded, Issued, entered, form_token, post
+from tests.pages.test_foreign import form
+from tests.pages.windows import Scheme, Windows
+
+COOKIE = "tandem_person"
+SEE_OTHER, UNAUTHENTICATED, FORBIDDEN = httpx.codes.SEE_OTHER, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN
+
+
+@pytest.fixture(scope="module")
+def ada(guarded: Guarded) -> Issued:
+    return guarded.issue("ada")
+
+
+@pytest.fixture
+def doors(browser_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+    """Windows on the broker that requires tokens."""
+    with browser_windows(guarded.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def stranger(guarded: Guarded) -> Iterator[httpx.Client]:
+    """A browser that nobody has logged in."""
+    with guarded.client() as client:
+        yield client
+
+
+def is_in(client: httpx.Client) -> bool:
+    return client.get("/queue").is_success
+
+
+def cookie_of(answer: httpx.Response) -> Morsel[str]:
+    [cookie] = SimpleCookie(answer.headers["set-cookie"]).values()
+    assert cookie.key == COOKIE
+    return cookie
+
+
+@pytest.mark.parametrize("scheme", get_args(Scheme))
+def test_the_login_page_is_accessible_and_fits(
+    doors: Windows, axe: Check, shot: Shot, scheme: Scheme, guarded: Guarded
+) -> None:
+    doors.allow("status of 401")
+    page = doors.open(None, scheme=scheme, width=360, height=740)
+    page.goto("/queue?status=closed")
+    expect(page).to_have_url(f"{guarded.url}/login?to={quote('/queue?status=closed')}")
+    expect(page.get_by_label("Access token")).to_be_focused()
+    expect(page.get_by_label("Access token")).to_have_attribute("type", "password")
+    expect(page.locator("main")).to_contain_text("tandem open logs in by itself")
+    expect(page.locator("main")).to_contain_text("tandem token create")
+    for width in (360, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        axe(page)
+        shot(page, f"login-{scheme}-{width}")
+    page.get_by_label("Access token").fill("tdm_no")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert").first).to_contain_text("knows no such access token")
+    axe(page)
+    shot(page, f"login-refused-{scheme}")
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_token_logs_in_and_leads_back(doors: Windows, ada: Issued, javascript: bool) -> None:
+    page = entered(doors, ada, "/queue?status=closed&sort=newest", javascript=javascript)
+    expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+    page.get_by_role("link", name="ada").click()
+    facts = page.get_by_role("region", name="Logged in")
+    expect(facts).to_contain_text("proposer, reviewer, operator")
+    expect(facts).to_contain_text("all")
+    expect(page.get_by_label("Name")).to_have_count(0)
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(re.compile("/login$"))
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_you_is_accessible_and_fits_when_somebody_is_logged_in(
+    doors: Windows, ada: Issued, axe: Check, shot: Shot
+) -> None:
+    page = entered(doors, ada, "/you")
+    for scheme in get_args(Scheme):
+        page.emulate_media(color_scheme=scheme)
+        for width in (360, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+            axe(page)
+            shot(page, f"you-{scheme}-{width}")
+
+
+def test_nothing_but_the_login_is_open(stranger: httpx.Client) -> None:
+    for path in (
+        "/",
+        "/you",
+        "/queue",
+        "/reviews/rev_x",
+        "/reviews/rev_x/head",
+        "/projects",
+        "/activity",
+        "/reviewers",
+    ):
+        answer = stranger.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (
+            SEE_OTHER,
+            "/login" if path == "/" else f"/login?to={quote(path)}",
+        )
+    for headers in ({"hx-request": "true"}, {"sec-fetch-dest": "empty"}):
+        answer = stranger.get("/events", headers=headers)
+        assert answer.status_code == UNAUTHENTICATED
+        assert answer.headers["www-authenticate"] == 'Bearer realm="tandem"'
+    assert post(stranger, "/queue", review_id="rev_x").status_code == UNAUTHENTICATED
+    assert stranger.post("/you", data={"name": "mallory"}).status_code == UNAUTHENTICATED
+    styles = re.search(r'href="(/static/[^"]+/site\.css)"', stranger.get("/login").text)
+    assert styles
+    assert stranger.get(styles[1]).status_code == httpx.codes.OK
+
+
+def test_a_wrong_revoked_or_expired_token_is_refused_with_what_to_do(guarded: Guarded, stranger: httpx.Client) -> None:
+    revoked = guarded.issue("revoked")
+    guarded.revoke(revoked)
+    expired = guarded.do("create_token", name="expired", roles=["operator"], days=1e-9)["token"]
+    unknown = revoked.token[:-4] + "AAAA"
+    for token, told in (
+        (revoked.token, "was revoked"),
+        (expired, "has expired"),
+        (unknown, "knows no such"),
+        ("", "knows no such"),
+        ("schlüssel", "knows no such"),
+        ("x" * 5000, "knows no such"),
+    ):
+        answer = post(stranger, "/login", token=token)
+        assert answer.status_code == UNAUTHENTICATED, token
+        assert told in answer.text
+        assert "from whoever runs the broker" in answer.text
+        assert not token or token not in answer.text
+        assert not is_in(stranger)
+
+
+def test_the_cookie_holds_no_token_and_no_script_or_other_site_gets_it(
+    guarded: Guarded, stranger: httpx.Client, ada: Issued
+) -> None:
+    cookie = cookie_of(post(stranger, "/login", token=ada.token))
+    assert cookie["httponly"]
+    assert (cookie["samesite"], cookie["path"], cookie["domain"]) == ("lax", "/", "")
+    assert 0 < int(cookie["max-age"]) <= 30 * 86_400
+    assert not cookie["secure"]
+    body = base64.urlsafe_b64decode(cookie.value.partition(".")[0] + "==")
+    assert ada.token_id.encode() in body
+    for secret in (ada.token, ada.token[-43:], ada.token[4:22] + "_"):
+        assert secret.encode() not in body
+        assert secret not in cookie.value
+    with guarded.client() as behind_tls:
+        origin = guarded.url.replace("http:", "https:")
+        assert cookie_of(post(behind_tls, "/login", {"origin": origin}, token=ada.token))["secure"]
+
+
+def test_a_login_is_another_session_than_whatever_the_browser_had(
+    guarded: Guarded, stranger: httpx.Client, ada: Issued
+) -> None:
+    before = form_token(stranger)
+    planted = stranger.cookies[COOKIE]
+    post(stranger, "/login", token=ada.token)
+    assert is_in(stranger)
+    assert stranger.cookies[COOKIE] != planted
+    assert form_token(stranger, "/you") != before
+    with guarded.client() as attacker:
+        attacker.cookies.set(COOKIE, planted)
+        assert not is_in(attacker)
+        # Nor are forms with what the attacker knew of before taken from the one who is logged in.
+        refused = stranger.post("/you", data={"form_token": before, "name": "mallory"})
+        assert refused.status_code == FORBIDDEN
+
+
+def test_a_cookie_that_is_made_up_or_a_trusted_brokers_logs_nobody_in(
+    guarded: Guarded, stranger: httpx.Client, ada: Issued
+) -> None:
+    secret = Tokens(load_or_make(next(guarded.broker.data_dir.glob("*key*"))))
+    body = base64.urlsafe_b64encode(f"session 9999999999 {ada.token_id} ada".encode()).decode().rstrip("=")
+    for seal in (secret.seal(f"person {body}"), secret.seal(body), "0" * 64, ""):
+        stranger.cookies.set(COOKIE, f"{body}.{seal}")
+        assert not is_in(stranger)
+
+
+def test_logging_out_ends_the_login_whoever_copied_its_cookie(guarded: Guarded, ada: Issued) -> None:
+    with guarded.client(ada) as browser, guarded.client() as thief:
+        thief.cookies.set(COOKIE, browser.cookies[COOKIE])
+        assert is_in(thief)
+        assert post(browser, "/logout").headers["location"] == "/login"
+        assert not is_in(browser)
+        assert not is_in(thief)
+    with guarded.client(ada) as again:
+        assert is_in(again)
+        assert again.get("/logout").status_code == httpx.codes.METHOD_NOT_ALLOWED
+
+
+def test_a_link_logs_in_once(guarded: Guarded, stranger: httpx.Client, ada: Issued) -> None:
+    link = guarded.link(ada.token)
+    assert ada.token not in link
+    # Whoever only looks what is there uses nothing up; and no other site sends a person through it.
+    assert stranger.head(link).status_code == httpx.codes.OK
+    sent = stranger.get(link, headers={"sec-fetch-site": "cross-site"})
+    assert (sent.status_code, is_in(stranger)) == (FORBIDDEN, False)
+    assert "tandem open" in sent.text
+
+    answer = stranger.get(f"{link}&to={quote('/queue?status=closed')}")
+    assert (answer.status_code, answer.headers["location"]) == (SEE_OTHER, "/queue?status=closed")
+    assert is_in(stranger)
+    assert ">ada</a>" in stranger.get("/queue").text
+    with guarded.client() as second:
+        used = second.get(link)
+        assert used.status_code == UNAUTHENTICATED
+        assert "used already" in used.text
+        assert not is_in(second)
+        assert second.get("/login?code=made.up").status_code == UNAUTHENTICATED
+
+
+def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
+    doors: Windows, guarded: Guarded, axe: Check, shot: Shot
+) -> None:
+    page = doors.open(None)
+    page.goto(guarded.link())
+    expect(page).to_have_url(re.compile("/you"))
+    expect(page.get_by_role("region", name="Logged in")).to_contain_text("the owner of this broker")
+    page.get_by_label("Name").fill("Grace Hopper")
+    axe(page)
+    shot(page, "you-owner")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    page.goto(guarded.link())
+    expect(page.get_by_role("link", name="Grace Hopper")).to_be_visible()
+    review = guarded.put_up()
+    page.goto(f"/reviews/{review}")
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    assert guarded.status(review)["reviewer_id"] == "Grace Hopper"
+
+
+def test_the_owners_login_ends_with_the_broker_and_that_of_a_token_does_not(start_broker: StartBroker) -> None:
+    """Whoever sits on the port while no broker runs is sent the cookies of open pages."""
+    broker = start_broker(auth="token")
+    first = Guarded(broker)
+    ada = first.issue("ada")
+    with first.client() as owner, first.client(ada) as browser:
+        link = first.link()
+        unused = first.link()
+        assert owner.get(link).status_code == SEE_OTHER
+        owner.post("/you", data={"form_token": form_token(owner, "/you"), "name": "Grace"})
+        assert is_in(owner)
+        broker.stop()
+        broker.start()
+        assert is_in(browser)
+        assert not is_in(owner)
+        assert "end when the broker does" in owner.get("/", follow_redirects=True).text
+        assert owner.get(unused).status_code == UNAUTHENTICATED
+        owner.get(Guarded(broker).link())
+        assert ">Grace</a>" in owner.get("/queue").text
+
+
+def test_the_name_is_that_of_the_token(guarded: Guarded, ada: Issued) -> None:
+    with guarded.client(ada) as browser:
+        answer = browser.post("/you", data={"form_token": form_token(browser, "/you"), "name": "grace"})
+        assert answer.status_code == FORBIDDEN
+        assert ">ada</a>" in browser.get("/queue").text
+
+
+@pytest.mark.parametrize(
+    "there", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)"]
+)
+def test_the_way_back_never_leads_to_another_site(guarded: Guarded, ada: Issued, there: str) -> None:
+    with guarded.client() as browser:
+        answer = post(browser, "/login", token=ada.token, to=there)
+        assert (answer.status_code, answer.headers["location"]) == (SEE_OTHER, "/")
+        assert browser.get("/login", params={"to": there}).headers["location"] == "/"
+    with guarded.client() as other:
+        answer = other.get(f"{guarded.link(ada.token)}&to={quote(there)}")
+        assert (answer.status_code, answer.headers["location"]) == (SEE_OTHER, "/")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://127.0.0.1:9"},
+        {"origin": "null"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site"},
+    ],
+)
+def test_a_login_from_elsewhere_is_refused(stranger: httpx.Client, ada: Issued, headers: dict[str, str]) -> None:
+    assert post(stranger, "/login", headers, token=ada.token).status_code == FORBIDDEN
+    assert stranger.post("/login", data={"token": ada.token}).status_code == FORBIDDEN
+    assert not is_in(stranger)
+
+
+def test_no_page_elsewhere_logs_a_person_in_or_out(doors: Windows, guarded: Guarded, ada: Issued) -> None:
+    """Not as somebody else either, whose inbox they would take for theirs."""
+    doors.allow(r"^console error", r"^request to another host: GET http://[a-z0-9.]+:\d+/")
+    mallory = guarded.issue("mallory")
+    page = entered(doors, ada, "/you")
+    with serving_elsewhere() as site:
+        for path, fields in (("/login", {"token": mallory.token, "to": "/"}), ("/logout", {})):
+            for host in ("localhost", "127.0.0.1", "evil.rebound.test"):
+                page.goto("/you")
+                known = page.locator("[name=form_token]").first.input_value()
+                site.pages["/form"] = form(guarded.url + path, {"form_token": known, **fields})
+                page.goto(site.at(host, "/form"))
+                with page.expect_response(guarded.url + path) as answered:
+                    page.evaluate("document.forms[0].submit()")
+                assert answered.value.status == FORBIDDEN, host
+                expect(page.locator("body")).to_contain_text("Pages of other sites may not")
+        site.pages["/link"] = f'<!doctype html><a href="{guarded.url}{guarded.link(mallory.token)}">Look</a>'
+        page.goto(site.at("localhost", "/link"))
+        page.get_by_role("link", name="Look").click()
+        expect(page.get_by_role("alert").filter(has_text="Another site's page")).to_be_visible()
+        page.goto("/you")
+        expect(page.get_by_role("heading", name="ada")).to_be_visible()
+
+
+def test_a_link_from_elsewhere_leads_through_the_login(doors: Windows, guarded: Guarded, ada: Issued) -> None:
+    doors.allow(r"^request to another host: GET http://localhost:\d+/")
+    page = doors.open(None)
+    with serving_elsewhere() as site:
+        site.pages["/chat"] = f'<!doctype html><a href="{guarded.url}/statistics?days=7">Look</a>'
+        page.goto(site.at("localhost", "/chat"))
+        page.get_by_role("link", name="Look").click()
+    page.get_by_label("Access token").fill(ada.token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(f"{guarded.url}/statistics?days=7")
+
+
+def test_a_trusted_broker_has_no_login(broker: BrokerProcess) -> None:
+    with httpx.Client(base_url=broker.url, trust_env=False) as browser:
+        assert browser.get("/login", params={"to": "/queue"}).headers["location"] == "/queue"
+        text = browser.get("/you").text
+        assert "Who are you?" in text
+        assert "Log out" not in text
+        assert "data-login" not in text
