@@ -10,14 +10,16 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Literal, Self
 
 import httpx
 import orjson
 import pytest
 
 from tests.commandline import Ended, Inside
+from tests.forked import Forked, start_tandem
 from tests.postgres import PostgresServer
 
 STOP_SECONDS = 30
@@ -65,7 +67,8 @@ STATUS_OF = {
 class BrokerProcess:
     """`python -m tandem up` in the foreground, with settings from its environment.
 
-    Its port stays the same over restarts, as the data does.
+    Its port stays the same over restarts, as the data does. It is forked where that is possible (`tests/forked.py`):
+    how a broker starts, and what it imports, is for tests that start it themselves.
     """
 
     def __init__(self, folder: Path, **settings: object) -> None:
@@ -73,7 +76,7 @@ class BrokerProcess:
         self.data_dir = folder / "data"
         self.port = 0
         self._settings = {f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -108,33 +111,30 @@ class BrokerProcess:
         """Return once it answers."""
         errors = self.folder / "stderr.txt"
         with errors.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                self.command("up", "--json", "--port", str(self.port)),
-                cwd=self.folder,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
+            self._process = self._started(subprocess.PIPE, stderr.fileno(), "up", "--json", "--port", str(self.port))
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
         assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
         self.port = httpx.URL(json.loads(ready)["data"]["url"]).port or 0
 
+    def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:
+        where = ("--data-dir", str(self.data_dir))
+        return start_tandem([*arguments, *where], self.folder, self.environment, stdout=stdout, stderr=stderr)
+
     def kill(self) -> None:
         """`kill -9`: no warning, nothing tidied up."""
-        self._end(subprocess.Popen[bytes].kill)
+        self._end("kill")
 
     def stop(self) -> None:
         """An orderly end; twice is safe."""
-        self._end(subprocess.Popen[bytes].terminate)
+        self._end("terminate")
 
-    def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
+    def _end(self, how: Literal["kill", "terminate"]) -> None:
         process, self._process = self._process, None
         if process is None:
             return
         with process:
-            how(process)
+            (process.kill if how == "kill" else process.terminate)()
             try:
                 process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
@@ -147,20 +147,25 @@ class BrokerProcess:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `tandem …` on this broker's data to its end."""
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=CALL_SECONDS,
-        )
+        with TemporaryFile() as out, TemporaryFile() as errors:
+            with self._started(out.fileno(), errors.fileno(), *arguments) as process:
+                try:
+                    status = process.wait(CALL_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+            told = [_all_of(stream) for stream in (out, errors)]
+        return subprocess.CompletedProcess(self.command(*arguments), status, *told)
 
     def audited(self) -> Ended:
         """`tandem audit verify --json` on this broker's data, in this process: what it looks at is in the database."""
         where = ("--data-dir", str(self.data_dir))
         return Inside(self.url, self.folder).run("audit", "verify", "--json", *where, stdin=b"", **self._settings)
+
+
+def _all_of(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
 
 
 class Caller:

@@ -18,10 +18,12 @@ from typer.testing import CliRunner
 
 from tandem.cli.main import app
 from tandem.client import TandemClient
+from tests.forked import start_tandem
 
 T = TypeVar("T")
 START_SECONDS = 60
 COMMAND_SECONDS = 60
+STDERR = 2
 
 DIFF = """\
 diff --git a/a.txt b/a.txt
@@ -152,9 +154,8 @@ def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:
 @contextlib.contextmanager
 def running_broker(data_dir: Path, *options: str) -> Generator[str]:
     """A broker of its own; its URL."""
-    command = [sys.executable, "-m", "tandem", "up", "--port", "0", "--data-dir", str(data_dir), "--json", *options]
-    process = subprocess.Popen(command, cwd=data_dir.parent, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    with process:
+    arguments = ["up", "--port", "0", "--data-dir", str(data_dir), "--json", *options]
+    with start_tandem(arguments, data_dir.parent, os.environ, stdout=subprocess.PIPE, stderr=STDERR) as process:
         assert process.stdout is not None
         try:
             yield json.loads(process.stdout.readline())["data"]["url"]

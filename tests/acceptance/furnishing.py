@@ -10,6 +10,7 @@ from typing import Any
 from tandem.domain.handoffs import ARRAYS
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
+from tests.broker import CALL_SECONDS
 
 AGENT = "agent-7"
 CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
@@ -52,6 +53,11 @@ class Shop:
         """A pool with one reviewer; made for whoever asks."""
         return Staff.begin(self.desk)
 
+    def settle(self) -> None:
+        """Wait for what goes on beside the test: its calls are not to outlive it."""
+        if "staff" in vars(self):
+            self.staff.settle()
+
     @cached_property
     def team(self) -> Team:
         """A hand-off cycle under way; made for whoever asks."""
@@ -65,6 +71,7 @@ class Staff:
     steward: Steward
     reviewer: str
     claim: dict[str, Any]
+    starting: threading.Thread | None = None
 
     @classmethod
     def begin(cls, desk: Desk) -> Staff:
@@ -82,8 +89,14 @@ class Staff:
                 pass
             self.steward.beat()
 
-        threading.Thread(target=start, daemon=True).start()
+        self.starting = threading.Thread(target=start, daemon=True)
+        self.starting.start()
         return {}
+
+    def settle(self) -> None:
+        """Wait until the supervisor has said what it started, if it was to start anybody."""
+        if self.starting is not None:
+            self.starting.join(CALL_SECONDS)
 
     def paused(self) -> bool:
         """True, with the pool paused."""

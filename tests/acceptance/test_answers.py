@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -21,7 +21,7 @@ TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Versio
 
 
 @pytest.fixture
-def furnished(shop: Desk, repo: Sandbox) -> Shop:
+def furnished(shop: Desk, repo: Sandbox) -> Iterator[Shop]:
     """One review in each of several states, with remarks, messages, rounds and a counter-patch."""
     parent = shop.put_up(diff=edited())
     shop.claim(parent)
@@ -38,7 +38,9 @@ def furnished(shop: Desk, repo: Sandbox) -> Shop:
     patch = shop.verdict(offered, "changes_requested", comments=[remark], counter_patch="# A plan\n")
     approved = shop.put_up(diff=edited("b.txt"))
     shop.approve(approved)
-    return Shop(shop, str(repo.root), pending, claimed, offered, patch["counter_patch_id"], approved)
+    made = Shop(shop, str(repo.root), pending, claimed, offered, patch["counter_patch_id"], approved)
+    yield made
+    made.settle()
 
 
 REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {

@@ -162,7 +162,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
 
 
 def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -> None:
-    steward = Steward(shop, max_ttl_seconds=0.1)
+    steward = Steward(shop, max_ttl_seconds=1)
     steward.register()
     review = shop.put_up()
     reviewer = steward.one()

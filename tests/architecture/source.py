@@ -23,8 +23,8 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        """Its syntax tree."""
-        return _parse(self.path)
+        """Its syntax tree; that of a test, which is looked at once, is not kept: together they have many megabytes."""
+        return _kept(self.path) if self.path.is_relative_to(SRC) else _parse(self.path)
 
     @property
     def lines(self) -> int:
@@ -50,9 +50,11 @@ class Import:
     inside_function: bool
 
 
-@cache
 def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_bytes(), filename=str(path))
+
+
+_kept = cache(_parse)
 
 
 @cache

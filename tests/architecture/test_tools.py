@@ -12,6 +12,9 @@ import pytest
 
 from tests.architecture.source import ROOT
 
+# Pytest without workers, where it does not matter that it has some.
+ALONE = ("--numprocesses", "0")
+
 
 def run(tree: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A tool, copied into a tree of its own: each works on the tree that it lies in."""
@@ -54,13 +57,13 @@ def test_the_last_line_counts_what_passed_and_what_failed(tree: Path) -> None:
 
 def test_success_is_exit_status_0(tree: Path) -> None:
     (tree / "test_some.py").write_text("def test_good(): pass\ndef test_other(): pass\n", "utf-8")
-    done = run(tree, "check.py", "--tests", "-k", "good")
+    done = run(tree, "check.py", "--tests", "-k", "good", *ALONE)
     assert done.stdout.splitlines()[-1] == "1 passed, 0 failed"
     assert done.returncode == 0
 
 
 def test_no_tests_at_all_is_no_success(tree: Path) -> None:
-    done = run(tree, "check.py", "--tests")
+    done = run(tree, "check.py", "--tests", *ALONE)
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed"
     assert "exit status 5" in done.stdout
     assert done.returncode == 1

@@ -39,7 +39,8 @@ if os.path.exists(f"{folder}/armed"):
             if order["tandem"]:
                 victims += [psutil.Process(int((folder / "pid").read_text()))]
             if order["git"]:
-                victims += [one for one in psutil.Process().parents() if one.name() == "git"]
+                # From the outside in: a git whose own git is killed would still tidy up behind it.
+                victims += [one for one in reversed(psutil.Process().parents()) if one.name() == "git"]
             for victim in victims:
                 victim.kill()
 if sys.argv[2] == "smudge":

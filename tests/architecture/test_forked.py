@@ -1,0 +1,90 @@
+"""A forked `tandem` is what a started one is: a process of its own, which ends as its own work or a signal has it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.architecture.source import ROOT
+from tests.broker import BrokerProcess
+from tests.forked import Forked
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="platform: processes are forked on Linux only")
+PATIENCE_SECONDS = 30
+
+
+def ended(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, output and errors of a forked `tandem`."""
+    told = [folder / "out.txt", folder / "errors.txt"]
+    with told[0].open("wb") as out, told[1].open("wb") as errors:
+        everything = {**os.environ, **environment}
+        with Forked(arguments, folder, everything, stdout=out.fileno(), stderr=errors.fileno()) as process:
+            status = process.wait(PATIENCE_SECONDS)
+    return status, told[0].read_text("utf-8"), told[1].read_text("utf-8")
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["status", "--json"], ["up", "--port", "high"]])
+def test_it_says_and_answers_what_a_started_one_does(tmp_path: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "tandem", *arguments]
+    environment = {"TANDEM_DATA_DIR": str(tmp_path / "data")}
+    started = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **environment}, check=False, capture_output=True, text=True
+    )
+    assert ended(tmp_path, *arguments, **environment) == (started.returncode, started.stdout, started.stderr)
+
+
+def test_its_folder_and_its_environment_are_its_own(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    _, out, _ = ended(tmp_path / "here", "status", "--json", TANDEM_DATA_DIR="data")
+    assert str(tmp_path / "here" / "data") in out
+    assert "TANDEM_DATA_DIR" not in os.environ
+
+
+def test_a_signal_ends_it_and_nobody_else(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    with BrokerProcess(tmp_path / "one") as one, BrokerProcess(tmp_path / "other") as other:
+        # What one holds open, the next one does not: the end of a pipe is seen when its own process ends.
+        assert psutil.Process(other.pid).num_fds() == psutil.Process(one.pid).num_fds()
+        one.kill()
+        assert other.health()
+        one.start()
+        assert one.health()
+
+
+def test_its_exit_status_is_the_signal_that_ended_it(tmp_path: Path) -> None:
+    arguments = ["up", "--port", "0", "--data-dir", str(tmp_path / "data"), "--json"]
+    with (tmp_path / "errors.txt").open("wb") as errors:
+        streams = {"stdout": subprocess.PIPE, "stderr": errors.fileno()}
+        with Forked(arguments, tmp_path, os.environ, **streams) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            assert process.poll() is None
+            process.kill()
+            assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+
+
+def test_what_forks_is_gone_when_the_tests_are(tmp_path: Path) -> None:
+    script = """
+        import os
+        from pathlib import Path
+        import psutil
+        from tests.forked import Forked
+        with Forked(["--version"], Path.cwd(), os.environ, stdout=2, stderr=2):
+            pass
+        print(psutil.Process().children()[0].pid, flush=True)
+        input()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tests:
+        assert tests.stdout is not None
+        server = psutil.Process(int(tests.stdout.readline()))
+        tests.kill()
+    server.wait(PATIENCE_SECONDS)

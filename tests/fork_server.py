@@ -1,0 +1,144 @@
+"""A process that has imported what a broker needs, and forks for every `tandem` that a test wants to start.
+
+    python -m tests.fork_server DESCRIPTOR
+
+Most of what a start costs are imports, and the tests start many hundred brokers. What is forked is a process of its
+own all the same, with the arguments, the environment, the folder and the streams that were ordered. Orders come over
+the socket of that descriptor; see `tests/forked.py`, which is the other side. The server ends when it is closed.
+
+It has a single thread: what a fork leaves behind of others is in no defined state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+PRELOADED = ("tandem.app", "tandem.cli.audit", "tandem.cli.broker", "tandem.logs", "psutil", "rich.table", "uvloop")
+NUMBER = struct.Struct("=i")
+"""How a process's id, and later its exit status, is told: negative is the number of a signal."""
+
+STREAMS = 3
+_MOST_DESCRIPTORS = 1024
+
+
+@dataclass(frozen=True)
+class Order:
+    """A `tandem` to start.
+
+    Attributes:
+        wanted: Its `arguments`, `environment` and `folder`.
+        streams: Descriptors for standard input, output and error.
+        report: A pipe for its id and, at its end, its exit status.
+    """
+
+    wanted: dict[str, Any]
+    streams: list[int]
+    report: int
+
+
+def main() -> None:
+    """Serve, and in each child become what was ordered."""
+    gc.disable()
+    for name in PRELOADED:
+        __import__(name)
+    # Collecting would write to pages that parent and children share.
+    gc.freeze()
+    order = serve(socket.socket(fileno=int(sys.argv[1])))
+    if order is not None:
+        become(order)
+
+
+def serve(channel: socket.socket) -> Order | None:
+    """Fork for each order; returns in the child with its order, in the parent with None when no more can come."""
+    heard, told = os.pipe()
+    for end in (heard, told):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(told)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    # Ctrl-C in a terminal is for the tests; they end what they started.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    reports: dict[int, int] = {}
+    while True:
+        ready, _, _ = select.select([channel, heard], [], [])
+        if heard in ready:
+            os.read(heard, 4096)
+            reap(reports)
+        if channel in ready:
+            order = receive(channel)
+            if order is None:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                # The descriptor is closed with all others; an object that is still there would close it once more.
+                channel.detach()
+                return order
+            reports[pid] = order.report
+            tell(order.report, pid)
+            for stream in order.streams:
+                os.close(stream)
+
+
+def receive(channel: socket.socket) -> Order | None:
+    """The next order; None at the end."""
+    head, descriptors, _, _ = socket.recv_fds(channel, NUMBER.size, STREAMS + 1)
+    if not head:
+        return None
+    (left,) = NUMBER.unpack(head)
+    body = b""
+    while len(body) < left:
+        piece = channel.recv(left - len(body))
+        if not piece:
+            return None
+        body += piece
+    return Order(json.loads(body), descriptors[:STREAMS], descriptors[STREAMS])
+
+
+def reap(reports: dict[int, int]) -> None:
+    """Tell of all children that have ended."""
+    while reports:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        report = reports.pop(pid)
+        tell(report, os.waitstatus_to_exitcode(status))
+        os.close(report)
+
+
+def tell(report: int, number: int) -> None:
+    """Write a number, if anybody still listens."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(report, NUMBER.pack(number))
+
+
+def become(order: Order) -> None:
+    """Run `python -m tandem` as if this process had been started for it."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        os.dup2(order.streams[number], number)
+        stream = open(number, mode, buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115 - open for good
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    os.closerange(STREAMS, _MOST_DESCRIPTORS)
+    os.chdir(order.wanted["folder"])
+    os.environ.clear()
+    os.environ.update(order.wanted["environment"])
+    sys.path[0] = order.wanted["folder"]
+    sys.argv = ["tandem", *order.wanted["arguments"]]
+    runpy.run_module("tandem", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()

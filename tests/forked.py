@@ -1,0 +1,167 @@
+"""`tandem` as a process of its own, forked from one that has its imports: see `tests/fork_server.py`."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Self
+
+from tests.fork_server import NUMBER
+
+ROOT = Path(__file__).resolve().parents[1]
+# What an interpreter reads once, at its start; and coverage, which begins with the interpreter.
+_OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "COV")
+
+
+def start_tandem(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, stdout: int, stderr: int
+) -> Forked | subprocess.Popen[bytes]:
+    """Start `tandem` with these arguments, in this folder and with this environment, and without an input.
+
+    Args:
+        arguments: Without the program's name.
+        folder: Where it runs.
+        environment: All of it.
+        stdout: A descriptor, or `subprocess.PIPE`.
+        stderr: A descriptor.
+    """
+    if _can_fork(environment):
+        return Forked(arguments, folder, environment, stdout=stdout, stderr=stderr)
+    command = [sys.executable, "-m", "tandem", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+    )
+
+
+def _can_fork(environment: Mapping[str, str]) -> bool:
+    """Whether a fork would be what a start is: on Linux, if this environment means the same to an interpreter as ours.
+
+    Elsewhere forks are not safe, or there are none; and where coverage is measured, a start begins the measuring.
+    """
+    if sys.platform != "linux" or any(name.startswith("COV") for name in os.environ):
+        return False
+    return _of_the_interpreter(environment) == _of_the_interpreter(os.environ)
+
+
+def _of_the_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(_OF_THE_INTERPRETER)}
+
+
+class Forked:
+    """A process of `tandem`, with what tests need of `subprocess.Popen`.
+
+    Attributes:
+        pid: Its id.
+        stdout: What it says, if a pipe was wanted.
+        returncode: Its exit status once `poll` or `wait` has seen its end; negative is the number of a signal.
+    """
+
+    def __init__(
+        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, stdout: int, stderr: int
+    ) -> None:
+        self.returncode: int | None = None
+        self.stdout: IO[bytes] | None = None
+        self._report, told = os.pipe()
+        stdin = os.open(os.devnull, os.O_RDONLY)
+        theirs = [stdin, told]
+        if stdout == subprocess.PIPE:
+            ours, stdout = os.pipe()
+            theirs.append(stdout)
+            self.stdout = os.fdopen(ours, "rb")
+        wanted = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
+        try:
+            _server().order(wanted, [stdin, stdout, stderr, told])
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self.pid = self._next()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.stdout is not None:
+            self.stdout.close()
+        self.wait()
+
+    def poll(self) -> int | None:
+        """Its exit status, None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; its exit status.
+
+        Raises:
+            TimeoutExpired: It still runs after `timeout` seconds.
+        """
+        status = self._look(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired("tandem", timeout or 0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, if it runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            poller = select.poll()
+            poller.register(self._report, select.POLLIN)
+            if poller.poll(None if timeout is None else timeout * 1000):
+                self.returncode = self._next()
+                os.close(self._report)
+        return self.returncode
+
+    def _next(self) -> int:
+        told = os.read(self._report, NUMBER.size)
+        assert told, "the process that forks has ended"
+        return NUMBER.unpack(told)[0]
+
+
+class _Server:
+    """The process that forks; it ends with the socket to it, and so with the tests."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-m", "tests.fork_server", str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+            )
+        self._lock = threading.Lock()
+
+    def order(self, wanted: Mapping[str, object], descriptors: list[int]) -> None:
+        body = json.dumps(wanted).encode()
+        with self._lock:
+            socket.send_fds(self._socket, [NUMBER.pack(len(body))], descriptors)
+            self._socket.sendall(body)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@cache
+def _server() -> _Server:
+    server = _Server()
+    atexit.register(server.close)
+    return server
