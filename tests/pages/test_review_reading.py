@@ -183,7 +183,8 @@ def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbo
     page.keyboard.press("o")
     expect(page.locator('.file[data-path="long.py"] table')).to_be_hidden()
     page.keyboard.press("t")
-    expect(page.locator("#file-tree a").first).to_be_focused()
+    # The file that is current by then, which is whichever the page has been scrolled to.
+    expect(page.locator("#file-tree a:focus")).to_have_count(1)
     page.keyboard.press("?")
     for words in ("Next file", "Next change", "Side by side or unified", "Mark the file as viewed, or not"):
         expect(page.get_by_role("dialog").get_by_text(words, exact=True)).to_be_visible()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 OPERATION = "record_commit"
 _LAST_BYTES = 10_000
 _MOST_REWRITTEN = 500
+_LATER = "The commit is recorded once the broker can be told."
 """Of one rebase; what goes beyond is found by its trailers."""
 
 
@@ -126,7 +127,7 @@ def trailers(place: Place, commit: str) -> list[str]:
 def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
     """Record commits, those first that could not be recorded earlier."""
     if pending.deliver(gate):
-        _keep(gate, requests)
+        _keep(gate, requests, _LATER)
         return
     asker = Asker(gate)
     try:
@@ -134,18 +135,18 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
             try:
                 asker.call(OPERATION, **facts)
             except Unreachable:
-                _keep(gate, requests[at:])
+                _keep(gate, requests[at:], "The broker is away: the commit is recorded when it is back.")
                 return
             except Refused as error:
                 say(f"The broker does not record {facts['commit'][:12]}: {error}")
                 if error.wants_token:
-                    _keep(gate, requests[at:])
+                    _keep(gate, requests[at:], _LATER)
                     return
     finally:
         asker.close()
 
 
-def _keep(gate: GateFile, requests: list[dict[str, Any]]) -> None:
+def _keep(gate: GateFile, requests: list[dict[str, Any]], told: str) -> None:
     for facts in requests:
         pending.keep(gate.place, OPERATION, facts)
-    say("The commit is recorded once the broker can be told.")
+    say(told)
