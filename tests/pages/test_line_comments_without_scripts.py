@@ -122,6 +122,7 @@ def test_a_line_of_a_file_that_is_not_on_the_page(windows: Windows, shop: Desk, 
     shop.claim(review, "ada")
     page = plain(windows, shop, review)
     page.get_by_role("link", name="of src/part_4/module_49.py").click()
+    expect(page.locator("table.diff")).to_have_count(1)  # the page of that file alone
     number(page, 1).click()
     page.get_by_label("Comment").fill("The last file.")
     page.get_by_role("button", name="Send the comment").click()

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -75,6 +75,10 @@ class AdvisoryLocks:
     def _release(self, holder: psycopg.Connection[Row]) -> None:
         with self._guard:
             self._holders.discard(holder)
+        # Said before the connection ends: the server notices an end some time after `close` returns, and whoever
+        # asks next would find the lock still held.
+        with suppress(psycopg.Error):  # a broken or closed connection has no lock any more
+            holder.execute("SELECT pg_advisory_unlock_all()")
         holder.close()
 
     def _release_unused(self, attempt: asyncio.Future[psycopg.Connection[Row] | None]) -> None:
