@@ -28,7 +28,7 @@ from tests.acceptance.staffed import (
 from tests.broker import BrokerProcess, fresh_project
 
 pytestmark = only_posix
-EAGER = {"scaling_ratio": 1}
+A_PAIR = {"min_pool_size": 2, "max_pool_size": 2}
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def verify(broker: BrokerProcess) -> None:
 
 
 def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_go_on(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path, EAGER) as broker, counter(broker, tmp_path / "repository") as project:
+    with StaffedBroker(tmp_path, A_PAIR) as broker, counter(broker, tmp_path / "repository") as project:
         free, still = [project.ask(f"hold-with-brood {name}") for name in ("free", "still")]
         held = {review: project.claimed(review) for review in (free, still)}
         until(lambda: len(broker.started()) == 6, "all programs and their children run")

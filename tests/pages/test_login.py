@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterator
 from http.cookies import Morsel, SimpleCookie
+from pathlib import Path
 from typing import get_args
 from urllib.parse import quote
 
@@ -209,6 +210,24 @@ def test_logging_out_ends_the_login_whoever_copied_its_cookie(guarded: Guarded, 
     with guarded.client(ada) as again:
         assert is_in(again)
         assert again.get("/logout").status_code == httpx.codes.METHOD_NOT_ALLOWED
+
+
+def test_a_login_that_was_ended_is_over_at_every_node_and_after_a_restart(
+    start_broker: StartBroker, postgres_url: str, tmp_path: Path
+) -> None:
+    shared = {"auth": "token", "database_url": postgres_url, "secret_key_file": str(tmp_path / "secret.key")}
+    here, there = (Guarded(start_broker(**shared)) for _ in range(2))
+    ada = here.issue("ada")
+    with here.client(ada) as browser, here.client(ada) as other, there.client() as thief:
+        thief.cookies.set(COOKIE, browser.cookies[COOKIE])
+        assert is_in(thief)
+        post(browser, "/logout")
+        assert not is_in(thief)
+        there.broker.stop()
+        there.broker.start()
+        assert not is_in(thief)
+        thief.cookies.set(COOKIE, other.cookies[COOKIE])
+        assert is_in(thief), "a login elsewhere by the same token goes on"
 
 
 def test_a_link_logs_in_once(guarded: Guarded, stranger: httpx.Client, ada: Issued) -> None:

@@ -18,7 +18,7 @@ from tandem.domain.access import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, A
 from tandem.domain.reviewers import Reviewer, ReviewerState
 from tandem.errors import Unauthenticated, Unavailable
 from tandem.secret_key import Tokens
-from tandem.store import access_tokens, reviewers
+from tandem.store import access_tokens, logins, reviewers
 from tandem.store.base import Store
 
 LOGIN_SECONDS: Final = 60
@@ -101,6 +101,32 @@ class Gatekeeper:
             return _access_of(reviewer) if reviewer is not None else None
         token = await self._find(access_id) if access_id.startswith(TOKEN_PREFIX) else None
         return token.access if token is not None and token.state(self._clock.now_us()) == "valid" else None
+
+    async def logged_in(self, login: str, access_id: str) -> Access | None:
+        """What a browser was logged in with; null if that no longer counts, or the login was ended.
+
+        Args:
+            login: What its cookie calls this login.
+            access_id: What the login was made with.
+        """
+        store = self._store
+        login_hash = hash_of(login)
+        if store is not None and await store.read(lambda unit: logins.has_ended(unit, login_hash)):
+            return None
+        return await self.known(access_id)
+
+    async def end_login(self, login: str, seconds: float) -> None:
+        """Take a login for over at every node, whoever has a copy of its cookie.
+
+        Args:
+            login: What the cookie calls it.
+            seconds: How long it could have gone on at the most.
+        """
+        if self._store is None:
+            return
+        until = self._clock.now_us() + round(seconds * MICROSECONDS)
+        login_hash = hash_of(login)
+        await self._store.write(lambda unit: logins.end(unit, login_hash, until))
 
     def pass_for(self, reviewer_id: str, project: str, seconds: float) -> str:
         """The token of a pool's reviewer.
@@ -194,9 +220,9 @@ def new_token(token_id: str) -> str:
     return f"tdm_{token_id.removeprefix(TOKEN_PREFIX)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
-def hash_of(token: str) -> str:
-    """What to store of a token. With 256 random bits in it, nobody finds it by trying: no slow hash is needed."""
-    return hashlib.sha256(token.encode()).hexdigest()
+def hash_of(secret: str) -> str:
+    """What to store of a token or a login. Both are long and random, so nobody finds them by trying."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _unknown() -> Unauthenticated:

@@ -13,7 +13,7 @@ from tandem.clock import MICROSECONDS
 from tandem.domain.events import LOG_SUBJECT, Event, Kind
 from tandem.services import claims, sessions
 from tandem.services.context import Services
-from tandem.store import events, idempotency, ledger
+from tandem.store import events, idempotency, ledger, logins
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.maintenance")
@@ -123,3 +123,4 @@ class Maintenance:
                 pass
             oldest = now - round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
             await services.store.write(lambda unit: idempotency.purge(unit, oldest))
+            await services.store.write(lambda unit: logins.purge(unit, now))

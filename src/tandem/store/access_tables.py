@@ -1,4 +1,4 @@
-"""The table of access tokens; `tables` has the others, and says how all are made."""
+"""The tables of access tokens and of logins by them; `tables` has the others, and says how all are made."""
 
 from __future__ import annotations
 
@@ -21,4 +21,13 @@ access_tokens = Table(
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
     sqlite_with_rowid=False,
+)
+
+ended_logins = Table(
+    "ended_logins",
+    metadata,
+    Column("login_hash", Text, primary_key=True, comment="SHA-256 of what the browser's cookie names, hexadecimal"),
+    Column("until", BigInteger, nullable=False, comment="the cookie is void by itself from then on"),
+    sqlite_with_rowid=False,
+    comment="Browsers that were logged out; no event tells of it.",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
-from tandem.store.access_tables import access_tokens
+from tandem.store.access_tables import access_tokens, ended_logins
 from tandem.store.gate_tables import commit_reviews, commits, gates, overrides, plan_refusals, rollbacks, taken_back
 from tandem.store.metadata import metadata
 from tandem.store.pool_tables import pools, reviewers
@@ -20,6 +20,7 @@ __all__ = [
     "access_tokens",
     "commit_reviews",
     "commits",
+    "ended_logins",
     "gates",
     "metadata",
     "overrides",

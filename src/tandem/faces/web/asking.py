@@ -35,8 +35,12 @@ class Gatekeeper(Protocol):
         """
         ...
 
-    async def known(self, access_id: str) -> Access | None:
-        """What somebody is logged in with, if it still counts."""
+    async def logged_in(self, login: str, access_id: str) -> Access | None:
+        """What a browser is logged in with, if it still counts."""
+        ...
+
+    async def end_login(self, login: str, seconds: float) -> None:
+        """Take a login for over that could have gone on for so long."""
         ...
 
     async def redeem(self, code: str) -> Access | None:
@@ -55,7 +59,6 @@ class Ask:
         lists: The same fields with all their values.
         gatekeeper: Tells what a token or a login's link lets somebody do.
         remember: Has the browser that a response goes to remember somebody.
-        end_login: Ends what the browser was logged in with, if it was.
         is_still_admitted: Whether the person would be let in now; a stream outlives its request.
         check_ready: Raises Unavailable unless the broker takes new work.
     """
@@ -67,7 +70,6 @@ class Ask:
     lists: Mapping[str, list[str]]
     gatekeeper: Gatekeeper
     remember: Callable[[Response, Person], None]
-    end_login: Callable[[], None]
     is_still_admitted: Callable[[], Awaitable[bool]]
     check_ready: Callable[[], None]
 

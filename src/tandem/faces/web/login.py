@@ -15,7 +15,7 @@ from tandem.domain.access import Access
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.faces.web.answering import Page, local, see
 from tandem.faces.web.asking import Ask
-from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, fresh
+from tandem.faces.web.persons import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
 from tandem.faces.web.routes import PageRoute
 from tandem.faces.web.you import where
 from tandem.operations.registry import Role
@@ -61,7 +61,7 @@ async def enter(ask: Ask) -> Page | Response:
         reason: str = error.details.get("reason", "")
         told = _REFUSED.get(reason, "This broker knows no such access token; look whether all of it was copied.")
         return _form(ask, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
-    return _logged_in(ask, access, to)
+    return await _logged_in(ask, access, to)
 
 
 async def leave(ask: Ask) -> Response:
@@ -69,7 +69,7 @@ async def leave(ask: Ask) -> Response:
     if not ask.gatekeeper.required:
         return see("/")
     response = see(PATH)
-    ask.end_login()
+    await _end(ask)
     ask.remember(response, fresh())
     return response
 
@@ -107,14 +107,20 @@ async def _by_link(ask: Ask, code: str, to: str) -> Page | Response:
         return _form(ask, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
     access = await ask.gatekeeper.redeem(code)
     if access is not None:
-        return _logged_in(ask, access, to)
+        return await _logged_in(ask, access, to)
     if ask.person.access is not None:
         return see(to)
     used = "This link was used already, or is older than a minute. Run `tandem open` again."
     return _form(ask, to, Unauthenticated(used, reason="code"))
 
 
-def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Response:
+async def _end(ask: Ask) -> None:
+    """End what the browser was logged in with, if it was."""
+    if ask.person.access_id:
+        await ask.gatekeeper.end_login(ask.person.session, LOGIN_SECONDS)
+
+
+async def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Response:
     if access is not None and Role.OPERATOR not in access.roles:
         told = ", ".join(sorted(access.roles))
         return _form(
@@ -131,7 +137,7 @@ def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Response:
     # The owner's name is asked once, also if the login was over meanwhile.
     name = ask.person.name if access.is_owner and ask.person.was_owner else ""
     response = see(to)
-    ask.end_login()
+    await _end(ask)
     # Another session than before: whoever planted a cookie in this browser has nothing of the login.
     ask.remember(response, fresh(name, access_id=access.id))
     return response

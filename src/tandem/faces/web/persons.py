@@ -99,7 +99,6 @@ class Persons:
         self._clock = clock
         self._with_logins = with_logins
         self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
-        self._ended: dict[str, int] = {}
         # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
         # whoever sits on the port while it does not run, and nothing else would ever make this one void.
         self._owner_id = f"{OWNER}/{secrets.token_hex(_RUN_BYTES)}"
@@ -126,15 +125,8 @@ class Persons:
 
     def login_of(self, person: Person) -> str | None:
         """The id of what a browser is logged in with; null if it is not, or has been for too long."""
-        is_over = person.since + LOGIN_SECONDS <= self._now() or person.session in self._ended
+        is_over = person.since + LOGIN_SECONDS <= self._now()
         return None if is_over else person.access_id or None
-
-    def end_login(self, person: Person) -> None:
-        """Take a login for over while this broker runs, whoever has a copy of its cookie."""
-        if person.access_id:
-            now = self._now()
-            self._ended = {session: until for session, until in self._ended.items() if until > now}
-            self._ended[person.session] = now + LOGIN_SECONDS
 
     def _parsed(self, text: str) -> Person:
         """What `_told` made."""

@@ -124,7 +124,8 @@ class Site:
         if bearer is not None:
             return person.admitted(await self._gatekeeper.admit(bearer))
         login_id = self._persons.login_of(person)
-        return person.admitted(None if login_id is None else await self._gatekeeper.known(login_id))
+        access = None if login_id is None else await self._gatekeeper.logged_in(person.session, login_id)
+        return person.admitted(access)
 
     async def _answer(self, route: PageRoute, exchange: Exchange, request: Request, person: Person) -> Response:
         is_shut = self._is_shut_to(person) and not route.is_open
@@ -183,7 +184,6 @@ class Site:
             lists=form,
             gatekeeper=self._gatekeeper,
             remember=lambda response, somebody: self._remember(response, somebody, request),
-            end_login=lambda: self._persons.end_login(person),
             is_still_admitted=is_still_admitted,
             check_ready=self._check_ready,
         )

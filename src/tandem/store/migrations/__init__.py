@@ -14,5 +14,6 @@ REVISIONS: Final = (
     "0004_gates",
     "0005_viewed_files",
     "0006_access_tokens",
+    "0007_ended_logins",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
