@@ -1,11 +1,13 @@
-"""The floors: one route on a bare server, one durable transaction in hand-written SQL, one git process."""
+"""The floors: the interpreter, a route on a bare server, a durable transaction in hand-written SQL, a git process."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import platform
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -22,6 +24,7 @@ ROUTE = "route"
 TRANSACTION = "transaction"
 PROCESS = "process"
 _CLIENTS = 32
+_TURNS = 100_000
 _SCHEMA = """
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -37,9 +40,31 @@ _DATA = '{"round": 1, "digest": null, "claim_generation": 1}' * 8
 
 async def measure(run: Run) -> None:
     """Measure them, and leave them for other measures to compare with."""
+    _interpreter(run)
     await _route(run)
     _transaction(run)
     _process(run)
+
+
+def _interpreter(run: Run) -> None:
+    """What Python itself takes: builds of the same version differ by a third."""
+    cpu: list[float] = []
+    for _ in range(run.times(20, 5)):
+        used = time.thread_time()
+        _turns()
+        cpu.append((time.thread_time() - used) * 1000)
+    detail = f"{quartiles(cpu)}; Python {platform.python_version()}, {sys.executable}"
+    run.recorder(MEASURE).add(f"interpreter: {_TURNS:,} turns of a loop, CPU", median(cpu), "ms", detail=detail)
+
+
+def _turns() -> int:
+    """Calls, numbers, texts, tuples and dictionaries, as an operation is made of them."""
+    kept: dict[int, tuple[int, str]] = {}
+    total = 0
+    for number in range(_TURNS):
+        kept[number % 100] = (number, str(number))
+        total += kept[number % 100][0]
+    return total
 
 
 async def _route(run: Run) -> None:

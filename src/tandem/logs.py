@@ -6,6 +6,7 @@ fields that could carry them are dropped whoever logs them.
 
 from __future__ import annotations
 
+import json
 import logging
 import logging.handlers
 import os
@@ -13,15 +14,13 @@ import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
-import structlog
 
 from tandem import platforms
+from tandem.clock import MICROSECONDS, isoformat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableMapping
+    from collections.abc import Iterator
     from pathlib import Path
-
-    from structlog.typing import Processor
 
 NEVER_LOGGED = frozenset(
     {
@@ -46,20 +45,11 @@ _BLOCK_BYTES = 65_536
 _QUIET = ("asyncio", "httpcore", "httpx", "mcp", "uvicorn")
 """Libraries that tell of their own work below the level of a warning."""
 
+_OF_EVERY_RECORD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
+"""What is no fact of the caller's; the last two are what other formatters leave on a record."""
 
-def _without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    for name in NEVER_LOGGED.intersection(event):
-        event[name] = "(not logged)"
-    return event
-
-
-_SHARED: tuple[Processor, ...] = (
-    structlog.stdlib.add_log_level,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.ExtraAdder(),
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    _without_secrets,
-)
+_HEAD = frozenset({"timestamp", "level", "logger", "event", "stack_info", "exception"})
+"""What a readable line has in places of its own, or leaves out."""
 
 
 def begin(path: Path, *, level: str, max_bytes: int, backups: int) -> None:
@@ -76,24 +66,15 @@ def begin(path: Path, *, level: str, max_bytes: int, backups: int) -> None:
     """
     platforms.make_private(str(path.parent))
     file = _PrivateRotatingFile(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
-    file.setFormatter(_formatter(_json_line))
+    file.setFormatter(_JsonLine())
     handlers: list[logging.Handler] = [file]
     if sys.stderr.isatty():
         console = logging.StreamHandler(sys.stderr)
-        console.setFormatter(_formatter(structlog.dev.ConsoleRenderer()))
+        console.setFormatter(_ReadableLine())
         handlers.append(console)
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_SHARED,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-    )
     logging.captureWarnings(capture=True)
 
 
@@ -114,19 +95,43 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         )
 
 
-def _formatter(renderer: Processor) -> logging.Formatter:
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_SHARED,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-    )
+class _Formatter(logging.Formatter):
+    def _facts(self, record: logging.LogRecord) -> dict[str, Any]:
+        """What a line tells, in its order; the record stays as it is, because other handlers format it too."""
+        facts: dict[str, Any] = {"event": record.getMessage()}
+        if record.stack_info:
+            facts["stack_info"] = record.stack_info
+        facts |= {"level": record.levelname.lower(), "logger": record.name}
+        facts |= {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+        facts["timestamp"] = isoformat(round(record.created * MICROSECONDS))
+        facts |= dict.fromkeys(NEVER_LOGGED.intersection(facts), "(not logged)")
+        if record.exc_info and record.exc_info[0]:
+            facts["exception"] = self.formatException(record.exc_info)
+        return facts
 
 
-def _json_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
-    return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+class _JsonLine(_Formatter):
+    """A line of the file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = self._facts(record)
+        try:
+            return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        except orjson.JSONEncodeError:
+            # Half a character in a file's name, a number of more than 64 bits: unusual, but no line is lost.
+            return json.dumps(facts, default=str, skipkeys=True, separators=(",", ":"))
+
+
+class _ReadableLine(_Formatter):
+    """A line for somebody who watches: as `tandem logs` prints it, with what plays tricks on terminals spelled out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        facts = self._facts(record)
+        head = f"{facts['timestamp'][:19]}Z {facts['level']!s:<8} {facts['event']}"
+        rest = " ".join(f"{name}={value}" for name, value in facts.items() if name not in _HEAD)
+        below = "".join(f"\n{facts[name]}" for name in ("stack_info", "exception") if name in facts)
+        line = f"{head}  {rest}".rstrip() + below
+        return "".join(char if char in "\n\t" or char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def tail(path: Path, lines: int) -> tuple[list[str], int]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,23 @@ def test_starting_the_bridge_or_a_hook_loads_nothing_else(room: str, rooms: tupl
     ours = {name for name in loaded if within(name, "tandem") and not within(name, *allowed)}
     assert ours == {"tandem"}
     assert {"pydantic", "httpx", "anyio", "mcp", "sqlalchemy", "starlette", "typer"}.isdisjoint(loaded)
+
+
+def test_a_broker_that_starts_loads_nothing_that_only_others_need(tmp_path: Path) -> None:
+    """What is imported at the start stays in memory for as long as the broker runs."""
+    command = [sys.executable, "-X", "importtime", "-m", "tandem", "up", "--json", "--port", "0"]
+    told = tmp_path / "stderr.txt"
+    with (
+        told.open("wb") as errors,
+        subprocess.Popen([*command, "--data-dir", str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=errors) as up,
+    ):
+        assert up.stdout is not None
+        ready = up.stdout.readline()
+        up.terminate()
+    assert ready, told.read_text("utf-8")
+    reported = [line for line in told.read_text("utf-8").splitlines() if line.startswith("import time:")]
+    loaded = {line.rpartition("|")[2].strip() for line in reported}
+    assert {"tandem.app", "tandem.logs", "uvicorn"} <= loaded
+    # Elsewhere than on Linux only psutil knows when a process began.
+    unneeded = ["alembic", "psycopg", "pygments", "rich.progress", "rich.traceback", "textual"]
+    assert [name for name in loaded if within(name, *unneeded, *(["psutil"] if sys.platform == "linux" else []))] == []

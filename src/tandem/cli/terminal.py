@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 from rich.console import Console, Group, RenderableType
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
@@ -86,6 +85,9 @@ async def progress(doing: str) -> AsyncGenerator[None, None]:
 
 async def _spin(doing: str) -> None:
     await asyncio.sleep(_SPINNER_DELAY_SECONDS)
+    # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
         shown.add_task(doing, total=None)

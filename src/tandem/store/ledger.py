@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -94,14 +95,21 @@ def _update_review(names: tuple[str, ...]) -> Statement:
 
 
 @cache
+def _counter_parameters(count: int) -> tuple[str, ...]:
+    """The parameters of so many counters, one counter after another."""
+    return tuple(f"{column}_{number}" for number in range(count) for column in _COUNTER_COLUMNS)
+
+
+@cache
 def _move_counters(count: int) -> PerDialect:
     """Adds to so many counters at once; no counter may be among them twice."""
     return PerDialect(sqlite=_counter_upsert(sqlite, count), postgresql=_counter_upsert(postgresql, count))
 
 
 def _counter_upsert(module: Any, count: int) -> Any:
+    parameters = iter(_counter_parameters(count))
     values: list[dict[str, Any]] = [
-        {name: bindparam(f"{name}_{number}") for name in _COUNTER_COLUMNS} for number in range(count)
+        {column: bindparam(next(parameters)) for column in _COUNTER_COLUMNS} for _ in range(count)
     ]
     statement = module.insert(tables.counters).values(values)
     return statement.on_conflict_do_update(
@@ -257,12 +265,8 @@ def count(unit: Unit, moved: list[CounterMove]) -> None:
     """Move counters; those of one event, in lock order."""
     if not moved:
         return
-    params = {
-        f"{name}_{number}": value
-        for number, move in enumerate(moved)
-        for name, value in zip(_COUNTER_COLUMNS, move, strict=True)
-    }
-    unit.execute(_move_counters(len(moved))[unit.dialect], **params)
+    params = zip(_counter_parameters(len(moved)), chain.from_iterable(moved), strict=True)
+    unit.execute(_move_counters(len(moved))[unit.dialect], **dict(params))
 
 
 def _as_row(record: Any) -> dict[str, Any]:

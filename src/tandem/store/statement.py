@@ -53,7 +53,14 @@ class Compiled(NamedTuple):
         Raises:
             TypeError: A parameter is missing, or there is none of that name.
         """
-        return self.in_order(self.bind(given))
+        try:
+            picked = self.in_order(self.constants | given if self.constants else given)
+        except KeyError:
+            raise TypeError(self._complaint(given)) from None
+        # None is missing: to count them is enough, and quicker than to compare the names.
+        if len(given) != len(self.names):
+            raise TypeError(self._complaint(given))
+        return picked
 
     def _complaint(self, given: Mapping[str, Any]) -> str:
         missing = sorted(self.names - given.keys())

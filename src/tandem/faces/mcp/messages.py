@@ -46,7 +46,7 @@ def call_result(request_id: int | str, outcome: Outcome, stamp: bytes = b"") -> 
 
 def event(message: bytes) -> bytes:
     """One server-sent event that carries a JSON-RPC message."""
-    for line_end, escape in _LINE_ENDS:
-        if line_end in message:
+    if not message.isascii():
+        for line_end, escape in _LINE_ENDS:
             message = message.replace(line_end, escape)
     return b"event: message\r\ndata: " + message + b"\r\n\r\n"

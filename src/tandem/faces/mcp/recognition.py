@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeGuard, cast
 
+from tandem.faces.mcp.envelope import CLIENT_INFO, REVISION, is_plain
+
 Headers = Mapping[bytes, bytes]
 # Says whether a request of revision 2026-07-28 passes the SDK's own checks.
 ModernCheck = Callable[[dict[str, Any], dict[str, str]], bool]
 
 _HANDSHAKE_REVISIONS = frozenset({b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"})
-_MODERN_REVISION = b"2026-07-28"
+_MODERN_REVISION = REVISION.encode()
 _ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
-_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _MESSAGE_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 _PARAMETER_KEYS = frozenset({"name", "arguments", "_meta"})
 _NAME_LENGTH = 200
@@ -50,7 +51,7 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
     Args:
         message: The parsed body.
         headers: The request's headers, lower case, none of the routing headers repeated.
-        modern_check: The SDK's checks; None while the SDK is not there yet.
+        modern_check: The SDK's checks, for what is not plain; None while the SDK is not there yet.
     """
     if not _is_call(message) or not _accepts_both(headers.get(b"accept", b"")):
         return None
@@ -58,12 +59,12 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
         return None
     revision = headers.get(b"mcp-protocol-version")
     modern = revision == _MODERN_REVISION
+    parameters: dict[str, Any] = message["params"]
     if modern:
-        if modern_check is None or not modern_check(message, _routing(headers)):
+        if not is_plain(parameters, headers) and not _passes(modern_check, message, headers):
             return None
     elif revision is not None and revision not in _HANDSHAKE_REVISIONS:
         return None
-    parameters: dict[str, Any] = message["params"]
     return ToolCall(
         request_id=message["id"],
         name=parameters["name"],
@@ -76,7 +77,7 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
 def client_name(parameters: Mapping[str, Any] | None) -> str | None:
     """What the client calls itself in a request's `_meta`, if it does; cut where no name is that long."""
     node: Any = parameters
-    for key in ("_meta", _CLIENT_INFO, "name"):
+    for key in ("_meta", CLIENT_INFO, "name"):
         if not isinstance(node, Mapping):
             return None
         node = cast("Mapping[str, Any]", node).get(key)
@@ -121,6 +122,10 @@ def _accepts_both(accept: bytes) -> bool:
     if b"*/*" in types:
         return True
     return bool(types & {b"application/json", b"application/*"}) and bool(types & {b"text/event-stream", b"text/*"})
+
+
+def _passes(modern_check: ModernCheck | None, message: dict[str, Any], headers: Headers) -> bool:
+    return modern_check is not None and modern_check(message, _routing(headers))
 
 
 def _routing(headers: Headers) -> dict[str, str]:
