@@ -215,7 +215,10 @@ async def test_a_counter_patch_is_declined_and_another_accepted(url: str, tmp_pa
         await at.until(lambda text: "Counter-patch" not in text, "without the counter-patch")
         assert (await at.status(review_id)).counter_patch_status == "rejected"
         await _offer(at, review_id, BEST)
-        await at.press("4", "plus")
+        await at.shows("Counter-patch")
+        await at.press("4")
+        await at.shows("+ best")
+        await at.press("plus")
         await at.shows("Accept the counter-patch of bob?", "becomes the next round")
         await at.press("ctrl+s")
         await at.lacks("Accept the counter-patch")

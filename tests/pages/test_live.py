@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+import re
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker, fresh_project
 from tests.pages.conftest import OpenWindows
+from tests.pages.windows import Windows
 
+PATIENCE_SECONDS = 30
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|status of 503"
 
 
@@ -52,3 +60,81 @@ def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(
         desk.put_up(intent="Seen by the rest")
         for page in pages[1:]:
             expect(page.get_by_role("region", name="Your turn")).to_contain_text("Seen by the rest")
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/reviewers", "/cycles", "/statistics", "/projects", "/you"])
+def test_p6_what_happens_before_a_page_listens_is_on_it(windows: Windows, shop: Desk, path: str):
+    shop.put_up(intent="Was there")
+    page = windows.open()
+    with held(page, "**/events*") as listening:
+        page.goto(f"{path}?project={shop.project}")
+        before = page.locator("#inbox-count").get_attribute("data-reviews") or ""
+        review = shop.put_up(intent="Came in between")
+        assert review not in before
+        listening.go_on()
+        expect(page.locator("#inbox-count")).to_have_attribute("data-reviews", re.compile(review))
+
+
+def test_p6_a_place_in_the_log_that_is_looked_at_misses_nothing_either(windows: Windows, shop: Desk):
+    review = shop.put_up()
+    page = windows.open()
+    page.goto(f"/activity?project={shop.project}")
+    with held(page, "**/events*") as listening:
+        page.get_by_role("link", name="Only what happens from here on").click()
+        expect(page.get_by_text("Nothing has happened since.")).to_be_visible()
+        shop.claim(review, "rita")
+        listening.go_on()
+        expect(page.get_by_role("region", name="Events").get_by_role("row").nth(1)).to_contain_text("review claimed")
+
+
+def test_p6_a_second_window_has_what_the_first_heard_before_it_was_there(windows: Windows, shop: Desk):
+    first = windows.open()
+    first.goto("/")
+    expect(first.get_by_role("status")).to_have_text("live")
+    second = first.context.new_page()
+    with held(second, "**/live.js*") as script:
+        second.goto("/", wait_until="commit")
+        script.is_asked_for()
+        review = shop.put_up(intent="Heard by the first")
+        expect(first.locator("#inbox-count")).to_have_attribute("data-reviews", re.compile(review))
+        script.go_on()
+        expect(second.locator("#inbox-count")).to_have_attribute("data-reviews", re.compile(review))
+
+
+class Held:
+    """Requests of a page that are not sent yet."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._routes: list[Route] = []
+        self._goes_on = False
+
+    def hold(self, route: Route) -> None:
+        """Keep a request back, unless they may go on."""
+        if self._goes_on:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def is_asked_for(self) -> None:
+        """Wait until there is one."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self._routes:
+            assert time.monotonic() < deadline, "the page asks for nothing"
+            self._page.wait_for_timeout(20)  # only so are requests seen meanwhile
+
+    def go_on(self) -> None:
+        """Send what was kept back."""
+        self.is_asked_for()
+        self._goes_on = True
+        for route in self._routes:
+            route.continue_()
+
+
+@contextmanager
+def held(page: Page, pattern: str) -> Generator[Held]:
+    """Keep requests back, until they are told to go on."""
+    requests = Held(page)
+    page.route(pattern, requests.hold)
+    yield requests
+    page.unroute(pattern)

@@ -171,6 +171,8 @@ def test_the_cookie_holds_no_token_and_no_script_or_other_site_gets_it(
     with guarded.client() as behind_tls:
         origin = guarded.url.replace("http:", "https:")
         assert cookie_of(post(behind_tls, "/login", {"origin": origin}, token=ada.token))["secure"]
+        by_link = behind_tls.get(guarded.link(ada.token), headers={"x-forwarded-proto": "https"})
+        assert cookie_of(by_link)["secure"]
 
 
 def test_a_login_is_another_session_than_whatever_the_browser_had(

@@ -36,7 +36,6 @@ async def show(ask: Ask) -> Page:
         "filters": filters,
         "labels": _FILTERS,
         "after": after,
-        "cursor": found["cursor"],
         "more": found["more"],
         "go_on": _address(filters, found["cursor"]),
         "newest": _address(filters, None),
@@ -52,7 +51,6 @@ async def feed(ask: Ask) -> Page:
     following = {name: value for name, value in {**filters, "page": found["next_page"]}.items() if value}
     values = {
         "entries": found["entries"],
-        "cursor": found["cursor"],
         "filters": filters,
         "is_first": ask.query("page") is None,
         "next_address": f"{PATH}/reviews?{urlencode(following)}" if found["next_page"] else None,

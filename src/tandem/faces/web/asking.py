@@ -61,6 +61,7 @@ class Ask:
         remember: Has the browser that a response goes to remember somebody.
         is_still_admitted: Whether the person would be let in now; a stream outlives its request.
         check_ready: Raises Unavailable unless the broker takes new work.
+        place: The log's cursor before anything was read for the page: what comes after it, the page has to hear of.
     """
 
     request: Request
@@ -72,6 +73,7 @@ class Ask:
     remember: Callable[[Response, Person], None]
     is_still_admitted: Callable[[], Awaitable[bool]]
     check_ready: Callable[[], None]
+    place: str = ""
 
     async def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """The data of an operation's answer, called as the person; arguments that are None are left out.

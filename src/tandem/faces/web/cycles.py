@@ -30,7 +30,6 @@ async def show(ask: Ask) -> Page:
         "workflows": found["workflows"],
         "filters": {"project": project, "workflow": workflow},
         "next_address": _address(following) if found["next_page"] else None,
-        "cursor": await ask.newest(),
     }
     return Page("cycles.html", values)
 
@@ -44,7 +43,6 @@ async def cycle(ask: Ask) -> Page:
         "track": track(found["definition"], found["cycle"]["phase"], found["handoffs"]),
         "handoffs": [one | {"told": _told(one["payload"])} for one in reversed(found["handoffs"])],
         "events": events["events"][::-1],
-        "cursor": await ask.newest(),
     }
     return Page("cycle.html", values)
 

@@ -30,7 +30,7 @@ async def show(ask: Ask) -> Page | Response:
         {"name": name, "title": title, "empty": empty, "entries": found[name], "count": found["counts"][name]}
         for name, title, empty in _SECTIONS
     ]
-    values: dict[str, Any] = {"sections": sections, "limit": _LIMIT, "why": WHY, "cursor": found["cursor"]}
+    values: dict[str, Any] = {"sections": sections, "limit": _LIMIT, "why": WHY}
     # The navigation counts all projects.
     return Page("inbox.html", values if project else values | {"waiting": waiting(found)})
 

@@ -64,7 +64,7 @@ async def _queue(
 ) -> Page:
     state = ask.query("status") or _STATES[0]
     filters = {name: ask.query(name) for name in (*_TEXTS, *_CHOICES, "sort")}
-    found: dict[str, Any] = {"reviews": [], "next_page": None, "searched_back_to": None, "cursor": ""}
+    found: dict[str, Any] = {"reviews": [], "next_page": None, "searched_back_to": None}
     try:
         asked = {"status": None if state == _ALL else state, "page": ask.query("page"), "limit": _ROWS}
         found = await ask.call("search_reviews", **asked, **filters)

@@ -77,7 +77,6 @@ async def _overview(ask: Ask, *, problem: TandemError | None = None) -> Page:
         "projects": projects,
         "problem": problem,
         "reason": ask.form.get("reason", "") if problem else "",
-        "cursor": await ask.newest(),
         "address_of": _address,
     }
     return Page("reviewers.html", values, status=problem.status if problem else 200)

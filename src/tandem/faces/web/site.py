@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -139,6 +140,8 @@ class Site:
                 return await self._page(login.kept(ask), ask)
             if not person.known and not route.is_open and route.path != you.PATH:
                 return see(you.address(ask))
+        if not self._is_shut_to(person):
+            ask = replace(ask, place=await ask.newest())
         answer = await route.handler(ask)
         if not isinstance(answer, Page):
             return answer
@@ -191,7 +194,7 @@ class Site:
     async def _page(self, page: Page, ask: Ask) -> Response:
         # A page that asked for the inbox itself brings what the navigation says of it.
         nav = {} if page.bare or "waiting" in page.values else {"waiting": await self._waiting(ask)}
-        values = self._values(ask.request, ask.person) | nav | {"may": ask.may} | dict(page.values)
+        values = self._values(ask.request, ask.person) | nav | dict(page.values) | {"may": ask.may, "cursor": ask.place}
         template = self._templates.get_template(page.template)
         body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
         return self._html(body, page.status, ask.request, ask.person)
@@ -211,6 +214,7 @@ class Site:
             "path": request.url.path,
             "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "waiting": _NOTHING,
+            "cursor": "",
             "is_shut": self._is_shut_to(person),
             # Where a page goes when its login is over; null where there are no logins.
             "login": login.address(you.where(request)) if self._gatekeeper.required else None,
@@ -224,9 +228,7 @@ class Site:
         return response
 
     def _remember(self, response: Response, person: Person, request: Request) -> None:
-        # Behind something that speaks TLS, only the browser knows of it.
-        is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
-        self._persons.write(response, person, secure=is_secure)
+        self._persons.write(response, person, secure=_came_by_tls(request))
 
     def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
         values = self._values(request, person) | {"error": error.as_dict(), "status": error.status}
@@ -250,6 +252,16 @@ def _brings_cookies(request: Request) -> bool:
     is_visit = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     is_window = request.headers.get("sec-fetch-dest") == "document"
     return request.headers.get("sec-fetch-site", "none") in SAME_SITE or (is_visit and is_window)
+
+
+def _came_by_tls(request: Request) -> bool:
+    """Whether a cookie is only ever to be sent back by TLS.
+
+    The broker itself speaks none. The browser says so with a form, and a proxy in front may with every request; who
+    makes it up harms nobody but themselves, as their browser then keeps the cookie back.
+    """
+    headers = request.headers
+    return headers.get("origin", "").startswith("https://") or headers.get("x-forwarded-proto") == "https"
 
 
 def _text(name: str, value: object) -> str:

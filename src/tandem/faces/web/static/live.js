@@ -27,8 +27,10 @@
     if (message.cursor) cursor = message.cursor;
     const isBack = message.state === "live" && badge.dataset.state === "offline";
     if (message.state) show(message.state);
+    // Somebody else listens, and may have heard of what came after this page was made and before it was there.
+    const isElsewhere = message.heard && message.heard !== cursor;
     // What could not be fetched while the broker was away is fetched now.
-    if (message.reset || isBack) refreshAll();
+    if (message.reset || isBack || isElsewhere) refreshAll();
     if (message.over) leave();
     for (const event of message.events || []) touch(event);
     if (message.events && message.events.length) {
@@ -90,7 +92,7 @@
 
   channel.addEventListener("message", (event) => {
     if (event.data.asking) {
-      if (leading) channel.postMessage({ state: badge.dataset.state });
+      if (leading) channel.postMessage({ state: badge.dataset.state, heard: cursor });
       return;
     }
     hear(event.data);
