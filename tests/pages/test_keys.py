@@ -26,6 +26,7 @@ def test_the_keys_are_listed_and_work(page: Page, shop: Desk, axe: Check):
     page.keyboard.press("k")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(f"/reviews/{first}$"))
+    page.wait_for_load_state()  # the address is there before the scripts are
     page.keyboard.press("g")
     page.keyboard.press("i")
     expect(page).to_have_url(re.compile("/$"))
