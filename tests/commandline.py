@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+import pytest
 from typer.testing import CliRunner
 
 from tandem.cli.main import app
@@ -55,6 +56,16 @@ class Ended:
         """The data of an envelope that must be a success."""
         assert self.envelope["ok"], self.stdout
         return self.envelope["data"]
+
+
+def owners_desk(url: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    """The command line of whoever runs a broker that asks for access tokens, in a project of their own."""
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(data_dir))
+    root = repository(folder / folder.name)
+    monkeypatch.chdir(root)
+    found = Inside(url, root)
+    assert found.run("project", "add").status == 0
+    return found
 
 
 def git(cwd: Path, *arguments: str) -> str:

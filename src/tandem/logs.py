@@ -19,7 +19,7 @@ from tandem import platforms
 from tandem.clock import MICROSECONDS, isoformat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 NEVER_LOGGED = frozenset(
@@ -126,12 +126,21 @@ class _ReadableLine(_Formatter):
     """A line for somebody who watches: as `tandem logs` prints it, with what plays tricks on terminals spelled out."""
 
     def format(self, record: logging.LogRecord) -> str:
-        facts = self._facts(record)
-        head = f"{facts['timestamp'][:19]}Z {facts['level']!s:<8} {facts['event']}"
-        rest = " ".join(f"{name}={value}" for name, value in facts.items() if name not in _HEAD)
-        below = "".join(f"\n{facts[name]}" for name in ("stack_info", "exception") if name in facts)
-        line = f"{head}  {rest}".rstrip() + below
+        line = readable(self._facts(record))
         return "".join(char if char in "\n\t" or char.isprintable() else ascii(char)[1:-1] for char in line)
+
+
+def readable(facts: Mapping[str, Any]) -> str:
+    """A line of the log for people, with its trace below it; nothing of what others wrote is spelled out.
+
+    Raises:
+        KeyError: It is not a line of the log.
+        TypeError: Likewise.
+    """
+    head = f"{facts['timestamp'][:19]}Z {facts['level']!s:<8} {facts['event']}"
+    rest = " ".join(f"{name}={value}" for name, value in facts.items() if name not in _HEAD)
+    below = "".join(f"\n{facts[name]}" for name in ("stack_info", "exception") if name in facts)
+    return f"{head}  {rest}".rstrip() + below
 
 
 def tail(path: Path, lines: int) -> tuple[list[str], int]:

@@ -15,7 +15,7 @@ import pytest
 
 from tandem import platforms
 from tandem.client import TandemClient
-from tests.commandline import DIFF, Ended, Inside, Shell, finish, repository
+from tests.commandline import DIFF, Ended, Inside, Shell, finish, owners_desk
 from tests.faces.bridging import Peer, Reply, Request, bridge, peer
 from tests.faces.broker_process import WatchedBroker, watched_broker
 
@@ -36,12 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
 @pytest.fixture
 def owner(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """The command line of whoever runs the broker, in a project of their own."""
-    monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(broker.url, root)
-    assert found.run("project", "add").status == 0
-    return found
+    return owners_desk(broker.url, broker.data_dir, tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 
 from tandem import examples
 from tests.broker import BrokerProcess
-from tests.commandline import Inside, repository
+from tests.commandline import Inside, owners_desk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
 
@@ -63,16 +63,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield running
 
 
-def shop(broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    """The owner's command line in a project of its own."""
-    monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(broker.url, root)
-    assert found.run("project", "add").status == 0
-    return found
-
-
 def submitted(tandem: Inside) -> tuple[int, str]:
     """Put up a change and wait for its verdict; the exit status and what was said."""
     (tandem.cwd / "a.txt").write_text("one\ntwo\nthree\n", "utf-8")
@@ -93,7 +83,7 @@ def with_tokens(folder: Path, mark: bytes = b"tdm_") -> list[str]:
 def test_the_brokers_own_reviewers_are_let_in(
     staffed: BrokerProcess, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tandem = shop(staffed, tmp_path, monkeypatch)
+    tandem = owners_desk(staffed.url, staffed.data_dir, tmp_path, monkeypatch)
     status, said = submitted(tandem)
     assert status == 0, said
     [reviewer] = reviewers(tandem)
@@ -125,7 +115,7 @@ def supervisor(
 def test_an_agent_of_a_supervisor_elsewhere_is_let_in_with_a_pass(
     bare: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tandem = shop(bare, tmp_path, monkeypatch)
+    tandem = owners_desk(bare.url, bare.data_dir, tmp_path, monkeypatch)
     token = tandem.run("token", "create", "host-2", "--role", "supervisor", "--json").data["token"]
     notes, watched = tmp_path / "notes", tmp_path / "watched.py"
     notes.mkdir()

@@ -36,7 +36,6 @@ _LOOK_SECONDS = 0.05
 _FOLLOW_SECONDS = 0.2
 _STOP_FILE_SECONDS = 0.5
 _PROBE_SECONDS = 5.0
-_FIRST_FIELDS = ("timestamp", "level", "logger", "event", "exception")
 
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
@@ -322,11 +321,9 @@ def _print_lines(lines: Iterable[str], *, as_json: bool) -> None:
 
 def _readable(line: str) -> str:
     """A line of the log for people."""
+    from tandem import logs
+
     try:
-        fields: dict[str, Any] = json.loads(line)
-        head = f"{fields['timestamp'][:19]}Z {fields['level']:<8} {fields['event']}"
+        return visible(logs.readable(json.loads(line)))
     except (ValueError, KeyError, TypeError):
         return visible(line)
-    rest = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _FIRST_FIELDS)
-    trace = f"\n{fields['exception']}" if "exception" in fields else ""
-    return visible(f"{head}  {rest}".rstrip() + trace)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, listing, plain
+from tandem.cli.render.parts import ago, listing, more_pages, plain
 from tandem.cli.terminal import Unbroken
 from tandem.domain import access_answers as answers
 
@@ -29,8 +29,7 @@ def _(answer: answers.TokenList) -> RenderableType:
             plain(token.created_by),
             ago(token.expires_at) or "never",
         )
-    more = Text(f"More with --page {answer.next_page}", style="dim") if answer.next_page else Text("", end="")
-    return Group(table, more)
+    return Group(table, more_pages(answer.next_page))
 
 
 @render.register

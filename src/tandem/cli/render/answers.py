@@ -12,7 +12,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tandem.cli.render import parts
-from tandem.cli.render.parts import ago, facts, listing, plain, state
+from tandem.cli.render.parts import ago, facts, listing, more_pages, plain, state
 from tandem.domain import answers
 
 _NEXT_ACTIONS = {
@@ -134,11 +134,7 @@ def _(answer: answers.ReviewPage) -> RenderableType:
     table = listing("id", "state", "priority", "project", "intent", "by", "turn", "age", fixed=("id", "state", "age"))
     for row in answer.reviews:
         table.add_row(*parts.review_cells(row), row.turn or "", ago(row.created_at))
-    return Group(table, _more(answer.next_page))
-
-
-def _more(next_page: str | None) -> RenderableType:
-    return Text(f"More with --page {next_page}" if next_page else "", style="dim", end="\n" if next_page else "")
+    return Group(table, more_pages(answer.next_page))
 
 
 @render.register
@@ -204,7 +200,7 @@ def _(answer: answers.MessageSent) -> RenderableType:
 def _(answer: answers.Discussion) -> RenderableType:
     if not answer.entries:
         return Text("Nothing has been said yet.", style="dim")
-    return Group(*(_entry(entry) for entry in answer.entries), _more(answer.next_page))
+    return Group(*(_entry(entry) for entry in answer.entries), more_pages(answer.next_page))
 
 
 def _entry(entry: answers.DiscussionEntry) -> RenderableType:

@@ -14,7 +14,7 @@ from rich.text import Text
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, copied, facts, listing, plain, state
+from tandem.cli.render.parts import ago, copied, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
 from tandem.domain import cycle_answers as answers
 from tandem.domain.answers import ReviewStatus
@@ -185,8 +185,7 @@ def _(answer: answers.CyclePage) -> RenderableType:
             plain(row.project),
             ago(row.created_at),
         )
-    more = Text(f"More with --page {answer.next_page}", style="dim") if answer.next_page else Text("", end="")
-    return Group(table, more, workflows)
+    return Group(table, more_pages(answer.next_page), workflows)
 
 
 @render.register

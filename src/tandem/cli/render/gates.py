@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, facts, listing, plain
+from tandem.cli.render.parts import ago, facts, listing, more_pages, plain
 from tandem.domain import gate_answers as answers
 
 _SHORT = 12
@@ -72,8 +72,7 @@ def _(answer: answers.CommitPage) -> RenderableType:
     for one in answer.commits:
         reviews = plain(_reviews(one) or "")
         table.add_row(one.commit[:_SHORT], plain(one.plan or ""), reviews, _became(one), ago(one.recorded_at))
-    more = Text(f"More with --page {answer.next_page}", style="dim") if answer.next_page else Text("", end="")
-    return Group(table, more)
+    return Group(table, more_pages(answer.next_page))
 
 
 @render.register

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, listing, plain
+from tandem.cli.render.parts import ago, listing, more_pages, plain
 from tandem.domain import inbox_answers as answers
 
 
@@ -56,8 +56,7 @@ def _(answer: answers.SearchPage) -> RenderableType:
         shown.append(Text("Found nothing.", style="dim"))
     if answer.searched_back_to is not None:
         shown.append(Text(f"Searched back to {ago(answer.searched_back_to)}.", style="dim"))
-    if answer.next_page is not None:
-        shown.append(Text(f"More with --page {answer.next_page}", style="dim"))
+    shown.append(more_pages(answer.next_page))
     return Group(*shown)
 
 

@@ -117,6 +117,11 @@ def listing(*columns: str, fixed: tuple[str, ...] = ("id",)) -> Table:
     return table
 
 
+def more_pages(next_page: str | None) -> Text:
+    """How a list goes on; nothing at all behind its last page."""
+    return Text(f"More with --page {next_page}", style="dim") if next_page else Text("", end="")
+
+
 def files(affected: tuple[AffectedFile, ...]) -> Table:
     """The files of a change with their counts of lines."""
     table = Table.grid(padding=(0, 1))

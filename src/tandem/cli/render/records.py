@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, duration, facts, listing, plain, state
+from tandem.cli.render.parts import ago, duration, facts, listing, more_pages, plain, state
 from tandem.domain import answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
@@ -52,8 +52,7 @@ def _(answer: answers.ActivityFeed) -> RenderableType:
             plain(event.actor),
             ago(event.at),
         )
-    more = Text(f"More with --page {answer.next_page}", style="dim") if answer.next_page else Text("", end="")
-    return Group(table, more)
+    return Group(table, more_pages(answer.next_page))
 
 
 @render.register

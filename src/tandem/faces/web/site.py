@@ -129,7 +129,8 @@ class Site:
         return person.admitted(access)
 
     async def _answer(self, route: PageRoute, exchange: Exchange, request: Request, person: Person) -> Response:
-        is_shut = self._is_shut_to(person) and not route.is_open
+        is_stranger = self._is_shut_to(person)
+        is_shut = is_stranger and not route.is_open
         if is_shut and not (request.method == "POST" and person.access_id):
             # What a form of somebody holds who never was logged in is not even read.
             return login.lead(request)
@@ -140,7 +141,7 @@ class Site:
                 return await self._page(login.kept(ask), ask)
             if not person.known and not route.is_open and route.path != you.PATH:
                 return see(you.address(ask))
-        if not self._is_shut_to(person):
+        if not is_stranger:
             ask = replace(ask, place=await ask.newest())
         answer = await route.handler(ask)
         if not isinstance(answer, Page):

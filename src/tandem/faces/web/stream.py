@@ -31,7 +31,7 @@ async def events(ask: Ask) -> Response:
 
 async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
     yield b"retry: %d\n\n" % _RETRY_MS
-    place = cursor or await ask.newest()
+    place = cursor or ask.place
     while True:  # until the person would no longer be let in: then the browser asks, and is led to the login
         try:
             ask.check_ready()
