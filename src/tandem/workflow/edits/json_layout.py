@@ -118,26 +118,28 @@ def removed(text: str, container: Node, element: Element, around: Around) -> str
     """
     others = container.elements
     index = others.index(element)
-    cuts = [(_begin(text, element, around.lead), element.value.end)]
-    if element.comma is not None:
-        cuts.append((element.comma, element.comma + 1))
-    elif index > 0 and (before := others[index - 1].comma) is not None:
-        cuts.insert(0, (before, before + 1))
+    before = others[index - 1].comma if index > 0 else None
+    # Ours stands directly behind a value. One that stands apart from it is a person's, and the one before is ours.
+    comma = element.comma if before is None or element.comma == element.value.end else before
+    cuts = [(_begin(text, element, around.lead, comma), element.value.end)]
+    if comma is not None:
+        cuts.append((comma, comma + 1))
     if len(others) == 1 and not container.commented:
         rest = text[element.end : container.end - 1]
         on_lines = "\n" in text[element.lead : element.start]
         if rest == around.tail or (around.tail is None and on_lines and not rest.strip()):
             cuts.append((element.end, container.end - 1))
-    for begin, stop in reversed(cuts):
+    for begin, stop in sorted(cuts, reverse=True):
         text = text[:begin] + text[stop:]
     return text
 
 
-def _begin(text: str, element: Element, lead: str | None) -> int:
-    """Where to begin cutting."""
-    before_comma = "" if element.comma is None else text[element.value.end : element.comma]
-    follows = (before_comma + text[element.end :]).lstrip(" \t")
-    if element.behind_remark and not follows.startswith(("\r", "\n")):
+def _begin(text: str, element: Element, lead: str | None, comma: int | None) -> int:
+    """Where to begin cutting, if this comma goes too."""
+    follows = text[element.value.end :]
+    if comma is not None and comma == element.comma:
+        follows = text[element.value.end : comma] + text[element.end :]
+    if element.behind_remark and not follows.lstrip(" \t").startswith(("\r", "\n")):
         # What follows must not become part of a comment that ends with its line.
         return element.start
     if lead is not None and text[element.lead : element.start].endswith(lead):
