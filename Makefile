@@ -8,9 +8,10 @@ venv_bin := .venv/bin
 endif
 python := $(venv_bin)/python
 ARGS ?=
+MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-clients coverage lint format bench docs constraints clean
+.PHONY: help setup demo test fuzz test-clients coverage lint format bench docs constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +24,9 @@ demo: setup ## A broker, agents, a review and a hand-off cycle, live, in a minut
 
 test: setup ## Everything that a change must pass, as CI runs it
 	@$(python) tools/check.py $(ARGS)
+
+fuzz: setup ## Look for new counterexamples, at random and for some minutes (MINUTES=15 ARGS="-k edits")
+	@$(python) tools/check.py --fuzz $(MINUTES) $(ARGS)
 
 test-clients: setup ## The real client programs against scripted models (brings them: more than a gigabyte)
 	@$(python) tools/clients.py $(ARGS)

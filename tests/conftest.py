@@ -9,24 +9,13 @@ from typing import TYPE_CHECKING
 
 import certifi
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.postgres import PostgresServer, running_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytest_plugins = ["tests.no_skips"]
-
-# Deadlines would measure the machine; in CI the same examples run every time.
-settings.register_profile(
-    "tandem",
-    deadline=None,
-    derandomize="CI" in os.environ,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("tandem")
+pytest_plugins = ["tests.no_skips", "tests.fuzzing"]
 
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")

@@ -1,11 +1,13 @@
 """Everything that a change must pass: `make test`, and so CI.
 
-    python tools/check.py [--static | --tests] [--keep-going] [pytest's own arguments]
+    python tools/check.py [--static | --tests | --fuzz MINUTES] [--keep-going] [pytest's own arguments]
 
 The checks that only read run first, two at a time; when one fails, its output is shown and the tests
 are not started (unless `--keep-going`). The slowest of them, that of the types, runs beside the tests:
 alone it would leave processors idle for a minute. The last line counts checks and tests together:
 `1234 passed, 0 failed`. Exit status 0 means that nothing failed.
+
+`--fuzz` is another thing: the tests that explore, with random examples, for so long (`tests/fuzzing.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ MOST_WORKERS = 4
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 # A run of the tests has some 0.7 GB of files.
 MEMORY_BYTES = 4_000_000_000
+# Pytest's exit status when it found none.
+NO_TESTS = 5
 # Pytest has this long to stop its servers after Ctrl-C, before it is asked less kindly.
 STOP_SECONDS = 15
 
@@ -83,6 +87,8 @@ def main() -> int:
     started = time.monotonic()
     outcomes: list[Outcome] = []
     try:
+        if options.fuzz is not None:
+            return fuzz(options.fuzz, pytest_arguments)
         # The longest first, so that the others run beside it.
         wanted = (TYPES, *CHECKS) if options.static else (BROWSER, *(() if options.tests else CHECKS))
         outcomes += run_checks([check for check in wanted if (ROOT / check.only_if).exists()])
@@ -100,6 +106,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(description="Run the checks and the tests.", allow_abbrev=False)
     parser.add_argument("--static", action="store_true", help="only the checks that read")
     parser.add_argument("--tests", action="store_true", help="only the tests")
+    parser.add_argument("--fuzz", type=float, metavar="MINUTES", help="only look for new counterexamples, so long")
     parser.add_argument("--keep-going", action="store_true", help="run the tests even when a check has failed")
     return parser.parse_known_args()
 
@@ -161,9 +168,9 @@ def run_tests(arguments: list[str]) -> Outcome:
         # Tests wait for other processes, the disk and the clock: with one more there is always one that can go on.
         workers = str(min((os.cpu_count() or 1) + 1, MOST_WORKERS))
         spread = ["--numprocesses", workers, "--dist", "worksteal"]
-        status = _stream(
-            ["-m", "pytest", *spread, f"--junitxml={report}", *arguments], {"TMPDIR": folder} if memory else {}
-        )
+        # Sets have the same order in every run.
+        there = {"PYTHONHASHSEED": "0", **({"TMPDIR": folder} if memory else {})}
+        status = _stream(["-m", "pytest", *spread, f"--junitxml={report}", *arguments], there)
         passed, failed, skipped = _counts(report)
     if status != 0 and failed == 0:
         # Nothing collected, a crash or a wrong argument: not a failed test, and not a success.
@@ -171,6 +178,27 @@ def run_tests(arguments: list[str]) -> Outcome:
     else:
         remark = ", ".join(filter(None, [f"{skipped} skipped" if skipped else "", _pictures(began)]))
     return Outcome("tests (pytest)", passed, failed, time.monotonic() - started, remark=remark)
+
+
+def fuzz(minutes: float, arguments: list[str]) -> int:
+    """Run the tests that explore, in one pytest for each processor; 0 if nothing was found."""
+    parts = os.cpu_count() or 1
+    print(f"fuzz: {minutes:g} minutes in {parts} processes", flush=True)
+    wanted = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--fuzz", str(minutes * 60), *arguments]
+    memory = _memory()
+    with tempfile.TemporaryDirectory(prefix="tandem-fuzz-", dir=memory) as folder:
+        there = {"TMPDIR": folder} if memory else {}
+        running = [_started([*wanted, "--fuzz-share", f"{part + 1}/{parts}"], there) for part in range(parts)]
+        try:
+            statuses = {process.wait() for process in running}
+        except KeyboardInterrupt:
+            for process in running:
+                _end(process)
+            raise
+    # One part may have no test.
+    found = statuses not in ({0}, {0, NO_TESTS})
+    print("fuzz: something was found, or went wrong: see above" if found else "fuzz: nothing was found", flush=True)
+    return int(found)
 
 
 def _memory() -> Path | None:
@@ -194,11 +222,14 @@ def screenshots() -> Path:
     return Path(os.environ.get(SCREENSHOTS) or ROOT / "build" / "screenshots").resolve()
 
 
-def _stream(arguments: list[str], environment: dict[str, str]) -> int:
+def _started(arguments: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
     # A group of its own, so that an interruption reaches every worker, wherever it came from.
-    with subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env={**_environment(), **environment}, start_new_session=True
-    ) as process:
+    command = [sys.executable, *arguments]
+    return subprocess.Popen(command, cwd=ROOT, env={**_environment(), **environment}, start_new_session=True)
+
+
+def _stream(arguments: list[str], environment: dict[str, str]) -> int:
+    with _started(arguments, environment) as process:
         try:
             return process.wait()
         except KeyboardInterrupt:

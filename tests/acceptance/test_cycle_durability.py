@@ -200,11 +200,15 @@ class Player:
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(("database", "kills"), [("sqlite", 8), ("postgresql", 3)])
 def test_p3_kill_9_while_cycles_are_played(
-    request: pytest.FixtureRequest, start_broker: StartBroker, tmp_path: Path, database: str, kills: int
+    request: pytest.FixtureRequest,
+    start_broker: StartBroker,
+    tmp_path: Path,
+    chance: random.Random,
+    database: str,
+    kills: int,
 ):
     settings = {"database_url": request.getfixturevalue("postgres_url")} if database == "postgresql" else {}
     broker = start_broker(config_dir=config_dir(tmp_path), checkpoint_interval_seconds=0.5, **settings)
-    chance = random.Random()
     project = fresh_project()
     fire = Fire(broker)
     with Team(broker.url, project, GATED) as gated, Team(broker.url, project, DIRECT) as direct:

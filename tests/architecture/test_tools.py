@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from tests.architecture.source import ROOT
 
 # Pytest without workers, where it does not matter that it has some.
 ALONE = ("--numprocesses", "0")
+PLUGIN = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\npytest_plugins = ['tests.fuzzing']\n"
+DRAWS = re.compile(r"\brandom\.(?!Random\b)\w+\(|\bRandom\(\)|\burandom\(|\buuid4\(")
 
 
 def run(tree: Path, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -104,3 +107,68 @@ def test_writing_pins_keeps_markers_and_those_of_other_platforms(tree: Path) -> 
     assert f"pytest=={pytest.__version__} ; sys_platform != 'none'" in lines
     assert "elsewhere==1.0 ; sys_platform == 'none'" in lines
     assert not [line for line in lines if line.startswith("gone")]
+
+
+@pytest.fixture
+def properties(tree: Path) -> Path:
+    """Tests that explore in each of the ways there are, and one that does not."""
+    (tree / "conftest.py").write_text(PLUGIN, "utf-8")
+    (tree / "test_some.py").write_text(
+        "from hypothesis import given, strategies as st\n"
+        "@given(st.integers(0, 2**60))\n"
+        "def test_property(number): print('tried', number)\n"
+        "def test_inside():\n"
+        "    @given(st.integers(0, 2**60))\n"
+        "    def inner(number): print('tried', number)\n"
+        "    inner()\n"
+        "def test_chance(chance): print('tried', chance.random())\n"
+        "def test_plain(): print('plain')\n",
+        "utf-8",
+    )
+    return tree
+
+
+def tried(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.returncode == 0, done.stdout
+    return re.findall(r"tried (\S+)", done.stdout)
+
+
+def test_tests_try_the_same_in_every_run_and_fuzz_tries_something_else(properties: Path) -> None:
+    first, second = (tried(run(properties, "check.py", "--tests", "-s", *ALONE)) for _ in range(2))
+    assert len(first) > 100
+    assert first == second
+    fuzzed = run(properties, "check.py", "--fuzz", "0.01", "-s")
+    assert len(set(tried(fuzzed)) & set(first)) < len(set(first)) / 2
+    assert "plain" not in fuzzed.stdout
+    for name in ("property", "inside", "chance"):
+        assert f"test_some.py::test_{name}" in fuzzed.stdout
+    assert fuzzed.stdout.splitlines()[-1] == "fuzz: nothing was found"
+
+
+def test_fuzz_goes_on_after_what_it_found_and_says_how_to_keep_it(tree: Path) -> None:
+    (tree / "conftest.py").write_text(PLUGIN, "utf-8")
+    wrong = (
+        "from hypothesis import given, strategies as st\n@given(st.integers())\ndef test_wrong(n): assert n < 1000\n"
+    )
+    (tree / "test_some.py").write_text(f"{wrong}def test_chance(chance): pass\n", "utf-8")
+    done = run(tree, "check.py", "--fuzz", "0.01")
+    assert "n=1000" in done.stdout
+    assert "@example(...)" in done.stdout
+    assert "found something" in next(line for line in done.stdout.splitlines() if "::test_wrong" in line)
+    assert "::test_chance" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("fuzz: something was found")
+    assert done.returncode == 1
+
+
+def test_no_test_draws_by_itself() -> None:
+    """What a test draws comes from Hypothesis or from the fixture `chance`, so that `make test` repeats it."""
+    tests = [
+        path for path in sorted((ROOT / "tests").rglob("*.py")) if path.name not in {"fuzzing.py", Path(__file__).name}
+    ]
+    drawn = [
+        f"{path.relative_to(ROOT)}:{number} {line.strip()}"
+        for path in tests
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if DRAWS.search(line)
+    ]
+    assert drawn == []
