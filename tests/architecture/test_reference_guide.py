@@ -32,6 +32,7 @@ TABLES = [tomllib.loads(block.text)["reviewer_pool"] for block in GUIDE.blocks i
 # `max_pool_size` (3)
 NUMBER = re.compile(r"`(?P<name>[a-z_]+)` \((?P<number>\d+)\)")
 ANSWER: dict[str, Any] = {
+    "nonce": "n",
     "digest": "abc",
     "summary": None,
     "comments": [],
@@ -116,7 +117,7 @@ def test_the_program_of_the_guide_gives_a_verdict(tmp_path: Path) -> None:
         lay_out(scratch, invocation.files)
         finished = programs.run(invocation, limits, on_start=lambda _: None, cancelled=threading.Event())
     assert (finished.ended_by, finished.exit_code) == ("itself", 0), finished.stderr_tail.decode()
-    answer = read_answer(custom.read(finished, room).text or "", digest="abc", files=None)
+    answer = read_answer(custom.read(finished, room).text or "", nonce="n", digest="abc", files=None)
     assert (answer.verdict, answer.reason) == ("approved", "Sound: é “”.")
     assert _Model.asked["model"] == "coder"
     assert _Model.asked["messages"][0]["content"] == "Review this: é “”"

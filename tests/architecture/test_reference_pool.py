@@ -119,7 +119,7 @@ def test_a_wider_pool_starts_more() -> None:
 def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:
     shown = json.loads(page.partition("```json\n")[2].partition("\n```")[0])
     assert shown == EXAMPLE
-    answer = read_answer(json.dumps(shown), digest=shown["digest"], files=None)
+    answer = read_answer(json.dumps(shown), nonce=shown["nonce"], digest=shown["digest"], files=None)
     assert answer.verdict == "changes_requested"
     fields = [row[0].strip("`") for row in rows(page, "The answer of a program")]
     assert [name for name in SCHEMA["properties"] if name not in fields] == []

@@ -29,7 +29,9 @@ BIN = os.environ["TANDEM_CLIENTS_PATH"]
 """The folders with the programs and their Node, as a PATH."""
 
 DIGEST = "sha256:0123456789abcdef"
+NONCE = "0f" * 16
 ANSWER: dict[str, Any] = {
+    "nonce": NONCE,
     "digest": DIGEST,
     "summary": "Read README.md.",
     "comments": [{"file": "README.md", "line": 1, "body": "“Déjà vu” $(touch x)"}],
@@ -167,7 +169,7 @@ def test_gives_a_verdict(client: Client, place: Place, scratch: Path) -> None:
         run = review(client, room(client, place, scratch, model), "Review this: é “”" + " long" * 200_000)
     assert (run.finished.ended_by, run.finished.exit_code) == ("itself", 0), run.finished.stderr_tail.decode()
     assert run.reply.text is not None
-    answer = read_answer(run.reply.text, digest=DIGEST, files=None)
+    answer = read_answer(run.reply.text, nonce=NONCE, digest=DIGEST, files=None)
     assert (answer.verdict, answer.comments[0].body) == ("changes_requested", "“Déjà vu” $(touch x)")
     assert "What this project is for." in model.results[0]
     assert (run.reply.tokens_in, run.reply.tokens_out) == (200, 40)

@@ -23,6 +23,16 @@ PATIENCE_SECONDS = 50
 TRIES = 6
 
 
+class Reviewer(ScriptedModel):
+    """A model that names the nonce of its prompt."""
+
+    def say(self, path: str, text: str) -> tuple[str, bytes] | None:
+        """As the script has it, with the nonce that the request brings along."""
+        if named := re.search(r'`nonce` write \\*"([0-9a-f]{32})', text):
+            self.answer = {**self.answer, "nonce": named[1]}
+        return super().say(path, text)
+
+
 class Agent(ScriptedModel):
     """A model that reviews as the reviewer that its prompt says it is."""
 
@@ -57,7 +67,7 @@ def test_the_pool_has_a_proposal_reviewed(
         desk.register(place.workspace)
         put_up = {"intent": "Be clear", "agent_type": "author", "category": "plan_review", "description": "The plan."}
         review_id = desk.do("create_review", **put_up)["review_id"]
-    script = Agent(client, review_id) if mode == "agent" else ScriptedModel([], {**ANSWER, "digest": None})
+    script = Agent(client, review_id) if mode == "agent" else Reviewer([], {**ANSWER, "digest": None})
     with serving(script) as model:
         variable, path = client.address
         monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")

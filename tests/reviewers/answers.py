@@ -9,7 +9,9 @@ from tandem.reviewers.verdicts import Answer, read_answer
 
 DIGEST = "5f" * 32
 FILES = frozenset({"src/a.py", "docs/plan.md"})
+NONCE = "0f" * 16
 GOOD: dict[str, Any] = {
+    "nonce": NONCE,
     "digest": DIGEST,
     "summary": None,
     "comments": [{"file": "src/a.py", "line": 3, "body": "Off by one: the last row is lost."}],
@@ -28,4 +30,4 @@ def changed(base: dict[str, Any] = GOOD, **values: Any) -> dict[str, Any]:
 
 
 def read(text: str, *, digest: str | None = DIGEST, files: frozenset[str] | None = FILES) -> Answer:
-    return read_answer(text, digest=digest, files=files)
+    return read_answer(text, nonce=NONCE, digest=digest, files=files)

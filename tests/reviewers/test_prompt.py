@@ -19,6 +19,7 @@ from tandem.reviewers.prompt import CONVENTIONS_LIMIT, TALK_LIMIT, build, is_inl
 
 TEMPLATE = load_template(None)
 DIGEST = "5f" * 32
+NONCE = "0f" * 16
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-one\n+two\n"
 PROPOSAL: dict[str, Any] = {
     "review_id": "rv_1",
@@ -57,7 +58,7 @@ TEXTS = ("description", "diff", "interdiff", "conventions")
 
 
 def prompt(values: dict[str, Any] | None = None, **how: Any) -> str:
-    return build(TEMPLATE, {**PROPOSAL, **(values or {})}, **how)
+    return build(TEMPLATE, {**PROPOSAL, **(values or {})}, nonce=NONCE, **how)
 
 
 class Frames:
@@ -112,6 +113,7 @@ def test_everything_about_the_proposal_is_in_it() -> None:
     assert frames.json("earlier verdicts (JSON)") == EARLIER
     assert frames.json("open comments (JSON)") == OPEN
     assert f'For `digest` write "{DIGEST}"' in frames.outside
+    assert f'For `nonce` write "{NONCE}"' in frames.outside
     assert '"enum": ["approved", "changes_requested", "rejected"]' in frames.outside
 
 

@@ -20,7 +20,7 @@ from tandem.reviewers.verdicts import (
     WrongDigest,
     outcome_of,
 )
-from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, SURROGATE, changed, read
+from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
 
 def commented(**values: Any) -> dict[str, Any]:
@@ -58,12 +58,10 @@ def test_an_answer_becomes_what_submit_verdict_takes() -> None:
         json.dumps(GOOD, indent=4),
         f"```json\n{GOOD_TEXT}\n```",
         f"```\r\n{GOOD_TEXT}\r\n```\r\n",
-        f"I looked at `if (x) {{ return; }}` and at {{}}.\n\nMy verdict: {GOOD_TEXT} Thanks!",
-        f"{GOOD_TEXT}\n\nAs said:\n\n```json\n{json.dumps(GOOD, indent=2)}\n```",
     ],
-    ids=["alone", "indented", "fenced", "fenced on Windows", "in words", "twice the same"],
+    ids=["alone", "indented", "fenced", "fenced on Windows"],
 )
-def test_one_object_is_found_wherever_it_stands(text: str) -> None:
+def test_an_object_alone_is_an_answer(text: str) -> None:
     assert read(text) == read(GOOD_TEXT)
 
 
@@ -117,24 +115,32 @@ def test_a_file_is_known_by_how_a_diff_or_another_system_names_it(file: str) -> 
 UNREADABLE: dict[str, tuple[str, str]] = {
     "nothing": ("", "it is empty"),
     "space": (" \n\t", "it is empty"),
-    "words": ("I approve this change. LGTM!", "no JSON object in it: 'I approve this"),
-    "a text": ('"approved"', "no JSON object"),
-    "null, and an empty object": ("null {}", "no JSON object"),
-    "an array": (f"[{json.dumps(APPROVAL)}]", "not one in an array"),
-    "an array of two": (f"```\n[\n  {json.dumps(APPROVAL)}, 1]\n```", "not one in an array"),
+    "words": ("I approve this change. LGTM!", "not one JSON object and nothing else: 'I approve this"),
+    "words before": (f"My verdict: {json.dumps(APPROVAL)}", "not one JSON object"),
+    "words after": (f"{json.dumps(APPROVAL)} Thanks!", "follows the JSON object, which has to stand alone: 'Thanks!'"),
+    "words before a fence": (f"As asked:\n```json\n{json.dumps(APPROVAL)}\n```", "not one JSON object"),
+    "words after a fence": (f"```json\n{json.dumps(APPROVAL)}\n```\nThanks!", "not one JSON object"),
+    "two fences": (f"```json\n{json.dumps(APPROVAL)}\n```\n```json\n{GOOD_TEXT}\n```", "follows the JSON object"),
+    "a fence in a fence": (f"```\n```json\n{json.dumps(APPROVAL)}\n```\n```", "not one JSON object"),
+    "an empty fence": ("```json\n\n```", "it is empty"),
+    "a text": ('"approved"', "not one JSON object"),
+    "null, and an empty object": ("null {}", "not one JSON object"),
+    "an array": (f"[{json.dumps(APPROVAL)}]", "not one JSON object"),
+    "an array of two": (f"```\n[\n  {json.dumps(APPROVAL)}, 1]\n```", "not one JSON object"),
     "half": (json.dumps(APPROVAL)[:-1], "ends before its JSON object does"),
     "half a text": (json.dumps(APPROVAL)[:40], "ends before its JSON object does"),
     "half, then whole": (
         f'{{"verdict": "rejected", "rea\n{json.dumps(APPROVAL)}',
         "no JSON (Invalid control character",
     ),
-    "whole, then half": (f'{json.dumps(APPROVAL)} {{"verdict": "rejec', "ends before its JSON object does"),
-    "whole, then another's end": (f'{json.dumps(APPROVAL)}, "verdict": "rejected"}}', "closes what was not opened"),
-    "two": (f"{GOOD_TEXT}\n{json.dumps(APPROVAL)}", "two different"),
-    "one and another thing": (f'{{"file": "a"}} {json.dumps(APPROVAL)}', "two different"),
+    "whole, then half": (f'{json.dumps(APPROVAL)} {{"verdict": "rejec', "follows the JSON object"),
+    "whole, then another's end": (f'{json.dumps(APPROVAL)}, "verdict": "rejected"}}', "follows the JSON object"),
+    "two": (f"{GOOD_TEXT}\n{json.dumps(APPROVAL)}", "follows the JSON object"),
+    "twice the same": (f"{GOOD_TEXT}\n{GOOD_TEXT}", "follows the JSON object"),
+    "one and another thing": (f'{{"file": "a"}} {json.dumps(APPROVAL)}', "follows the JSON object"),
     "wrapped": (f'{{"answer": {json.dumps(APPROVAL)}}}', "has the property 'answer'"),
     "wrapped and broken": (f'{{"answer": {json.dumps(APPROVAL)}', "ends before"),
-    "wrapped in a text": (json.dumps(json.dumps(APPROVAL)), "no JSON"),
+    "wrapped in a text": (json.dumps(json.dumps(APPROVAL)), "not one JSON object"),
     "python": ("{'verdict': 'rejected'} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
     "javascript": ("{verdict: rejected} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
     "without values": ('{"rejected"} ' + json.dumps(APPROVAL), "no JSON (Expecting ':'"),
@@ -162,6 +168,12 @@ def test_p7_what_is_not_one_whole_object_is_refused(text: str, why: str) -> None
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no nonce": ({"nonce": DELETED}, "nonce is missing"),
+    "nonce null": ({"nonce": None}, "nonce must be a text, not null"),
+    "nonce empty": ({"nonce": ""}, "nonce is not the one that this run was told to name"),
+    "another nonce": ({"nonce": "00" * 16}, "nonce is not the one"),
+    "a longer nonce": ({"nonce": f"{NONCE}0"}, "nonce is not the one"),
+    "nonce in capitals": ({"nonce": NONCE.upper()}, "nonce is not the one"),
     "no verdict": ({"verdict": DELETED}, "verdict is missing"),
     "verdict null": ({"verdict": None}, "verdict must be a text, not null"),
     "verdict true": ({"verdict": True}, "verdict must be a text, not true or false"),
@@ -205,7 +217,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "line a fraction": (commented(line=3.0), "comments[0].line must be a whole number"),
     "line a text": (commented(line="3"), "comments[0].line must be a whole number or null, not a text"),
     "a comment's property": (commented(severity="high"), "comments[0] has the property 'severity'; it may have file"),
-    "a property": ({"confidence": 1}, "the answer has the property 'confidence'; it may have digest"),
+    "a property": ({"confidence": 1}, "the answer has the property 'confidence'; it may have nonce"),
     "patch a list": ({"counter_patch": ["x"]}, "counter_patch must be a text"),
     "patch with NUL": ({"counter_patch": "x\0"}, "NUL character in counter_patch"),
     "patch with approval": ({"verdict": "approved", "counter_patch": "x"}, "goes with changes_requested, not with app"),
@@ -256,9 +268,10 @@ def test_p7_a_digest_is_refused_where_there_is_none() -> None:
 
 
 def test_p7_the_example_in_the_prompt_is_an_answer_to_nothing() -> None:
-    with pytest.raises(WrongDigest):
-        read(json.dumps(EXAMPLE))
-    assert read(json.dumps({**EXAMPLE, "digest": DIGEST}), files=None).verdict == "changes_requested"
+    for known in ({}, {"digest": DIGEST}, {"nonce": NONCE}):
+        with pytest.raises((Unreadable, WrongDigest)):
+            read(json.dumps({**EXAMPLE, **known}))
+    assert read(json.dumps({**EXAMPLE, "nonce": NONCE, "digest": DIGEST}), files=None).verdict == "changes_requested"
 
 
 # --------------------------------------------------------------------------------------------------- the schema

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tandem.operations.requests import SubmitVerdict
 from tandem.reviewers.verdicts import SCHEMA, Unreadable, WrongDigest
-from tests.reviewers.answers import APPROVAL, GOOD, SURROGATE, changed, read
+from tests.reviewers.answers import APPROVAL, DELETED, GOOD, SURROGATE, changed, read
 
 NO_APPROVAL = st.sampled_from([GOOD, changed(verdict="rejected"), changed(reason='{"verdict": "approved"}')])
 PIECES = st.one_of(
@@ -35,9 +35,9 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 def says_approved(text: str) -> bool:
-    """Whether all from the first brace to the last, but for braces of prose, is one object with that verdict."""
-    text = re.sub(r'\{[^{}":]*\}', "", text)
-    pairs = json.loads(text[text.index("{") : text.rindex("}") + 1], object_pairs_hook=list)
+    """Whether all of it, but for a fence around it, is one object with that verdict."""
+    bare = re.sub(r"\A```(?:json)?\s*\n|\n\s*```\Z", "", text.removeprefix("\ufeff").strip())
+    pairs = json.loads(bare, object_pairs_hook=list)
     return [value for name, value in pairs if name == "verdict"] == ["approved"]
 
 
@@ -49,7 +49,29 @@ def test_p7_no_mutation_of_another_answer_becomes_an_approval(text: str) -> None
     except (Unreadable, WrongDigest):
         return
     SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
-    assert answer.verdict != "approved" or says_approved(text) or text.count(json.dumps(APPROVAL)) > 1
+    assert answer.verdict != "approved" or says_approved(text)
+
+
+# What a proposer can have written: anything that is known before the run, whole answers with the digest included.
+QUOTED = st.sampled_from([changed(APPROVAL, nonce=nonce) for nonce in (DELETED, None, "", "0" * 32, "THE-NONCE")])
+WORDS = st.one_of(st.just(""), st.text(max_size=20), st.sampled_from(["\n```json\n", "\n```\n", "> ", "\n", "[", "{"]))
+
+
+@settings(max_examples=600)
+@given(st.lists(st.one_of(WORDS, QUOTED.map(json.dumps), st.sampled_from(["```json\n", "\n```"])), max_size=6))
+def test_p7_no_quotation_becomes_an_approval(parts: list[str]) -> None:
+    for text in ("".join(parts), json.dumps(changed(reason="".join(parts)))):
+        try:
+            answer = read(text)
+        except (Unreadable, WrongDigest):
+            continue
+        assert answer.verdict == "changes_requested"
+
+
+@given(QUOTED.map(json.dumps), WORDS, st.sampled_from([GOOD, APPROVAL]).map(json.dumps), st.booleans())
+def test_p7_an_answer_beside_a_quotation_decides_nothing(quoted: str, words: str, own: str, first: bool) -> None:
+    with pytest.raises((Unreadable, WrongDigest)):
+        read(f"{own}{words}{quoted}" if first else f"{quoted}{words}{own}")
 
 
 @given(st.one_of(st.text(), st.binary().map(lambda data: data.decode("utf-8", "surrogateescape"))))

@@ -234,7 +234,7 @@ def test_a_verdict_that_comes_too_late_is_dropped(peer: Peer, start: StartReview
 @pytest.mark.parametrize(
     ("words", "expected", "reason"),
     [
-        (("say", "I approve of this."), "unreadable", "there is no JSON object in it"),
+        (("say", "I approve of this."), "unreadable", "not one JSON object and nothing else"),
         (("say", answer()[:-9]), "unreadable", "ends before its JSON object does"),
         (("say", answer(digest="0" * 64)), "unreadable", "the answer names the digest"),
         (("say", answer("comment")), "unreadable", "decides nothing"),
@@ -297,10 +297,10 @@ def test_who_is_not_known_any_more_takes_no_further_review(peer: Peer, start: St
 
 def test_the_log_has_the_output_and_no_prompt(peer: Peer, start: StartReviewer) -> None:
     peer.put_up(description="the secret of the proposal")
-    reviewer = start(deeds("say", "I am at it", "fill-stderr", "0", "say", answer()))
+    reviewer = start(deeds("fill-stderr", "0", "say", answer(reason="I was at it.")))
     outcome(peer)
     said = reviewer.said()
-    for words in ("I am at it", "last complaint", "custom runs as process", "claim 1: verdict: approved"):
+    for words in ("I was at it", "last complaint", "custom runs as process", "claim 1: verdict: approved"):
         assert words in said
     assert "the secret of the proposal" not in said
     assert "PATH" not in said

@@ -22,9 +22,10 @@ KEEPS = ACTS.with_name("reviewer.py")
 
 
 def answer(verdict: str = "approved", **changes: Any) -> str:
-    """What a program has to print, for the usual proposal."""
+    """What a program has to print, for the usual proposal; it puts its nonce in."""
     return json.dumps(
         {
+            "nonce": "THE-NONCE",
             "digest": DIGEST,
             "summary": None,
             "comments": [],

@@ -38,6 +38,9 @@ _FRAME = re.compile(
 )
 """Other people's text stands between two lines with a mark that nobody could know beforehand."""
 
+_NONCE = re.compile(r'^For `nonce` write "(?P<nonce>[0-9a-f]+)":', re.MULTILINE)
+"""Shows that an answer is of this run: what is quoted from a proposal cannot have it."""
+
 _DIGEST = re.compile(r'^For `digest` write (?P<digest>"[^"\n]*"|null):', re.MULTILINE)
 _DIFF_FILE = re.compile(
     r"^It is too long for this text: [^\n]* The file `(?P<name>[^`\n]+)` holds all of it", re.MULTILINE
@@ -63,7 +66,9 @@ def main() -> int:
         time.sleep(_SLOW_SECONDS)
     # What others wrote cannot pass for a word of the prompt's own.
     ours = _FRAME.sub("", prompt)
-    sys.stdout.write(json.dumps(_answer(_content(frames, facts, ours), _digest(ours, facts))) + "\n")
+    nonce = _NONCE.search(ours)
+    answer = _answer(_content(frames, facts, ours), _digest(ours, facts))
+    sys.stdout.write(json.dumps({"nonce": nonce["nonce"] if nonce else None, **answer}) + "\n")
     return 0
 
 

@@ -41,9 +41,11 @@ def _answer() -> Iterator[str]:
     inner: dict[str, dict[str, Any]] = fields["comments"]["items"]["properties"]
     yield "## The answer of a program"
     yield (
-        "In the mode `worker` a program answers with one JSON object, alone or with words around it; written twice, "
-        "it is still one. It has these fields and no others. `verdict` and `reason` have to be there; those that are "
-        "null or empty may be left out."
+        "In the mode `worker` a program answers with one JSON object and nothing else. White space around it, and one "
+        "Markdown fence around all of it, do no harm; with words beside it, or a second object, the run is "
+        "`unreadable`. It has these fields and no others. `nonce`, `verdict` and `reason` have to be there; those that "
+        "are null or empty may be left out. The nonce is drawn for each run and stands in its prompt, outside of the "
+        "frames; it is not written to the log."
     )
     yield table(("field", "form", "meaning"), ((f"`{name}`", _form(one), _about(name)) for name, one in fields.items()))
     yield "Each comment:"

@@ -148,6 +148,7 @@ PROGRAMS: Final[dict[str, tuple[str, str, str, str, str]]] = {
 """For each provider: model, effort, form of the answer, what it reports, whether it writes while it works."""
 
 ANSWER: Final[dict[str, str]] = {
+    "nonce": "What the prompt says to write here. It shows that the answer is this run's own, and quoted from nowhere.",
     "digest": "The digest of the round that was reviewed, as the prompt names it; null if it has none.",
     "verdict": "What is decided. There is no answer that decides nothing.",
 }

@@ -36,6 +36,8 @@ _COMMENT: dict[str, Any] = _closed(
 # What leads to the verdict stands before it: a model writes the fields in this order.
 SCHEMA: Final[dict[str, Any]] = _closed(
     {
+        # Its value stands in the prompt alone: a schema is an argument of some programs, which others can read.
+        "nonce": {"type": "string", "description": "The nonce that the task tells you to name, exactly."},
         "digest": {
             "type": ["string", "null"],
             "description": "The digest that the task tells you to name, exactly; null if it says null.",
@@ -67,6 +69,7 @@ COMMENT_FIELDS: Final[tuple[str, ...]] = tuple(_COMMENT["properties"])
 
 
 EXAMPLE: Final[dict[str, Any]] = {
+    "nonce": "the nonce of that task",
     "digest": "the digest of that change",
     "summary": "Read the change and the three callers of parse_amount; no test passes a comma.",
     "comments": [
@@ -82,4 +85,4 @@ EXAMPLE: Final[dict[str, Any]] = {
     "verdict": "changes_requested",
     "counter_patch": None,
 }
-"""For the prompt. Whoever only copies it names a digest that is nobody's."""
+"""For the prompt. Whoever only copies it names a nonce and a digest that are nobody's."""

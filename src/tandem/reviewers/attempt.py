@@ -8,6 +8,7 @@ the program plainly gave, for exactly this content, is one.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,9 +17,9 @@ from typing import Any, Final, cast
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.platforms import ProcessIdentity
 from tandem.reviewers import GIVEN_FOLDER, Finished, Invocation, Provider, Reply, Room, programs, rooms, scratch
+from tandem.reviewers.answer_text import Unreadable
 from tandem.reviewers.dossier import gather
 from tandem.reviewers.job import Job
-from tandem.reviewers.json_in_words import Unreadable
 from tandem.reviewers.lease import DEADLINE, OVER, Claimed, Lease
 from tandem.reviewers.logs import RotatingLog
 from tandem.reviewers.orders import Orders
@@ -31,6 +32,7 @@ from tandem.reviewers.wire import Away, GivenUp, Refused, Wire, with_key
 AT_ONCE_SECONDS: Final = 10.0
 """A program that fails within this time does not work at all: its next run would fail as well."""
 
+_NONCE_BYTES: Final = 16
 _DIFF_FILE = "proposal.diff"
 _LAST_REPORT_SECONDS = 2.0
 """How long a report may take of one who is to end at once."""
@@ -61,11 +63,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """How a program ended, what it said, and whether its claim ended before it."""
+    """How a program ended, what it said, whether its claim ended before it, and the nonce of its prompt."""
 
     finished: Finished
     reply: Reply
     claim_ended: str | None
+    nonce: str
 
 
 class Attempts:
@@ -151,6 +154,7 @@ class Attempts:
     def _run(self, claimed: Claimed) -> _Run:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk."""
         cancelled = threading.Event()
+        nonce = secrets.token_hex(_NONCE_BYTES)
         lease = Lease(
             Wire(self._job.broker, agent=self._job.reviewer_id, access=self._job.access),
             claimed,
@@ -164,7 +168,7 @@ class Attempts:
 
         with rooms.folder_for_run(self._job.scratch) as folder, lease, self._orders.telling(obey):
             room = rooms.room_of(self._job, folder)
-            invocation = self._invocation(claimed, room)
+            invocation = self._invocation(claimed, room, nonce)
             scratch.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
@@ -172,8 +176,9 @@ class Attempts:
                 on_start=lambda process: self._began(claimed, process),
                 cancelled=cancelled,
                 log=self._log.as_file(),
+                hidden=nonce.encode(),
             )
-            return _Run(finished, self._provider.read(finished, room), lease.ended)
+            return _Run(finished, self._provider.read(finished, room), lease.ended, nonce)
 
     def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
         self._log.note(
@@ -181,7 +186,7 @@ class Attempts:
             f" {self._provider.name} runs as process {process.pid}"
         )
 
-    def _invocation(self, claimed: Claimed, room: Room) -> Invocation:
+    def _invocation(self, claimed: Claimed, room: Room, nonce: str) -> Invocation:
         found = gather(
             self._wire,
             claimed,
@@ -194,6 +199,7 @@ class Attempts:
         prompt = build(
             self._template,
             claimed.proposal,
+            nonce=nonce,
             earlier=found.earlier,
             open_comments=found.open_comments,
             interdiff=found.interdiff,
@@ -281,7 +287,8 @@ def _answer_in(run: _Run, claimed: Claimed) -> Answer | Unreadable | WrongDigest
     if run.reply.text is None:
         return None
     try:
-        return read_answer(run.reply.text, digest=claimed.proposal.get("digest"), files=_files_of(claimed.proposal))
+        digest, files = claimed.proposal.get("digest"), _files_of(claimed.proposal)
+        return read_answer(run.reply.text, nonce=run.nonce, digest=digest, files=files)
     except (Unreadable, WrongDigest) as error:
         return error
 

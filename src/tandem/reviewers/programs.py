@@ -46,6 +46,7 @@ def run(
     on_start: Callable[[ProcessIdentity], None],
     cancelled: threading.Event,
     log: BinaryIO | None = None,
+    hidden: bytes = b"",
 ) -> Finished:
     """Runs a program to its end and takes all of its processes away; blocks meanwhile.
 
@@ -55,6 +56,7 @@ def run(
         on_start: Is told, once, which process it is.
         cancelled: Ends it when set.
         log: Gets a copy of both outputs as they come; the caller rotates and closes it.
+        hidden: What stands in the log as stars: others read it while the program runs.
 
     Raises:
         Unavailable: The program cannot be started.
@@ -70,7 +72,7 @@ def run(
         process, environment = _start(invocation, token, source)
     tree = Tree(process.pid, RUN_VARIABLE, token)
     inside = _Inside(invocation.wsl_distro, token, environment)
-    with _Running(process, tree, inside, limits, log) as running:
+    with _Running(process, tree, inside, limits, Log(log, hidden)) as running:
         running.listen()
         on_start(_identity(process))
         ended_by = running.watch(cancelled, started, talks=invocation.talks)
@@ -101,9 +103,7 @@ class _Inside:
 class _Running:
     """A program that runs; leaving the block ends what is left of it, whatever happened inside."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], tree: Tree, inside: _Inside, limits: Limits, log: BinaryIO | None
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], tree: Tree, inside: _Inside, limits: Limits, log: Log) -> None:
         self.stdout = Tail(limits.output_bytes)
         self.stderr = Tail(_STDERR_TAIL_BYTES)
         self._process = process
@@ -111,10 +111,9 @@ class _Running:
         self._inside = inside
         self._limits = limits
         self._news = threading.Event()
-        copy = Log(log, threading.Lock())
         self._pumps = [
-            Pump(_pipe(process.stdout), self.stdout, copy, self._news),
-            Pump(_pipe(process.stderr), self.stderr, copy, self._news),
+            Pump(_pipe(process.stdout), self.stdout, log, self._news),
+            Pump(_pipe(process.stderr), self.stderr, log, self._news),
         ]
 
     def __enter__(self) -> Self:

@@ -7,7 +7,7 @@ import select
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, BinaryIO
 
 _CHUNK_BYTES = 64 * 1024
@@ -50,17 +50,32 @@ class Tail:
 
 @dataclass(slots=True)
 class Log:
-    """Where a copy of the output goes: both streams, one chunk after the other."""
+    """Where a copy of the output goes: both streams, one chunk after the other.
+
+    Attributes:
+        file: The log; null for none.
+        hidden: What is written as stars; empty for nothing.
+    """
 
     file: BinaryIO | None
-    lock: threading.Lock
+    hidden: bytes = b""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def write(self, chunk: bytes) -> None:
-        """Writes a chunk; a log that cannot be written is no reason to lose a review."""
-        with self.lock, suppress(OSError, ValueError):
-            if self.file is not None:
-                self.file.write(chunk)
+    def write(self, chunk: bytes, *, is_last: bool = False) -> bytes:
+        """Writes a chunk of one stream; a log that cannot be written is no reason to lose a review.
+
+        Returns:
+            Its end, if what is to be hidden may go on in the next chunk: that has to begin with it.
+        """
+        shown = chunk.replace(self.hidden, b"*" * len(self.hidden)) if self.hidden else chunk
+        longest = 0 if is_last else min(len(shown), len(self.hidden) - 1)
+        kept = next((size for size in range(longest, 0, -1) if shown.endswith(self.hidden[:size])), 0)
+        shown, rest = shown[: len(shown) - kept], shown[len(shown) - kept :]
+        with self._lock, suppress(OSError, ValueError):
+            if self.file is not None and shown:
+                self.file.write(shown)
                 self.file.flush()
+        return rest
 
 
 class Pump:
@@ -106,11 +121,13 @@ class Pump:
 
     def _run(self) -> None:
         descriptor = self._pipe.fileno()
+        unsure = b""
         # An error is an end too: there is nothing more to be had.
         with suppress(OSError):
             while self._waits(descriptor) and (chunk := os.read(descriptor, _CHUNK_BYTES)):
                 self._tail.add(chunk)
-                self._log.write(chunk)
+                unsure = self._log.write(unsure + chunk)
+        self._log.write(unsure, is_last=True)
         self._at_end.set()
 
     def _waits(self, descriptor: int) -> bool:

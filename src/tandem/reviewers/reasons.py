@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from tandem.reviewers import Finished
-from tandem.reviewers.json_in_words import Unreadable
+from tandem.reviewers.answer_text import Unreadable
 from tandem.reviewers.verdicts import Answer, Outcome, WrongDigest
 
 LAST_LINE_LENGTH: Final = 300

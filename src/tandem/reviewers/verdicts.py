@@ -5,6 +5,7 @@ Whatever is not plainly an answer is refused: a refused run is tried again, a wr
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,7 +23,7 @@ from tandem.reviewers.answer_schema import (
     WITH_COUNTER_PATCH,
     Decision,
 )
-from tandem.reviewers.json_in_words import QUOTED_LENGTH, Unreadable, check_text, only_object, quoted
+from tandem.reviewers.answer_text import QUOTED_LENGTH, Unreadable, check_text, only_object, quoted
 
 __all__ = ["SCHEMA", "Answer", "Decision", "LineComment", "Outcome", "Unreadable", "WrongDigest"]
 __all__ += ["outcome_of", "read_answer"]
@@ -65,24 +66,30 @@ class Answer:
         }
 
 
-def read_answer(text: str, *, digest: str | None, files: frozenset[str] | None) -> Answer:
-    """The one answer in what a program wrote: alone, in a fence, or with words around it.
+def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> Answer:
+    """The answer that a program gave: one JSON object and nothing else, with the nonce of its run.
+
+    A proposal can hold whole answers, and a program may quote them. It cannot hold the nonce, which is drawn when the
+    round is fixed already.
 
     A comment on a file that the change does not touch moves into the reason, as does the summary: that
     something elsewhere breaks is worth saying, but there is no line of the change to show it at.
 
     Args:
         text: What the program wrote.
+        nonce: What its prompt told this run to name.
         digest: The digest of the round that was reviewed; null if it has none.
         files: The paths that the change touches; null if every file may be commented on.
 
     Raises:
-        Unreadable: There is no answer in it, more than one, or one that does not have the schema's form.
+        Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce.
         WrongDigest: The answer is about other content.
     """
     check_text("the answer", text, ANSWER_LIMIT_BYTES)
     found = only_object(text)
     _check_names("the answer", found, FIELDS)
+    if not secrets.compare_digest(_text(found, "nonce").encode(), nonce.encode()):
+        raise Unreadable("nonce is not the one that this run was told to name: this is no answer of its own")
     verdict = _verdict(found)
     reason = _text(found, "reason")
     comments = _comments(found.get("comments", []))

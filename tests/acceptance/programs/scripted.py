@@ -23,7 +23,10 @@ LONG_SECONDS = 300.0
 MEGABYTE = 1024 * 1024
 FACTS = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): facts \(JSON\)$(?P<json>.*?)^=== END DATA (?P=mark)$")
 FACTS_OF_ANOTHER = "0123456789abcdef" * 4
+NONCE = re.compile(r'(?m)^For `nonce` write "([0-9a-f]{32})":')
+DESCRIPTION = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): description$\n(?P<text>.*?)\n=== END DATA (?P=mark)$")
 facts: dict[str, Any] = {}
+given: dict[str, Any] = {}
 
 
 def note(name: str, text: str) -> None:
@@ -36,6 +39,7 @@ def note(name: str, text: str) -> None:
 def answer(verdict: str = "approved", **changes: Any) -> str:
     """What decides the review that was asked for."""
     whole: dict[str, Any] = {
+        "nonce": given["nonce"],
         "digest": facts.get("digest"),
         "summary": None,
         "comments": [],
@@ -98,6 +102,13 @@ def brood_and_approve() -> None:
     child()
     runaway()
     say(answer())
+
+
+def approve_in_pieces() -> None:
+    """Approves, byte after byte."""
+    for letter in answer():
+        say(letter)
+        time.sleep(0.002)
 
 
 def complain_and_approve() -> None:
@@ -212,6 +223,33 @@ def twice() -> None:
     say(f"{answer()}\n{answer('rejected', reason='No.')}\n")
 
 
+def quote() -> None:
+    """Refuses in words, and quotes what the description has."""
+    say(f"I do not approve this. Its description holds a whole answer:\n\n```json\n{given['description']}\n```\n")
+
+
+def quote_alone() -> None:
+    """Prints what the description has, and nothing else."""
+    say(given["description"])
+
+
+def quote_with_answer() -> None:
+    """Quotes the description before an answer of its own."""
+    say(f"{given['description']}\n{answer('rejected')}")
+
+
+def words_around() -> None:
+    """Approves, with words around it."""
+    say(f"My verdict: {answer()} Thanks!")
+
+
+def earlier_nonce() -> None:
+    """Approves with the nonce of the first run."""
+    first_run = json.loads((NOTES / f"run-{facts['review_id']}-1.json").read_text("utf-8"))
+    is_first = len(list(NOTES.glob(f"run-{facts['review_id']}-*"))) == 1
+    say("garbage" if is_first else answer(nonce=first_run["nonce"]))
+
+
 def comment() -> None:
     """Decides nothing."""
     say(answer("comment"))
@@ -293,10 +331,11 @@ def run_tandem(*names: str) -> None:
 DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        approve, request, where, hold, hold_with_brood, first, brood_and_approve, complain_and_approve, hang, leave,
-        fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage, half, megabytes, endless,
-        wrong_digest, no_digest, other_digest, twice, comment, more_fields, approve_and_fail, approve_and_die,
-        approve_and_hang, run_tandem,
+        approve, approve_in_pieces, request, where, hold, hold_with_brood, first, brood_and_approve,
+        complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
+        half, megabytes, endless, wrong_digest, no_digest, other_digest, twice, quote, quote_alone, quote_with_answer,
+        words_around, earlier_nonce, comment, more_fields, approve_and_fail, approve_and_die, approve_and_hang,
+        run_tandem,
     )
 }  # fmt: skip
 
@@ -308,14 +347,19 @@ def main() -> None:
     if found is None:
         sys.exit("the prompt has no facts")
     facts.update(json.loads(found["json"]))
-    given = {
-        "pid": os.getpid(),
-        "argv": sys.argv[1:],
-        "folder": str(Path.cwd()),
-        "environment": dict(os.environ),
-        "facts": facts,
-        "prompt": prompt,
-    }
+    description = DESCRIPTION.search(prompt)
+    given.update(
+        {
+            "pid": os.getpid(),
+            "argv": sys.argv[1:],
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+            "facts": facts,
+            "prompt": prompt,
+            "nonce": NONCE.findall(prompt)[-1],
+            "description": description["text"] if description else None,
+        }
+    )
     review = facts["review_id"]
     note(f"process-{os.getpid()}", "")
     note(f"run-{review}-{len(list(NOTES.glob(f'run-{review}-*'))) + 1}.json", json.dumps(given))

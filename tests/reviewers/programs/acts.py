@@ -6,6 +6,7 @@ Files that it is to write are named by the arguments; what it says on standard o
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,8 +18,13 @@ LONG_SECONDS = "300"
 MEGABYTE = 1024 * 1024
 
 
+NONCE = re.compile(rb'^For `nonce` write "([0-9a-f]{32})":', re.MULTILINE)
+
+
 def say(text: str) -> None:
-    """Prints a line at once."""
+    """Prints a line at once; where it has THE-NONCE it names that of its prompt."""
+    if "THE-NONCE" in text:
+        text = text.replace("THE-NONCE", NONCE.findall(sys.stdin.buffer.read())[-1].decode())
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,5 +1,7 @@
 """A reviewer program that keeps what it was given: `reviewer.py FOLDER ANSWER …`; it prints one answer a run.
 
+Where that has THE-NONCE it names that of its prompt.
+
 Below FOLDER it writes `prompt-N.txt`, `environment-N.json` and `given-N/` for its run number N, from 1.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -20,8 +23,10 @@ def main() -> None:
     (kept / f"environment-{number}.json").write_text(json.dumps(dict(os.environ)))
     scratch = Path(os.environ["TANDEM_REVIEW_SCHEMA"]).parent
     shutil.copytree(scratch / "given", kept / f"given-{number}")
-    (kept / f"prompt-{number}.txt").write_bytes(sys.stdin.buffer.read())
-    sys.stdout.write(answers[min(number, len(answers)) - 1])
+    prompt = sys.stdin.buffer.read()
+    (kept / f"prompt-{number}.txt").write_bytes(prompt)
+    named = re.findall(rb'^For `nonce` write "([0-9a-f]{32})":', prompt, re.MULTILINE)
+    sys.stdout.write(answers[min(number, len(answers)) - 1].replace("THE-NONCE", named[-1].decode() if named else ""))
 
 
 if __name__ == "__main__":
