@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
+from tandem.domain.reviewers import supervisor_id
 from tests.acceptance.reviewing import Desk
 
 PID = 4_000_000
@@ -15,27 +16,30 @@ class Steward:
     """Runs a pool for one desk's project, on paper.
 
     Attributes:
-        supervisor_id: Its id.
+        secret: What its id is made from.
         incarnation: That of its latest start.
         known: What it was last told of each of its reviewers that has not ended.
     """
 
     def __init__(self, desk: Desk, **rules: Any) -> None:
         self.desk = desk
-        self.supervisor_id = f"sv-{secrets.token_hex(6)}"
+        self.secret = secrets.token_hex(32)
         self.incarnation = ""
         self.known: dict[str, str] = {}
         # Tests do not wait for what they do not test.
         self.rules: dict[str, Any] = {"spawn_cooldown_seconds": 0, "retry_delay_seconds": 0, **rules}
 
+    @property
+    def supervisor_id(self) -> str:
+        """Its id."""
+        return supervisor_id(self.secret)
+
     def register(self, **more: Any) -> dict[str, Any]:
         """Start, or start anew; the answer."""
-        self.incarnation = secrets.token_hex(3)
+        self.incarnation = more.pop("incarnation", secrets.token_hex(3))
         self.known = {}
         about = {"host": "a-host", "provider": "codex", "projects": [self.desk.project], "rules": self.rules}
-        return self.desk.do(
-            "supervisor_register", supervisor_id=self.supervisor_id, incarnation=self.incarnation, **about, **more
-        )
+        return self.desk.do("supervisor_register", secret=self.secret, incarnation=self.incarnation, **about, **more)
 
     def beat(self, *ended: dict[str, Any], **more: Any) -> dict[str, Any]:
         """Say that all known reviewers run, but for those that have ended; the orders."""
@@ -51,7 +55,7 @@ class Steward:
             for name, wanted in self.known.items()
             if name not in gone
         ]
-        identity = {"supervisor_id": self.supervisor_id, "incarnation": self.incarnation}
+        identity = {"secret": self.secret, "incarnation": self.incarnation}
         return {**identity, "reviewers": [*running, *ended], **more}
 
     def one(self) -> str:

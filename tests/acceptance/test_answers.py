@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -172,7 +173,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "resume_reviewers": [lambda shop: {"supervisor_id": shop.staff.steward.supervisor_id}],
     "supervisor_register": [
         lambda shop: {
-            "supervisor_id": f"sv-{shop.desk.project}",
+            "secret": secrets.token_hex(32),
             "incarnation": "abc123",
             "host": "a-host",
             "provider": "codex",
@@ -180,7 +181,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
             "projects": [shop.desk.project],
         },
         lambda shop: {
-            "supervisor_id": shop.staff.steward.supervisor_id,
+            "secret": shop.staff.steward.secret,
             "incarnation": "abc124",
             "host": "a-host",
             "provider": "codex",

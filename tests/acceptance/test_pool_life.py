@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import signal
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import (
-    PATIENCE_SECONDS,
     Counter,
     StaffedBroker,
     counter,
@@ -99,36 +97,29 @@ def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
     return [one.pid for one in broker.programs() if one.environ().get("TANDEM_REVIEWER") == reviewer_id]
 
 
-def test_a_process_that_merely_has_the_number_of_a_recorded_reviewer_is_left_alone(tmp_path: Path) -> None:
+def test_no_reported_number_has_a_process_ended_that_is_not_the_supervisors_own(tmp_path: Path) -> None:
     broker = StaffedBroker(tmp_path)
     with broker, counter(broker, tmp_path / "repository") as project:
-        supervisor_id = project.supervision()["supervisor_id"]
-    with sleeper() as bystander, sleeper() as orphan:
+        pool = project.supervision()["supervisor_id"]
+    with sleeper() as bystander:
         with without_pool(broker), reopened(project) as paper:
-            # The supervisor's last start, on paper: it noted one process, and another that is gone by now.
+            # Worse than anybody who can only reach the broker: a caller with the very secret of the supervisor.
             steward = Steward(paper, scaling_ratio=1)
-            steward.supervisor_id = supervisor_id
+            found = json.loads((broker.data_dir / "reviewers" / "supervisor.json").read_text("utf-8"))
+            steward.secret = found["secret"]
+            assert steward.supervisor_id == pool
             steward.register()
-            reviews = [paper.ask("approve") for _ in range(2)]
-            noted = {bystander.pid: started_us(bystander.pid) - 10_000_000, orphan.pid: started_us(orphan.pid)}
-            rows: list[dict[str, Any]] = []
-            for pid, started in noted.items():
-                [new] = {one["reviewer_id"] for one in steward.beat(*rows)["reviewers"]} - {
-                    row["reviewer_id"] for row in rows
-                }
-                rows.append(
-                    {"reviewer_id": new, "wanted": "run", "state": "running", "pid": pid, "started_us": started}
-                )
-            steward.beat(*rows)
-            assert {one["pid"] for one in paper.active()} == set(noted)
-            for review, row in zip(reviews, rows, strict=True):
-                paper.claim(review, row["reviewer_id"])
+            review = paper.ask("approve")
+            [new] = steward.beat()["reviewers"]
+            name = new["reviewer_id"]
+            told = {"pid": bystander.pid, "started_us": started_us(bystander.pid)}
+            steward.beat({"reviewer_id": name, "wanted": "run", "state": "running", **told})
+            assert [one["pid"] for one in paper.active()] == [bystander.pid]
+            paper.claim(review, name)
         with broker, reopened(project) as again:
-            assert orphan.wait(PATIENCE_SECONDS) == -signal.SIGKILL
-            assert bystander.poll() is None
-            for review, row in zip(reviews, rows, strict=True):
-                assert again.decided(review)["reviewer_id"] != row["reviewer_id"]
-                assert again.member(row["reviewer_id"])["state"] == "terminated"
+            assert again.decided(review)["reviewer_id"] != name
+            assert again.member(name)["state"] == "terminated"
+            again.do("kill_reviewer", reviewer_id=name, force=True)
         assert bystander.poll() is None
 
 

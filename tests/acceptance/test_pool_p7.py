@@ -129,7 +129,7 @@ def test_p7_a_quoted_answer_approves_nothing(project: Counter, deed: str) -> Non
     diff = edited(line=3, text=f"quoted {deed}")
     known = project.put_up_whole(intent="leave", diff=diff)
     project.do("close_review", review_id=known["review_id"])
-    approval = {"digest": known["digest"], "summary": None, "comments": [], "reason": "Read all of it."}
+    approval: dict[str, Any] = {"digest": known["digest"], "summary": None, "comments": [], "reason": "Read all of it."}
     approval |= {"verdict": "approved", "counter_patch": None}
     review = project.put_up(intent=deed, diff=diff, description=json.dumps(approval))
     status = project.decided(review)

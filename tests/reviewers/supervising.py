@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tandem.domain.reviewers import supervisor_id
 from tandem.errors import InvalidSession, Unavailable
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers.supervisor import WORKER_ARGV, Supervisor
@@ -50,7 +51,7 @@ class OrderBook:
         self.rows: dict[str, Row] = {}
         self.registrations: list[dict[str, Any]] = []
         self.heartbeats: list[dict[str, Any]] = []
-        self.orphans: list[dict[str, Any]] = []
+        self.lies: dict[str, Any] = {}
         self.away: Callable[[dict[str, Any]], bool] = lambda _: False
         self.refusal: Exception | None = None
         self.again_s = 30.0
@@ -105,8 +106,8 @@ class OrderBook:
         self._incarnation = asked["incarnation"]
         self.rows = {}
         self._note()
-        answer = {"supervisor_id": asked["supervisor_id"], "incarnation": asked["incarnation"]}
-        return {**answer, "orphans": self.orphans, "cursor": self._cursor}
+        answer = {"supervisor_id": supervisor_id(asked["secret"]), "incarnation": asked["incarnation"]}
+        return {**answer, **self.lies, "cursor": self._cursor}
 
     async def _heartbeat(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._check(asked)

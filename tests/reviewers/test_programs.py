@@ -251,17 +251,18 @@ def test_everything_of_a_reviewer_can_be_ended_from_outside(tmp_path: Path) -> N
     # Other tests run beside this one, and this ends all that have the name.
     name = f"codex-r1-{secrets.token_hex(8)}"
     parent = acts("child", str(tmp_path / "pid"), "sleep", "300", folder=tmp_path)
-    parent.environment["TANDEM_REVIEWER"] = name
+    marks = trees.marks_of(name, "sv_of_this_test")
+    parent.environment.update(marks)
     ended: list[int] = []
 
     def end_it(_: ProcessIdentity) -> None:
         number_in(tmp_path / "pid")
-        ended.append(trees.end_reviewer(name))
+        ended.append(trees.end_marked(marks))
 
     done = run(parent, on_start=end_it)
     assert ended == [2]
     assert (done.ended_by, is_gone(number_in(tmp_path / "pid"))) == ("itself", True)
-    assert trees.end_reviewer(name) == 0
+    assert trees.end_marked(marks) == 0
 
 
 NASTY = ["$(touch x)", "`touch x`", "; touch x", "a b", "a\nb", "|touch x", "&& touch x", "'\"", "*", "~", "%PATH%", ""]

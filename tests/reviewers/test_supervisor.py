@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import sys
@@ -56,11 +57,11 @@ async def test_its_id_stays_and_its_incarnation_is_new_at_each_start(scene: Scen
         async with scene.supervising(book, "obedient"):
             pass
     first, second = book.registrations
-    assert first["supervisor_id"] == second["supervisor_id"]
+    assert first["secret"] == second["secret"]
     assert first["incarnation"] != second["incarnation"]
     assert all(len(one["incarnation"]) == 6 and one["incarnation"].isalnum() for one in (first, second))
     file = scene.data / "reviewers" / "supervisor.json"
-    assert json.loads(file.read_text())["supervisor_id"] == first["supervisor_id"]
+    assert json.loads(file.read_text())["secret"] == first["secret"]
     if sys.platform != "win32":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -68,9 +69,21 @@ async def test_its_id_stays_and_its_incarnation_is_new_at_each_start(scene: Scen
 
 async def test_an_unreadable_id_is_replaced(scene: Scene, book: OrderBook) -> None:
     (scene.data / "reviewers").mkdir(parents=True)
-    (scene.data / "reviewers" / "supervisor.json").write_text('{"supervisor_id": "../etc"}')
+    (scene.data / "reviewers" / "supervisor.json").write_text('{"secret": "../etc"}')
     async with scene.supervising(book, "obedient"):
-        assert book.registrations[0]["supervisor_id"].startswith("sv_")
+        assert len(book.registrations[0]["secret"]) == 64
+
+
+async def test_the_copy_of_a_data_folder_is_another_supervisor(scene: Scene, book: OrderBook, tmp_path: Path) -> None:
+    (tmp_path / "copied").mkdir()
+    copied = Scene(tmp_path / "copied")
+    async with scene.supervising(book, "obedient"):
+        shutil.copytree(scene.data, copied.data)
+        async with copied.supervising(book, "obedient"):
+            first, second = book.registrations
+            assert first["secret"] != second["secret"]
+    async with scene.supervising(book, "obedient"):
+        assert book.registrations[2]["secret"] == first["secret"]
 
 
 async def test_starts_what_is_ordered_and_gives_it_its_job(scene: Scene, book: OrderBook) -> None:

@@ -93,7 +93,7 @@ async def test_one_whose_place_was_taken_ends_its_reviewers_and_registers_anew(s
         assert is_gone(row.pid)
         assert scene.noted(row, "end") == "cancel"
         first, second = book.registrations
-        assert first["supervisor_id"] == second["supervisor_id"]
+        assert first["secret"] == second["secret"]
         assert first["incarnation"] != second["incarnation"]
         await scene.job(book.order(scene.root))
         assert supervisor.running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from tandem import platforms
+from tandem.domain.reviewers import supervisor_id
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.platforms import ProcessIdentity
 from tests.reviewers.running import is_gone, until
@@ -191,43 +193,56 @@ async def test_reviewers_end_by_themselves_when_their_supervisor_is_killed(scene
 # ---------------------------------------------------------------------------------------------------- orphans
 
 
-async def start_with(scene: Scene, book: OrderBook, **orphan: Any) -> None:
-    book.orphans = [orphan]
-    async with scene.supervising(book, "obedient"):
+async def marked(scene: Scene) -> str:
+    """What the processes of a scene's supervisor bear, once that has run."""
+    async with scene.supervising(OrderBook(), "obedient"):
         pass
+    return supervisor_id(json.loads((scene.data / "reviewers" / "supervisor.json").read_text())["secret"])
 
 
-async def test_orphans_are_ended_by_number_and_start_time(scene: Scene, book: OrderBook) -> None:
-    with sleeper() as (process, identity):
-        await start_with(scene, book, reviewer_id=fresh_name(), pid=identity.pid, started_us=identity.started_us)
-        assert process.wait(10) != 0
-
-
-async def test_who_merely_has_an_orphans_number_is_left_alone(scene: Scene, book: OrderBook) -> None:
-    with sleeper() as (process, identity):
-        earlier_us = identity.started_us - 60_000_000
-        await start_with(scene, book, reviewer_id=fresh_name(), pid=identity.pid, started_us=earlier_us)
-        assert process.poll() is None
-        assert platforms.is_alive(identity)
-
-
-async def test_what_an_orphan_started_is_ended_by_the_name_it_bears(scene: Scene, book: OrderBook) -> None:
+def left_behind(scene: Scene) -> tuple[str, Path]:
+    """The folder of a reviewer that an earlier start did not see end."""
     name = fresh_name()
-    with sleeper(TANDEM_REVIEWER=name) as (process, _):
-        await start_with(scene, book, reviewer_id=name, pid=None, started_us=None)
-        assert process.wait(10) != 0
+    left = scene.data / "reviewers" / "scratch" / name
+    left.mkdir(parents=True)
+    return name, left
 
 
 async def test_what_no_broker_knows_of_is_found_by_its_scratch_folder(scene: Scene, book: OrderBook) -> None:
-    name = fresh_name()
-    left = scene.data / "reviewers" / "scratch" / name
+    mark = await marked(scene)
+    name, left = left_behind(scene)
     (left / "home" / "locked").mkdir(parents=True)
     (left / "home" / "locked" / "login").write_text("secret")
     (left / "home" / "locked").chmod(0o500)
-    with sleeper(TANDEM_REVIEWER=name) as (process, _):
+    with sleeper(TANDEM_REVIEWER=name, TANDEM_SUPERVISOR=mark) as (process, _):
         async with scene.supervising(book, "obedient"):
             pass
         assert process.wait(10) != 0
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("bears", ["nothing", "the reviewer's id", "another supervisor's", "another reviewer's"])
+async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
+    scene: Scene, book: OrderBook, bears: str
+) -> None:
+    mark = await marked(scene)
+    name, left = left_behind(scene)
+    environment = {
+        "nothing": {},
+        "the reviewer's id": {"TANDEM_REVIEWER": name},
+        "another supervisor's": {"TANDEM_REVIEWER": name, "TANDEM_SUPERVISOR": supervisor_id("another")},
+        "another reviewer's": {"TANDEM_REVIEWER": fresh_name(), "TANDEM_SUPERVISOR": mark},
+    }[bears]
+    with sleeper(**environment) as (process, identity):
+        book.lies = {"orphans": [{"reviewer_id": name, **identity._asdict()}]}
+        async with scene.supervising(book, "obedient"):
+            # One of the same name, whose end takes all with it that bears its marks.
+            row = book.order(scene.root, reviewer_id=name)
+            await scene.job(row)
+            book.want(row, "kill")
+            await book.until("it has ended", lambda: row.ended)
+        assert process.poll() is None
+        assert platforms.is_alive(identity)
     assert not left.exists()
 
 

@@ -141,7 +141,7 @@ class Reviewer:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-        trees.end_reviewer(self.job.reviewer_id)
+        trees.end_marked({REENTRY_VARIABLE: self.job.reviewer_id})
 
     def _stdin(self) -> IO[bytes]:
         assert self.process.stdin is not None

@@ -67,10 +67,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "pause_reviewers": ("tandem reviewers pause --reason 'The model is down'",),
     "resume_reviewers": ("tandem reviewers resume",),
     "supervisor_register": (
-        "tandem supervisor register --supervisor-id my-host --incarnation k3f9q2 --host my-host --provider custom",
+        "tandem supervisor register --secret 8f3c… --incarnation k3f9q2 --host my-host --provider custom",
     ),
     "supervisor_heartbeat": (
-        "tandem supervisor heartbeat --supervisor-id my-host --incarnation k3f9q2 --reviewers @reviewers.json --wait",
+        "tandem supervisor heartbeat --secret 8f3c… --incarnation k3f9q2 --reviewers @reviewers.json --wait",
     ),
     "report_outcome": (
         "tandem supervisor outcome rv_4k2m --reviewer-id custom-r1-k3f9q2 --claim-generation 1 --outcome timeout",

@@ -21,7 +21,6 @@ from tandem.config import Settings, load_settings
 from tandem.errors import ConfigInvalid, InvalidSession, TandemError
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers.supervisor import Supervisor
-from tandem.reviewers.trees import end_reviewer
 
 _LOG_NAME = "supervisor.jsonl"
 _AGENT = "supervisor"
@@ -32,13 +31,11 @@ class Remote:
 
     Attributes:
         registration: The first answer to `supervisor_register`; null before it.
-        living: The reviewers that have not ended, as the broker said last.
     """
 
     def __init__(self, client: TandemClient) -> None:
         self._client = client
         self.registration: dict[str, Any] | None = None
-        self.living: tuple[str, ...] = ()
 
     async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The data of the answer.
@@ -49,8 +46,6 @@ class Remote:
         data: dict[str, Any] = await self._client.data(operation, arguments)
         if operation == "supervisor_register":
             self.registration = self.registration or data
-        elif operation == "supervisor_heartbeat":
-            self.living = tuple(order["reviewer_id"] for order in data["reviewers"])
         return data
 
 
@@ -178,7 +173,7 @@ async def _run(plan: Plan, teller: Teller) -> None:
                 teller.remark(
                     f"stopping: reviews under way may take {plan.pool.drain_seconds:g} s more; Ctrl-C again ends them"
                 )
-            await _stop(supervisor, broker, at_once)
+            await _stop(supervisor, at_once)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -210,14 +205,13 @@ async def _until_stopped(supervisor: Supervisor, stop: asyncio.Event) -> None:
     ended.cancel()
 
 
-async def _stop(supervisor: Supervisor, broker: Remote, at_once: asyncio.Event) -> None:
+async def _stop(supervisor: Supervisor, at_once: asyncio.Event) -> None:
     """Drain; after the second signal end the reviewers with all that they started, which leaves nothing to drain."""
     stopping = asyncio.create_task(supervisor.stop())
     hurried = asyncio.create_task(at_once.wait())
     await asyncio.wait((stopping, hurried), return_when=asyncio.FIRST_COMPLETED)
     hurried.cancel()
     while not stopping.done():
-        for reviewer_id in broker.living:
-            await asyncio.to_thread(end_reviewer, reviewer_id)
+        await asyncio.to_thread(supervisor.end_processes)
         await asyncio.wait((stopping,), timeout=1.0)
     await stopping

@@ -86,7 +86,7 @@ class PoolOperations(CycleOperations):
     async def supervisor_register(
         self,
         *,
-        supervisor_id: str,
+        secret: str,
         incarnation: str,
         host: str,
         provider: str,
@@ -99,16 +99,15 @@ class PoolOperations(CycleOperations):
     ) -> pool_answers.Registered:
         """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
         arguments: dict[str, Any] = {
-            "supervisor_id": supervisor_id, "incarnation": incarnation, "host": host, "provider": provider,
-            "project": project, "idempotency_key": idempotency_key, "mode": mode, "model": model,
-            "projects": projects, "rules": rules,
+            "secret": secret, "incarnation": incarnation, "host": host, "provider": provider, "project": project,
+            "idempotency_key": idempotency_key, "mode": mode, "model": model, "projects": projects, "rules": rules,
         }
         return await self._operate("supervisor_register", arguments)
 
     async def supervisor_heartbeat(
         self,
         *,
-        supervisor_id: str,
+        secret: str,
         incarnation: str,
         reviewers: list[pool_requests.ReviewerSighting] | None = None,
         quiet: bool = False,
@@ -119,8 +118,8 @@ class PoolOperations(CycleOperations):
     ) -> pool_answers.Orders:
         """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
         arguments: dict[str, Any] = {
-            "supervisor_id": supervisor_id, "incarnation": incarnation, "reviewers": reviewers, "quiet": quiet,
-            "closing": closing, "wait": wait, "cursor": cursor, "timeout_s": timeout_s,
+            "secret": secret, "incarnation": incarnation, "reviewers": reviewers, "quiet": quiet, "closing": closing,
+            "wait": wait, "cursor": cursor, "timeout_s": timeout_s,
         }
         return await self._operate("supervisor_heartbeat", arguments)
 

@@ -90,21 +90,11 @@ class PoolsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
-    """A process that an earlier start of the supervisor left behind."""
-
-    reviewer_id: str
-    pid: int | None
-    started_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Registered:
-    """A supervisor was registered; what its earlier starts left behind is to be ended."""
+    """A supervisor was registered; what reviewers of its earlier starts held is in the queue again."""
 
     supervisor_id: str
     incarnation: str
-    orphans: tuple[Orphan, ...]
     cursor: str
 
 

@@ -5,6 +5,7 @@ A pool belongs to one supervisor. The database says which reviewers there should
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +28,9 @@ AT_ONCE_SECONDS = 15
 
 CIRCUIT_FAILURES = 4
 """So many quick exits in a row open the circuit."""
+
+_ID_DIGITS = 24
+"""Of the hash of a supervisor's secret: more than anybody finds another secret for."""
 
 _CIRCUIT_SECONDS = 300
 _LONGEST_CIRCUIT_SECONDS = 3600
@@ -177,6 +181,11 @@ class Reviewer(NamedTuple):
         """Whether an agent that ends now, unasked, has not even begun: its program would do so again and again."""
         at_once = now_us - self.spawned_at < _us(AT_ONCE_SECONDS)
         return self.mode == "agent" and self.drain_reason is None and self.outcomes == "{}" and at_once
+
+
+def supervisor_id(secret: str) -> str:
+    """The id that goes with a supervisor's secret: whoever shows the secret is the supervisor."""
+    return f"sv_{hashlib.sha256(secret.encode()).hexdigest()[:_ID_DIGITS]}"
 
 
 def reviewer_id(provider: str, number: int, incarnation: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tandem.domain import pool_answers as answers
-from tandem.domain.reviewers import PoolRules
+from tandem.domain.reviewers import PoolRules, supervisor_id
 from tandem.operations import pool_requests as ask
 from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of, wait_of
@@ -44,7 +44,7 @@ async def supervisor_register(
 ) -> answers.Registered:
     """A supervisor starts."""
     new = NewPool(
-        supervisor_id=request.supervisor_id,
+        supervisor_id=supervisor_id(request.secret),
         incarnation=request.incarnation,
         host=request.host,
         provider=request.provider,
@@ -59,7 +59,7 @@ async def supervisor_register(
 async def supervisor_heartbeat(services: Services, request: ask.SupervisorHeartbeat, _caller: Caller) -> answers.Orders:
     """A supervisor reports, and asks what to do."""
     beat = Beat(
-        supervisor_id=request.supervisor_id,
+        supervisor_id=supervisor_id(request.secret),
         incarnation=request.incarnation,
         reviewers=[Sighting(**one.model_dump()) for one in request.reviewers],
         quiet=request.quiet,

@@ -27,6 +27,9 @@ _REASON_LENGTH = 2_000
 _MOST_REVIEWERS = 200
 
 Supervisor = Annotated[str, Field(pattern=_WORD, max_length=100)]
+SupervisorSecret = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_-]{32,200}$", description="The supervisor's own, drawn at random; its id follows.")
+]
 ReviewerName = Annotated[Name, Field(description="As list_reviewers shows it, e.g. codex-r1-k3f9q2.")]
 Count = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
@@ -84,7 +87,7 @@ class Rules(Request):
 class SupervisorRegister(WriteRequest):
     """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
 
-    supervisor_id: Supervisor
+    secret: SupervisorSecret
     incarnation: Annotated[str, Field(pattern=r"^[a-z0-9]{4,16}$", description="New at each start.")]
     host: Name
     provider: Annotated[str, Field(pattern=_WORD, max_length=40)]
@@ -112,7 +115,7 @@ class ReviewerSighting(Request):
 class SupervisorHeartbeat(Request):
     """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
 
-    supervisor_id: Supervisor
+    secret: SupervisorSecret
     incarnation: Token
     reviewers: Annotated[list[ReviewerSighting], Field(max_length=_MOST_REVIEWERS)] = Field(
         default_factory=list[ReviewerSighting]

@@ -202,6 +202,7 @@ FIELDS: Final[dict[str, str]] = {
     "last_seen_at": "When its supervisor was last heard of.",
     # Supervisors
     "incarnation": "This start of the supervisor; another one voids it.",
+    "secret": "Shows who calls: the supervisor's id is made from it. It is stored nowhere.",
     "SupervisorRegister.mode": "Whether Tandem's worker or the program itself works through the queue.",
     "rules": "The numbers that the pool is run by; they are [settings](reviewer-pool.md#settings).",
     **{
@@ -212,8 +213,6 @@ FIELDS: Final[dict[str, str]] = {
             "token_budget_per_review", "token_budget_per_day",
         )
     },
-    "orphans": "Processes of earlier starts, to be ended; what they held is in the queue again.",
-    "Orphan.reviewer_id": "Whose process it was.",
     "started_us": "When the process began, microseconds since 1970: with the number it names one process for ever.",
     "SupervisorHeartbeat.reviewers": "Every reviewer that it has, and those that have ended since the last call.",
     "SupervisorHeartbeat.wait": "Answer only when the reviewers are to be others than was said, or something is due.",

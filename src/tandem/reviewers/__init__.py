@@ -19,6 +19,9 @@ EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"
 REENTRY_VARIABLE: Final = "TANDEM_REVIEWER"
 """In the environment of every program that reviews: the reviewer's id. Where it is set, no reviewer starts."""
 
+SUPERVISOR_VARIABLE: Final = "TANDEM_SUPERVISOR"
+"""In the environment of every process that a supervisor starts, and of all that these start: the supervisor's id."""
+
 RUN_VARIABLE: Final = "TANDEM_RUN"
 """In the environment of every program that reviews, and so of all that it starts: a token of this run alone."""
 

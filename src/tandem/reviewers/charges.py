@@ -188,7 +188,8 @@ class Charge:
         household = self._household
         self._job = household.equipment.prepare(self._order, household.living())
         log_file = household.equipment.log_file(self.reviewer_id)
-        start = Start(self.reviewer_id, household.argv, household.environment, household.folder, log_file)
+        marks = household.equipment.marks(self.reviewer_id)
+        start = Start(self.reviewer_id, marks, household.argv, household.environment, household.folder, log_file)
         return WorkerProcess(start, self._on_end)
 
     def _on_end(self, code: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tandem.domain.pool_answers import Orders
 from tandem.reviewers.charges import Charge, Household
 from tandem.reviewers.equipment import Equipment
+from tandem.reviewers.trees import end_marked
 
 
 class Crew:
@@ -79,6 +80,11 @@ class Crew:
             if self._projects is not None and order.project not in self._projects:
                 charge.refuse(f"This supervisor does not serve the project {order.project!r}.")
             self._lives[order.reviewer_id] = asyncio.create_task(charge.live(), name=f"reviewer-{order.reviewer_id}")
+
+    def end_processes(self) -> None:
+        """Kills all that any reviewer has running, whatever it is at; blocks."""
+        for reviewer_id in self._living():
+            end_marked(self._household.equipment.marks(reviewer_id))
 
     def want(self, wanted: str) -> None:
         """Has every reviewer drain or end."""

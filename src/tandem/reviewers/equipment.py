@@ -22,7 +22,7 @@ from tandem import logs, platforms, pool_settings
 from tandem.domain.pool_answers import Order
 from tandem.errors import ConfigInvalid
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import wsl
+from tandem.reviewers import trees, wsl
 from tandem.reviewers.job import Job
 from tandem.reviewers.reasons import LAST_LINE_LENGTH, one_line
 
@@ -44,12 +44,14 @@ class Equipment:
     Attributes:
         settings: The pool's settings.
         broker_url: Where the reviewers find the broker.
+        supervisor_id: Whose reviewers they are; all their processes say so.
         scratch: Where their scratch folders are; nobody else's are there.
         log_dir: Where their logs are.
     """
 
     settings: PoolSettings
     broker_url: str
+    supervisor_id: str
     scratch: Path
     log_dir: Path
 
@@ -81,6 +83,10 @@ class Equipment:
         platforms.make_private(str(self.scratch))
         scratch.mkdir(_PRIVATE)
         return self._job(order, workspace, scratch)
+
+    def marks(self, reviewer_id: str) -> dict[str, str]:
+        """What the environment of a reviewer's processes has, and no other."""
+        return trees.marks_of(reviewer_id, self.supervisor_id)
 
     def clear(self, reviewer_id: str) -> None:
         """Removes an ended reviewer's scratch folder, which may have a login in it."""

@@ -1,9 +1,11 @@
-"""Who a supervisor is: an id that stays the same from start to start, and the right to be the only one with it.
+"""Who a supervisor is: a secret that stays the same from start to start, and the right to be the only one with it.
 
-    <data>/reviewers/supervisor.json   the id
+    <data>/reviewers/supervisor.json   the secret, and the number of the folder that it was made in
     <data>/reviewers/supervisor.lock   empty; locked by the one that runs, whatever ends it
 
-The id lets the broker know whose earlier starts left reviewers behind; the incarnation tells the starts apart.
+The id is made from the secret, which each call shows: nobody else speaks in its name. The copy of a folder has another
+number, and is another supervisor. The id lets the broker know whose earlier starts held reviews; the incarnation tells
+the starts apart.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem import platforms
-from tandem.clock import SystemClock
+from tandem.domain.reviewers import supervisor_id
 from tandem.errors import ConfigInvalid, Unavailable
 
 FOLDER: Final = "reviewers"
@@ -27,7 +29,8 @@ FOLDER: Final = "reviewers"
 
 _FILE = "supervisor.json"
 _LOCK = "supervisor.lock"
-_ID = re.compile(r"sv_[0-9a-z]{18}")
+_SECRET = re.compile(r"[0-9a-f]{64}")
+_SECRET_BYTES = 32
 _INCARNATION_LETTERS = 6
 _LONGEST_HOST = 200
 _log = logging.getLogger("tandem.supervisor")
@@ -38,18 +41,23 @@ class Identity:
 
     Attributes:
         folder: The supervisor's own folder, private to the user.
-        supervisor_id: Its id; empty before `take`.
+        secret: What shows the broker who calls; empty before `take`.
         host: The machine's name.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / FOLDER
-        self.supervisor_id = ""
+        self.secret = ""
         self.host = host_name()
         self._lock = -1
 
+    @property
+    def supervisor_id(self) -> str:
+        """Its id; empty before `take`."""
+        return supervisor_id(self.secret) if self.secret else ""
+
     def take(self) -> None:
-        """Takes the right to be the supervisor; makes the id if there is none yet. Blocks for the disk.
+        """Takes the right to be the supervisor; makes the secret if there is none yet. Blocks for the disk.
 
         Raises:
             Unavailable: Another supervisor runs on the folder.
@@ -57,7 +65,7 @@ class Identity:
         """
         self._lock = _take_lock(self.folder)
         try:
-            self.supervisor_id = _load_or_make(self.folder / _FILE)
+            self.secret = _load_or_make(self.folder / _FILE)
         except OSError as error:
             self.release()
             raise _unusable(self.folder, error) from error
@@ -105,11 +113,11 @@ def _load_or_make(file: Path) -> str:
     found = _read(file)
     if found is not None:
         return found
-    made = SystemClock().new_id("sv")
+    made = secrets.token_hex(_SECRET_BYTES)
     fresh = file.with_name(f"{_FILE}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps({"supervisor_id": made}) + "\n")
+        stream.write(json.dumps({"secret": made, "folder": _number(file.parent)}) + "\n")
         stream.flush()
         platforms.flush_file(stream.fileno())
     fresh.replace(file)
@@ -124,12 +132,18 @@ def _read(file: Path) -> str | None:
         return None
     except ValueError:
         content = None
-    stated = cast("dict[str, Any]", content).get("supervisor_id") if isinstance(content, dict) else None
-    if isinstance(stated, str) and _ID.fullmatch(stated):
+    known = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    stated = known.get("secret")
+    if isinstance(stated, str) and _SECRET.fullmatch(stated) and known.get("folder") == _number(file.parent):
         return stated
     # What its reviewers hold comes back when their leases end, which is no reason to stay down.
-    _log.warning("%s does not hold a supervisor's id; a new one is made", file)
+    _log.warning("%s does not hold the secret of a supervisor of this folder; a new one is made", file)
     return None
+
+
+def _number(folder: Path) -> int:
+    """What tells a folder from its copy."""
+    return folder.stat().st_ino
 
 
 def _unusable(folder: Path, error: OSError) -> ConfigInvalid:

@@ -22,9 +22,8 @@ import psutil
 
 from tandem import platforms
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers import REENTRY_VARIABLE
 from tandem.reviewers.job import CANCEL_LINE, DRAIN_LINE
-from tandem.reviewers.trees import Tree, end_reviewer, has_ended
+from tandem.reviewers.trees import Tree, has_ended
 
 _LOOK_SECONDS = 0.05
 _REAP_SECONDS = 5.0
@@ -43,7 +42,8 @@ class Start:
     """How a reviewer's process is started.
 
     Attributes:
-        reviewer_id: Whose it is; its environment and that of all its descendants say so.
+        reviewer_id: Whose it is.
+        marks: What its environment and that of all its descendants have, and no others.
         argv: The program and its arguments.
         environment: Its environment, apart from that.
         folder: Where it starts; nothing of a repository may be found from there.
@@ -51,6 +51,7 @@ class Start:
     """
 
     reviewer_id: str
+    marks: Mapping[str, str]
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
@@ -79,7 +80,7 @@ class WorkerProcess:
         """
         self._on_end = on_end
         self._process = _popen(start)
-        self._tree = Tree(self._process.pid, REENTRY_VARIABLE, start.reviewer_id)
+        self._tree = Tree(self._process.pid, start.marks)
         # Whoever holds it may rely on the number: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False
@@ -131,28 +132,6 @@ class WorkerProcess:
         self.hang_up()
 
 
-def end_orphan(reviewer_id: str, process: ProcessIdentity | None) -> None:
-    """Ends what is left of a reviewer whose supervisor is gone: exactly its process, and all that bears its name.
-
-    Args:
-        reviewer_id: The reviewer.
-        process: Its process, as far as anybody noted it. One that merely has the number is left alone.
-    """
-    family: list[psutil.Process] = []
-    if process is not None and platforms.is_alive(process):
-        with suppress(psutil.Error):
-            family = psutil.Process(process.pid).children(recursive=True)
-        try:
-            platforms.kill(process)
-        except PermissionError as error:
-            _log.warning("reviewer %s was left behind and cannot be ended: %s", reviewer_id, error)
-            family = []
-    for one in family:
-        with suppress(psutil.Error):
-            one.kill()
-    end_reviewer(reviewer_id)
-
-
 def _popen(start: Start) -> subprocess.Popen[bytes]:
     own_group = platforms.detached()
     log = os.open(start.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -160,7 +139,7 @@ def _popen(start: Start) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             start.argv,
             cwd=start.folder,
-            env={**start.environment, REENTRY_VARIABLE: start.reviewer_id},
+            env={**start.environment, **start.marks},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -70,7 +70,7 @@ def run(
         source.seek(0)
         started = time.monotonic()
         process, environment = _start(invocation, token, source)
-    tree = Tree(process.pid, RUN_VARIABLE, token)
+    tree = Tree(process.pid, {RUN_VARIABLE: token})
     inside = _Inside(invocation.wsl_distro, token, environment)
     with _Running(process, tree, inside, limits, Log(log, hidden)) as running:
         running.listen()

@@ -24,18 +24,17 @@ from typing import Any, Final, Protocol
 from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
-from tandem.domain.pool_answers import Orders, Orphan, Registered
+from tandem.domain.pool_answers import Orders, Registered
 from tandem.domain.reviewers import PoolRules
 from tandem.errors import CursorExpired, InvalidSession, TandemError
-from tandem.platforms import ProcessIdentity
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers import readiness
 from tandem.reviewers.charges import REPORT_SECONDS
 from tandem.reviewers.crew import Crew
 from tandem.reviewers.equipment import Equipment, scratch_below
 from tandem.reviewers.identity import Identity, new_incarnation
-from tandem.reviewers.processes import end_orphan
 from tandem.reviewers.quiet_hours import QuietHours
+from tandem.reviewers.trees import end_marked
 
 # Not what stands beside the worker's folder: `-P` keeps it from being imported.
 WORKER_ARGV: Final = (sys.executable, "-P", "-m", "tandem.reviewers.worker")
@@ -144,7 +143,9 @@ class Supervisor:
             await asyncio.to_thread(self._identity.take)
             folder = self._identity.folder
             scratch = scratch_below(folder, self._identity.supervisor_id, self._settings)
-            equipment = Equipment(self._settings, self._broker_url, scratch, self._log_dir)
+            equipment = Equipment(
+                self._settings, self._broker_url, self._identity.supervisor_id, scratch, self._log_dir
+            )
             await self._register()
             await asyncio.to_thread(_end_leftovers, equipment)
         except BaseException:
@@ -169,6 +170,11 @@ class Supervisor:
             self._stopping = asyncio.create_task(self._stop(), name="supervisor-stop")
         # Whoever loses patience with us leaves no reviewer behind for it.
         await asyncio.shield(self._stopping)
+
+    def end_processes(self) -> None:
+        """Kills all that its reviewers have running, whatever they are at; blocks."""
+        if self._crew is not None:
+            self._crew.end_processes()
 
     async def wait_ended(self) -> None:
         """Waits until it was stopped, or has ended because another supervisor has its place."""
@@ -206,7 +212,7 @@ class Supervisor:
     async def _register(self) -> None:
         incarnation = new_incarnation()
         request = {
-            "supervisor_id": self._identity.supervisor_id,
+            "secret": self._identity.secret,
             "incarnation": incarnation,
             "host": self._identity.host,
             "provider": self._settings.provider,
@@ -223,8 +229,6 @@ class Supervisor:
         # Not known yet: what there is to do, and when to look again.
         self._news.set()
         _log.info("registered as %s, start %s", self._identity.supervisor_id, incarnation)
-        for orphan in answer.orphans:
-            await asyncio.to_thread(_end, orphan)
 
     async def _run(self, crew: Crew) -> None:
         """Follows the broker's orders until another has this supervisor's place."""
@@ -297,7 +301,7 @@ class Supervisor:
 
     def _heartbeat(self, reports: list[dict[str, Any]], *, wait: bool) -> dict[str, Any]:
         request: dict[str, Any] = {
-            "supervisor_id": self._identity.supervisor_id,
+            "secret": self._identity.secret,
             "incarnation": self._incarnation,
             "reviewers": reports,
             "quiet": self._quiet_hours.is_quiet(datetime.now(UTC).astimezone()),
@@ -350,16 +354,9 @@ def _tell_of(error: Exception, *, first: bool) -> None:
         _log.error("the broker's answer cannot be followed", exc_info=error)
 
 
-def _end(orphan: Orphan) -> None:
-    _log.warning("reviewer %s was left behind by an earlier start and is ended", orphan.reviewer_id)
-    process = None
-    if orphan.pid is not None and orphan.started_us is not None:
-        process = ProcessIdentity(orphan.pid, orphan.started_us)
-    end_orphan(orphan.reviewer_id, process)
-
-
 def _end_leftovers(equipment: Equipment) -> None:
-    """Ends and removes what is there of reviewers that no broker may know any more."""
+    """Ends and removes what earlier starts left behind: what their folders say there was, and no broker's word."""
     for reviewer_id in equipment.leftovers():
-        end_orphan(reviewer_id, None)
+        _log.warning("reviewer %s was left behind by an earlier start and is ended", reviewer_id)
+        end_marked(equipment.marks(reviewer_id))
         equipment.clear(reviewer_id)

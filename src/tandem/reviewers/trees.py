@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
 
 from tandem.platforms import STOPS_BY_FILE
-from tandem.reviewers import REENTRY_VARIABLE
+from tandem.reviewers import REENTRY_VARIABLE, SUPERVISOR_VARIABLE
 
 _LOOK_SECONDS = 0.02
 _KILL_SECONDS = 5.0
@@ -32,13 +33,11 @@ class Tree:
 
     Attributes:
         pid: The program's number, which is also that of its session.
-        variable: The environment variable by which its processes are known.
-        value: What that says.
+        marks: Variables of the environment by which its processes are known.
     """
 
     pid: int
-    variable: str
-    value: str
+    marks: Mapping[str, str]
     _seen: dict[int, psutil.Process] = field(default_factory=dict[int, psutil.Process])
 
     def look(self) -> None:
@@ -74,7 +73,7 @@ class Tree:
 
     def _members(self) -> list[psutil.Process]:
         self.look()
-        marked = [one for one in psutil.process_iter() if self._owns(one)]
+        marked = [one for one in _processes() if self._owns(one)]
         known = {process.pid: process for process in [*self._seen.values(), *marked]}
         return [process for process in known.values() if _lives(process)]
 
@@ -83,17 +82,23 @@ class Tree:
             return process.pid == self.pid
         if hasattr(os, "getsid") and _session_of(process.pid) == self.pid:
             return True
-        return _says(process, self.variable, self.value)
+        return _says(process, self.marks)
 
 
-def end_reviewer(reviewer_id: str) -> int:
-    """Kills every process on this machine that runs for a reviewer, by `TANDEM_REVIEWER`; says how many.
+def marks_of(reviewer_id: str, supervisor_id: str) -> dict[str, str]:
+    """What the processes of a supervisor's reviewer have in their environment, and no other process has."""
+    return {REENTRY_VARIABLE: reviewer_id, SUPERVISOR_VARIABLE: supervisor_id}
 
-    For supervisors whose worker died without ending its program, and for those that find orphans.
+
+def end_marked(marks: Mapping[str, str]) -> int:
+    """Kills every process on this machine that has all these marks, and what descends from it; says how many.
+
+    For supervisors whose worker died without ending its program, and for those that find orphans. A mark is the only
+    proof that a process is one's own: its number may be anybody's by now, or have been somebody's lie.
     """
     deadline = time.monotonic() + _KILL_SECONDS
     ended: set[int] = set()
-    while found := _of_reviewer(reviewer_id):
+    while found := _marked(marks):
         _kill(found)
         ended.update(process.pid for process in found)
         if time.monotonic() > deadline:
@@ -110,9 +115,20 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def _of_reviewer(reviewer_id: str) -> list[psutil.Process]:
-    others = (one for one in psutil.process_iter() if one.pid != os.getpid())
-    return [one for one in others if _says(one, REENTRY_VARIABLE, reviewer_id) and _lives(one)]
+def _marked(marks: Mapping[str, str]) -> list[psutil.Process]:
+    marked = [one for one in _processes() if one.pid != os.getpid() and _says(one, marks) and _lives(one)]
+    found = {one.pid: one for one in marked}
+    for one in marked:
+        with suppress(psutil.Error):
+            found |= {child.pid: child for child in one.children(recursive=True) if child.pid != os.getpid()}
+    return [one for one in found.values() if _lives(one)]
+
+
+def _processes() -> Iterator[psutil.Process]:
+    """All there are. Psutil's own list keeps the dead whose numbers others have now, and takes those for dead."""
+    for pid in psutil.pids():
+        with suppress(psutil.Error):
+            yield psutil.Process(pid)
 
 
 def _kill(processes: list[psutil.Process]) -> None:
@@ -122,9 +138,9 @@ def _kill(processes: list[psutil.Process]) -> None:
             process.kill()
 
 
-def _says(process: psutil.Process, variable: str, value: str) -> bool:
+def _says(process: psutil.Process, marks: Mapping[str, str]) -> bool:
     try:
-        return process.environ().get(variable) == value
+        return marks.items() <= process.environ().items()
     except (psutil.Error, OSError):
         # Somebody else's, a kernel's, or gone.
         return False

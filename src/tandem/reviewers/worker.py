@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.reviewers import REENTRY_VARIABLE, RUN_VARIABLE, Provider, trees
+from tandem.reviewers import REENTRY_VARIABLE, RUN_VARIABLE, SUPERVISOR_VARIABLE, Provider, trees
 from tandem.reviewers.agent import run_agent
 from tandem.reviewers.attempt import Attempts
 from tandem.reviewers.job import Exit, Job, read_job
@@ -34,6 +34,7 @@ from tandem.reviewers.wire import Away, GivenUp, Refused, Wire, with_key
 _WAIT_SECONDS: Final = 10.0
 """How long one wait for reviews lasts: those that were put off come without an event."""
 
+_MARKS = (REENTRY_VARIABLE, SUPERVISOR_VARIABLE)
 _QUICK_SECONDS = 0.5
 _PAUSE_SECONDS = 0.5
 """A broker that stops answers waits at once; asking it all the time would only hold it up."""
@@ -181,7 +182,7 @@ def _directed(job: Job, client: Provider, inbox: Inbox, log: RotatingLog) -> tup
     status = inbox.obey(orders, job.grace_seconds + _END_SECONDS)
     if status is None:
         # It hangs somewhere, in the disk or the network; its program is not to outlive us.
-        trees.end_reviewer(job.reviewer_id)
+        trees.end_marked({name: os.environ[name] for name in _MARKS if name in os.environ})
         status, why[0] = Exit.FAULT, "the work did not end"
     if orders.abandoned.is_set():
         status, why[0] = Exit.SUPERVISOR_GONE, "the supervisor is gone"

@@ -10,7 +10,7 @@ import orjson
 
 from tandem.clock import MICROSECONDS
 from tandem.domain.events import Kind
-from tandem.domain.pool_answers import Order, Orders, Orphan, Registered
+from tandem.domain.pool_answers import Order, Orders, Registered
 from tandem.domain.reviewers import Pool, PoolRules, Reviewer, ReviewerState
 from tandem.errors import InvalidSession
 from tandem.services import pool_plan, reviewer_runs
@@ -86,8 +86,7 @@ async def register(services: Services, call: Call, new: NewPool) -> Registered:
         events.lock(unit)
         now = services.clock.now_us()
         before = reviewers.find_pool(unit, new.supervisor_id)
-        left = reviewers.list_live(unit, new.supervisor_id)
-        for one in left:
+        for one in reviewers.list_live(unit, new.supervisor_id):
             _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
         pool = reviewers.put_pool(
             unit,
@@ -98,8 +97,7 @@ async def register(services: Services, call: Call, new: NewPool) -> Registered:
             at_us=now,
             data={"incarnation": new.incarnation, "host": new.host, "provider": new.provider, "mode": new.mode},
         )
-        orphans = tuple(Orphan(one.id, one.pid, one.started_us) for one in left)
-        return Registered(pool.id, pool.incarnation, orphans, services.waits.cursor(pool.event_seq))
+        return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq))
 
     answer = await transact(services, call, work)
     await reviewer_runs.reclaim_abandoned(services)
@@ -224,8 +222,6 @@ def _current(unit: Unit, beat: Beat) -> Pool:
         raise InvalidSession(
             "Another start of this supervisor has registered, or none has: end your reviewers, and register anew.",
             supervisor_id=beat.supervisor_id,
-            expected=pool.incarnation if pool else None,
-            actual=beat.incarnation,
         )
     return pool
 

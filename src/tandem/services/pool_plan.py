@@ -99,6 +99,9 @@ def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Re
     """Put a new reviewer into the pool; its supervisor will start it. The unit has the log's lock."""
     newest = reviewers.list_newest(unit, pool, 1)
     number = newest[0].number + 1 if newest else 1
+    # Another supervisor may have called its start the same.
+    while reviewers.find(unit, reviewer_id(pool.provider, number, pool.incarnation)) is not None:
+        number += 1
     new = Reviewer(
         id=reviewer_id(pool.provider, number, pool.incarnation),
         number=number,

@@ -61,7 +61,6 @@ def _(answer: answers.ReviewerView) -> RenderableType:
 @render.register
 def _(answer: answers.Registered) -> RenderableType:
     rows = [("supervisor", answer.supervisor_id), ("incarnation", answer.incarnation)]
-    rows += [("orphan", f"{one.reviewer_id}, process {one.pid or 'unknown'}") for one in answer.orphans]
     return copied([*rows, ("cursor", answer.cursor)])
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from tandem.bridge import credentials
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, TEMPORARY_FOLDER, Room, wsl
+from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, SUPERVISOR_VARIABLE, TEMPORARY_FOLDER, Room, wsl
 
 _FILE_LIMIT_BYTES = 1024 * 1024
 
@@ -85,7 +85,7 @@ def environment(room: Room, passed: Iterable[str] = (), **ours: str) -> dict[str
         passed: Variables that are handed on where they are set: keys, and what says where they are used.
         **ours: Further variables; these win.
     """
-    handed = {name: value for name in (*KEPT, *passed) if (value := room.environment.get(name))}
+    handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := room.environment.get(name))}
     fixed = {
         "PATH": _search_path(room),
         "HOME": home(room),
