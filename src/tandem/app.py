@@ -10,19 +10,21 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import uvicorn
 
+from tandem import platforms
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings
 from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
-from tandem.faces.asgi.corked import CorkedProtocol
+from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
@@ -48,6 +50,9 @@ DRAIN_SECONDS = 10
 """How long calls that are under way may take to end after the broker was asked to stop."""
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
+_CONNECTIONS = 4096
+_OPEN_FILES = 16_384
+"""More than the connections, those that wait to be taken, the database and git need together."""
 _log = logging.getLogger("tandem.app")
 
 
@@ -290,9 +295,11 @@ async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _server_config(broker: Broker) -> uvicorn.Config:
+    open_files = platforms.raise_open_files(_OPEN_FILES)
+    connections = Connections(min(_CONNECTIONS, open_files // 2))
     return uvicorn.Config(
         broker.application,
-        http=CorkedProtocol,
+        http=cast("type[BrokerProtocol]", partial(BrokerProtocol, connections)),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -300,7 +307,8 @@ def _server_config(broker: Broker) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        backlog=_BACKLOG,
+        # So many connections may be taken at once, before any is closed for it.
+        backlog=min(_BACKLOG, open_files // 4),
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )

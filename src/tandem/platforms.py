@@ -129,6 +129,23 @@ def claim_address(listener: socket.socket) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
 
+def raise_open_files(wanted: int) -> int:
+    """Let this process open as many files and sockets as it may, up to `wanted`; how many it then can."""
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):  # macOS has a limit of its own, below the hard one
+        return soft
+    return most
+
+
 def detached() -> dict[str, Any]:
     """Arguments for `subprocess.Popen`: a process that outlives its parent, its terminal and its console."""
     if sys.platform == "win32":

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tandem.app import Broker
 from tandem.clock import SystemClock
 from tandem.config import load_settings
 from tandem.faces.app import create_app
+from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
 from tandem.secret_key import Tokens
 from tests.faces.toys import Toys, dispatcher
@@ -87,10 +89,11 @@ async def reaching(app: Any) -> AsyncGenerator[tuple[httpx.AsyncClient, str, int
 
 
 @asynccontextmanager
-async def running(app: Any) -> AsyncGenerator[tuple[str, int]]:
+async def running(app: Any, connections: Connections | None = None) -> AsyncGenerator[tuple[str, int]]:
     """Serve an ASGI application as the broker does; gives its address."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", access_log=False, log_config=None)
+    protocol: Any = partial(BrokerProtocol, connections or Connections(1000))
+    config = uvicorn.Config(app, http=protocol, ws="none", lifespan="on", access_log=False, log_config=None)
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
     while not server.started:

@@ -46,6 +46,14 @@ class _Corked(asyncio.Transport):
         self._flush()
         self._transport.close()
 
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def abort(self) -> None:
+        self._held = b""
+        self._transport.abort()
+
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 

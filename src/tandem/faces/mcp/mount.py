@@ -87,22 +87,31 @@ class SdkMount:
         """One task from beginning to end, as the SDK's task groups require."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._needed.wait(), _IDLE_SECONDS)
-        if self._stopping.is_set():
-            self._give_up(ready, "The broker is stopping; try again in a moment.")
-            return
-        try:
-            checks = await asyncio.to_thread(importlib.import_module, _CHECKS_MODULE)
-            self.modern_check = checks.passes_modern_checks
-            self._checks_settled.set()
-            servers = await asyncio.to_thread(self._build)
-            async with servers.running() as applications:
-                ready.set_result(applications)
+        while not self._stopping.is_set():
+            try:
+                await self._serve(ready)
+            except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
+                _log.exception("the MCP SDK could not be started or stopped")
                 _collect_from_here()
-                await self._stopping.wait()
-        except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
-            _log.exception("the MCP SDK could not be started or stopped")
+            self._needed.clear()
+            if not self._stopping.is_set():
+                # What failed for want of memory or open files may succeed when the next client asks.
+                self._give_up(ready, "The MCP endpoint could not be started; try again. The broker's log says why.")
+                self._checks_settled = asyncio.Event()
+                self._ready = ready = asyncio.get_running_loop().create_future()
+                await self._needed.wait()
+        self._give_up(ready, "The broker is stopping; try again in a moment.")
+
+    async def _serve(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
+        """Import the SDK, and run its servers until the broker stops."""
+        checks = await asyncio.to_thread(importlib.import_module, _CHECKS_MODULE)
+        self.modern_check = checks.passes_modern_checks
+        self._checks_settled.set()
+        servers = await asyncio.to_thread(self._build)
+        async with servers.running() as applications:
+            ready.set_result(applications)
             _collect_from_here()
-            self._give_up(ready, "The MCP endpoint could not be started; the broker's log says why.")
+            await self._stopping.wait()
 
     def _give_up(self, ready: asyncio.Future[Mapping[str, ASGIApp]], why: str) -> None:
         self._checks_settled.set()
