@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.git.sandbox import Sandbox
 
 KEY = "key-1"
 
@@ -171,6 +173,26 @@ def test_p4_keys_of_other_projects_operations_and_agents_are_other_keys(broker: 
     assert len(set(created)) == 4
     closed = desk.do("close_review", review_id=created[0], idempotency_key=KEY)
     assert closed["outcome"] == "withdrawn"
+
+
+def test_p4_a_key_counts_whatever_project_is_the_default_one(
+    start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox, tmp_path: Path
+):
+    broker = start_broker(**database_settings)
+    others = [Sandbox(tmp_path / name).root for name in ("second", "third")]
+    with Desk(broker.url, "first") as first, Desk(broker.url, "second") as second, Desk(broker.url, "third") as third:
+        again = partial(first.do_unscoped, "create_review", **PROPOSAL, diff=edited(), idempotency_key=KEY)
+        first.register(repo.root)
+        created = again()
+        assert created["project"] == "first"
+        second.register(others[0])
+        assert again() == created
+        for name in ("first", "second"):
+            first.do_unscoped("remove_project", name=name)
+        assert again() == created
+        third.register(others[1])
+        assert again() == created
+        assert [len(everything(desk)) for desk in (first, second, third)] == [3, 2, 1]
 
 
 def test_p4_without_a_key_every_call_counts(desk: Desk):

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -134,11 +135,42 @@ def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, p
         assert all(two.status(review)["claim_generation"] == 2 for review in reviews)
 
 
-def test_a_project_that_one_broker_registers_is_known_to_the_other(desks: tuple[Desk, Desk], repo: Sandbox):
+def test_a_project_that_one_broker_registers_is_known_to_the_other_at_once(
+    nodes: tuple[BrokerProcess, BrokerProcess], repo: Sandbox
+):
+    for number, (one, two) in enumerate(itertools.islice(itertools.cycle(itertools.permutations(nodes)), 12)):
+        project = fresh_project()
+        with Desk(one.url, project) as here, Desk(two.url, project) as there:
+            here.register(repo.root)
+            assert there.put_up_whole(diff=edited(text=f"better {number}"))["validated"]
+            assert project in {known["project"] for known in there.do_unscoped("list_projects")["projects"]}
+
+
+def test_a_project_that_moves_at_one_broker_is_validated_in_its_new_folder_at_the_other(
+    desks: tuple[Desk, Desk], repo: Sandbox, tmp_path: Path
+):
     one, two = desks
-    cursor = one.do("get_audit_log")["cursor"]
-    one.register(repo.root)
-    while one.project not in {project["project"] for project in two.do_unscoped("list_projects")["projects"]}:
-        # It learns of it by the log, as whoever waits does.
-        cursor = two.do("get_audit_log", wait=True, cursor=cursor, timeout_s=0.2)["cursor"]
-    assert two.put_up_whole(diff=edited())["validated"]
+    elsewhere = Sandbox(tmp_path / "elsewhere")
+    for _ in range(8):
+        one.register(repo.root)
+        assert two.put_up_whole(diff=edited())["validated"]
+        one.do_unscoped("remove_project", name=one.project)
+        one.register(elsewhere.root)
+        # The file is not there; and the folder that it was in is nobody's any more.
+        two.refused("INVALID_DIFF", "create_review", **PROPOSAL, diff=edited())
+        one.do_unscoped("remove_project", name=one.project)
+        assert not two.put_up_whole(diff=edited())["validated"]
+
+
+def test_a_call_without_a_project_is_for_the_only_one_that_any_broker_registered(
+    start_broker: StartBroker, postgres_url: str, repo: Sandbox, tmp_path: Path
+):
+    brokers = [start_broker(database_url=postgres_url) for _ in range(2)]
+    elsewhere = Sandbox(tmp_path / "elsewhere")
+    with Desk(brokers[0].url, "first") as one, Desk(brokers[1].url, "second") as two:
+        one.register(repo.root)
+        assert two.do_unscoped("create_review", **PROPOSAL, diff=edited())["project"] == "first"
+        two.register(elsewhere.root)
+        refused = one.envelope_unscoped("create_review", **PROPOSAL, diff=edited())
+    assert refused["error"]["code"] == "INVALID_INPUT"
+    assert refused["error"]["details"]["allowed"] == ["first", "second"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key in its scope (principal, project, operation), and the hash of the body it came with."""
+    """A key in its scope (principal, project as it was sent, operation), and the hash of the body it came with."""
 
     principal: str
     project: str

@@ -18,7 +18,7 @@ from tandem.errors import Forbidden, IdempotencyConflict, InternalError, Invalid
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
 from tandem.operations.registry import Operation, Registry
-from tandem.operations.requests import Request, WriteRequest
+from tandem.operations.requests import ProjectRequest, Request, WriteRequest
 from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.operations")
@@ -111,6 +111,8 @@ class Dispatcher:
         return outcome
 
     async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> Outcome:
+        if isinstance(request, ProjectRequest):
+            await self._services.projects.learn(request.project, caller.project)
         key = self._key(operation, request, caller)
         if key is None:
             return success(await operation.handler(services, request, caller))
@@ -139,13 +141,16 @@ class Dispatcher:
                 return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:
-        """The call's idempotency key in its scope (principal, project, operation), if it has one."""
+        """The call's idempotency key, if it has one, in its scope: the caller, the project as sent, the operation.
+
+        Which project is the default one may change between a call and its repetition, so it is no part of that.
+        """
         if not isinstance(request, WriteRequest) or request.idempotency_key is None:
             return None
         body = orjson.dumps(request.model_dump(mode="json", exclude={"idempotency_key"}), option=orjson.OPT_SORT_KEYS)
         return Key(
             principal=caller.agent or caller.principal,
-            project=self._services.projects.resolve(request.project, caller.project) or "",
+            project=request.project or caller.project or "",
             operation=operation.name,
             key=request.idempotency_key,
             body_hash=self._hash(request, body),

@@ -131,7 +131,7 @@ def _claim(services: Services, unit: Unit, review: Review, current: Round, *, ap
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
     """Whether the round still fits what the project has now; null where nobody can tell."""
-    repository = services.projects.repository(project)
+    repository = await services.projects.repository(project)
     if repository is None:
         return None
     changes = tuple(Change(**change) for change in orjson.loads(current.changes))

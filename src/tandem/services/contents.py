@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 
 from tandem.domain.patches import Round, ValidatedContent
-from tandem.errors import InvalidInput, TooLarge
+from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.git import parse_only
 from tandem.git.paths import unsafe_reason
 from tandem.services.context import Services
+from tandem.services.projects import ProjectMoved
 
 HEAD = "HEAD"
 
@@ -30,13 +31,18 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Understood:
-    """The content as it will be kept, and what the broker knows of it."""
+    """The content as it will be kept, and what the broker knows of it.
+
+    Attributes:
+        registration: The registration of the project that it was looked at with; null if none counts.
+    """
 
     description: str | None
     diff: str | None
     base: str | None
     path: str | None
     facts: ValidatedContent
+    registration: int | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:
@@ -78,9 +84,23 @@ async def understand(services: Services, project: str, submitted: Submitted) -> 
         InvalidInput: The fields do not go together, or a path or base is unusable.
         InvalidDiff: The diff does not apply, or leaves the repository.
         TooLarge: It is over a limit.
+        ProjectMoved: Another folder was registered for the project meanwhile.
     """
     _check_size("diff", submitted.diff, services.policy.diff_limit_bytes)
     check_text(services, "description", submitted.description)
+    # Before git is asked: what is registered while git runs is then noticed when the proposal is written.
+    registration = services.projects.registration(project)
+    try:
+        content = await _understood(services, project, submitted)
+    except TandemError:
+        if await services.projects.has_moved(project, registration):
+            raise ProjectMoved(project) from None
+        raise
+    looked_at = submitted.path is not None or (submitted.diff is not None and not submitted.skip_diff_validation)
+    return replace(content, registration=registration) if looked_at else content
+
+
+async def _understood(services: Services, project: str, submitted: Submitted) -> Understood:
     if submitted.path is not None:
         return await _understand_text(services, project, submitted, submitted.path)
     if submitted.diff is None:
@@ -97,7 +117,7 @@ async def diff_facts(
     services: Services, project: str, diff: str, base: str | None, *, skip_validation: bool = False
 ) -> ValidatedContent:
     """What a diff does to its base; only parsed where there is no repository or it was asked for."""
-    repository = services.projects.repository(project)
+    repository = await services.projects.repository(project)
     async with services.validations:
         if repository is None or skip_validation:
             return await asyncio.to_thread(parse_only, diff)
@@ -106,7 +126,7 @@ async def diff_facts(
 
 async def text_facts(services: Services, project: str, path: str, text: str) -> ValidatedContent:
     """The digest of a text that is a file's whole content; none for a label project."""
-    repository = services.projects.repository(project)
+    repository = await services.projects.repository(project)
     if repository is None:
         reason = unsafe_reason(path)
         if reason is not None:

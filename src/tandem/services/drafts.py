@@ -97,7 +97,7 @@ async def _diff(services: Services, found: Found, sent: Edited) -> str:
     edits = dict(sent.edits)
     if len(edits) != len(sent.edits):
         raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
-    repository, patch = round_files.readable(services, found)
+    repository, patch = await round_files.readable(services, found)
     async with services.validations:
         return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
 

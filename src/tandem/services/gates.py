@@ -153,7 +153,7 @@ async def _taken_back(
     patterns: tuple[str, ...],
 ) -> Commit | None:
     """The commit that the difference takes back, as the repository itself has it: hooks may tell what they want."""
-    repository = services.projects.repository(project)
+    repository = await services.projects.repository(project)
     head = asked.head
     if repository is None or head is None or not found.commits:
         return None

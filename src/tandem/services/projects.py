@@ -10,7 +10,7 @@ from pathlib import Path
 from tandem.clock import Clock, isoformat
 from tandem.domain.answers import ProjectList, ProjectRemoved, ProjectView
 from tandem.domain.events import Event, Kind
-from tandem.errors import InvalidInput, NotFound
+from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.git.repository import Repository
 from tandem.store import projects as rows
 from tandem.store.base import Store, Unit
@@ -25,6 +25,13 @@ class GitSettings:
     timeout_seconds: float = 10.0
 
 
+class ProjectMoved(Unavailable):
+    """A project was registered, moved or removed while something was validated for it; nothing was written."""
+
+    def __init__(self, project: str) -> None:
+        super().__init__(f"The folder of '{project}' changed meanwhile; send the same call again.", project=project)
+
+
 class Projects:
     """The registered projects, kept in memory: every call needs one."""
 
@@ -35,6 +42,8 @@ class Projects:
         self._by_name: dict[str, ProjectRecord] = {}
         self._repositories: dict[str, Repository] = {}
         self._shown: str | None = None
+        # One at a time, so that what was read last counts.
+        self._loading = asyncio.Lock()
 
     def only(self, project: str) -> Projects:
         """These projects for a caller who is let in to one of them, and hears of no other."""
@@ -44,10 +53,46 @@ class Projects:
 
     async def load(self) -> None:
         """Read what is registered; again whenever another node may have changed it."""
-        records = await self._store.read(rows.list_registered)
-        self._by_name = {record.name: record for record in records}
-        for root in self._repositories.keys() - {record.root for record in records}:
-            self._repositories.pop(root).close()
+        async with self._loading:
+            records = await self._store.read(rows.list_registered)
+            self._by_name.clear()
+            self._by_name.update((record.name, record) for record in records)
+            for root in self._repositories.keys() - {record.root for record in records}:
+                self._repositories.pop(root).close()
+
+    async def learn(self, *candidates: str | None) -> None:
+        """Hear of the project of a call from the database, if it is none that is known here.
+
+        Another node may have registered it just now, and the log says so a moment later only.
+        """
+        if self._store.dialect == "sqlite":
+            return
+        named = next(filter(None, candidates), None)
+        if named is None or (
+            named not in self._by_name and await self._store.read(lambda unit: rows.find(unit, named)) is not None
+        ):
+            await self.load()
+
+    def registration(self, project: str) -> int:
+        """Which registration is known here: the number of its event; 0 for a label."""
+        record = self._by_name.get(project)
+        return record.event_seq if record is not None else 0
+
+    async def has_moved(self, project: str, registration: int) -> bool:
+        """Whether another registration counts by now than was known."""
+        if self._store.dialect != "sqlite":
+            await self.load()
+        return self.registration(project) != registration
+
+    def check(self, unit: Unit, project: str, registration: int) -> None:
+        """Within a unit of work that has taken its number of the log: what was validated is what is registered.
+
+        Raises:
+            ProjectMoved: The project has another folder by now, or has one at all, or none.
+        """
+        found = rows.find(unit, project)
+        if (found.event_seq if found is not None and found.root is not None else 0) != registration:
+            raise ProjectMoved(project)
 
     async def notice(self, batch: list[Event]) -> None:
         """Read the projects again when the log says that one was registered or removed, on whatever node."""
@@ -92,8 +137,9 @@ class Projects:
             )
         return found
 
-    def repository(self, project: str) -> Repository | None:
+    async def repository(self, project: str) -> Repository | None:
         """The repository of a registered project; null for a label. Cheap: git is not run for it."""
+        await self.learn(project)
         record = self._by_name.get(project)
         if record is None or record.root is None:
             return None
@@ -160,6 +206,7 @@ class Projects:
 
     async def list_all(self) -> ProjectList:
         """All registered projects, by name, as far as the caller may know them."""
+        await self.learn()
         return ProjectList(tuple(view(self._by_name[name]) for name in self.names()))
 
 

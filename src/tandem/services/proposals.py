@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from tandem.domain.answers import ReviewCreated
 from tandem.domain.claims import freed
@@ -15,8 +17,12 @@ from tandem.errors import InvalidInput, InvalidTransition
 from tandem.services import attention, contents, counter_patches
 from tandem.services.contents import Submitted, Understood
 from tandem.services.context import Call, Services, transact
+from tandem.services.projects import ProjectMoved
 from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,23 @@ class NewProposal:
     parent_id: str | None = None
 
 
+def _again_where_it_moved(
+    use_case: Callable[Concatenate[Services, P], Awaitable[T]],
+) -> Callable[Concatenate[Services, P], Awaitable[T]]:
+    """Validate once more when the project was registered, moved or removed between validation and transaction."""
+
+    @wraps(use_case)
+    async def run(services: Services, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return await use_case(services, *args, **kwargs)
+        except ProjectMoved:
+            await services.projects.load()
+            return await use_case(services, *args, **kwargs)
+
+    return run
+
+
+@_again_where_it_moved
 async def create(services: Services, call: Call, project: str, proposal: NewProposal) -> ReviewCreated:
     """Put up a new review.
 
@@ -70,9 +93,11 @@ def open_in(
     """Write a new review within a unit of work."""
     review = _new_review(review_id, project, proposal, content, call, services.clock.now_us())
     first = _round(unit, review, proposal, content, metadata, origin="proposal", author=review.proposer_id)
-    return ledger.open_review(
+    written = ledger.open_review(
         unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
     )
+    _check_registration(unit, services, project, content)
+    return written
 
 
 async def revise(
@@ -134,7 +159,7 @@ def revise_in(
     facts = content.facts
     after = next_round(identified, digest=facts.digest, validated=facts.validated, now_us=now)
     new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=author)
-    return ledger.change_review(
+    written = ledger.change_review(
         unit,
         current,
         after,
@@ -143,6 +168,14 @@ def revise_in(
         data=_facts(after, content),
         rows=ledger.Rows(round=new_round),
     )
+    _check_registration(unit, services, before.project, content)
+    return written
+
+
+def _check_registration(unit: Unit, services: Services, project: str, content: Understood) -> None:
+    """Last, as by then nobody else can register anything before this is committed."""
+    if content.registration is not None:
+        services.projects.check(unit, project, content.registration)
 
 
 def _revisable(unit: Unit, review_id: str) -> Review:

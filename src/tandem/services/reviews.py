@@ -144,7 +144,7 @@ async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str
         return body or "", description or ""
 
     diff, description = await services.store.read(texts)
-    repository = services.projects.repository(later.project)
+    repository = await services.projects.repository(later.project)
     comparable = earlier.validated and later.validated and earlier.path is None and later.path is None
     if repository and comparable and earlier.base_commit and later.base_commit and later.diff is not None:
         first, second = (diff, earlier.base_commit), (later.diff, later.base_commit)

@@ -74,7 +74,7 @@ async def show(
     if found.text is not None and path == found.round.path and after:
         content: bytes | None = found.text.encode()
     else:
-        repository, patch = readable(services, found)
+        repository, patch = await readable(services, found)
         async with services.validations:
             content = await asyncio.to_thread(repository.file_of_round, patch, path, after=after)
     text = "" if content is None else await asyncio.to_thread(text_of, content)
@@ -107,7 +107,7 @@ def find(unit: Unit, review_id: str, project: str | None, number: int | None) ->
     return Found(review, current, diff, text)
 
 
-def readable(services: Services, found: Found) -> tuple[Repository, RoundPatch]:
+async def readable(services: Services, found: Found) -> tuple[Repository, RoundPatch]:
     """The repository that a round's files are read from, and its change.
 
     Raises:
@@ -121,7 +121,7 @@ def readable(services: Services, found: Found) -> tuple[Repository, RoundPatch]:
             " description.",
             **facts,
         )
-    repository = services.projects.repository(project)
+    repository = await services.projects.repository(project)
     if repository is None:
         raise NotFound(
             f"The project '{project}' has no folder on this broker to read files from. Register it with: tandem"
