@@ -1,4 +1,4 @@
-"""Inbox and search where there is far more than one call looks at: nothing that matters is missed."""
+"""Inbox, search and waits where there is far more than one call looks at: nothing that matters is missed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import Desk
+from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess
 from tests.store.histories import statements
 
@@ -106,3 +107,49 @@ def test_in_a_crowd_the_inbox_still_has_what_concerns_the_person_and_what_is_wro
         assert (first["your_turn"]["why"], first["problems"]["why"]) == ("revise", "escalate")
         holder = desk.do("get_inbox", person="rita-the-late")["your_turn"][0]
         assert (holder["review"]["review_id"], holder["why"]) == (held, "verdict")
+
+
+HISTORY = [
+    *statements(6_000, 5),
+    "UPDATE events SET kind = 'verdict_submitted' WHERE seq IN (1, 9000)",
+    "UPDATE log_head SET seq = 12000",
+]
+"""With a verdict at either side of the 5,000 events that one scan looks through, and one review that was sent back."""
+
+
+def test_p6_a_wait_finds_what_lies_behind_thousands_of_other_events(folder: Path, database_settings: dict[str, object]):
+    with (
+        BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
+        Desk(broker.url, "alpha") as desk,
+    ):
+        beginning = desk.do("get_audit_log")["cursor"]
+        run_sql(broker, database_settings, *HISTORY, "UPDATE events SET kind = 'message_sent' WHERE seq = 1")
+        wanted: dict[str, Any] = {"cursor": beginning, "wait": True, "timeout_s": 0.1}
+        log = desk.do("get_audit_log", kind="verdict_submitted", **wanted)
+        assert ([event["seq"] for event in log["events"]], log["changed"]) == ([9000], True)
+        feed = desk.do("get_activity_feed", status="changes_requested", **wanted)
+        assert [entry["review"]["review_id"] for entry in feed["entries"]] == ["rv_1001200"]
+        assert feed["changed"]
+        # And where there is none, the whole log was looked through.
+        none = desk.do("get_audit_log", kind="review_closed", **wanted)
+        assert (none["events"], none["more"], none["changed"]) == ([], False, False)
+        assert not desk.do("get_activity_feed", status="rejected", category="verification", **wanted)["changed"]
+
+
+@pytest.mark.anyio
+async def test_p6_a_wait_without_a_cursor_hears_of_all_that_comes_after_it_began(
+    folder: Path, database_settings: dict[str, object]
+):
+    with (
+        BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
+        Desk(broker.url, "alpha") as desk,
+    ):
+        asked = {"project": "alpha", "kind": "verdict_submitted", "limit": 1, "wait": True, "timeout_s": 45}
+        async with Waiter(broker, "get_audit_log", **asked) as waiter:
+            await until_waiting(broker, 1)
+            run_sql(broker, database_settings, *HISTORY)
+            desk.put_up()
+            first = await waiter.answer()
+        assert [event["seq"] for event in first["events"]] == [1]
+        rest = desk.do("get_audit_log", **{**asked, "cursor": first["cursor"]})
+        assert [event["seq"] for event in rest["events"]] == [9000]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess, StartBroker, fresh_project
@@ -107,6 +108,39 @@ async def test_p6_waits_are_answered_when_the_broker_stops(quiet: tuple[BrokerPr
         answer = await waiter.answer()
         assert (answer["changed"], answer["cursor"]) == (False, cursor)
         await stopping
+
+
+UNHEARD = (
+    (
+        "INSERT INTO events (seq, at, project, subject, actor, kind, data, delta, previous, hash)"
+        " SELECT seq + 1, 0, 'elsewhere', 'rv_unheard', 'another', 'message_sent', '{}', '{}', '', '' FROM log_head"
+    ),
+    "UPDATE log_head SET seq = seq + 1",
+)
+"""An event of which no notice reaches the broker."""
+
+
+async def test_p6_a_wait_looks_again_before_it_answers_that_nothing_came(
+    quiet: tuple[BrokerProcess, Desk], database_settings: dict[str, object]
+):
+    broker, desk = quiet
+    asked = {"wait": True, "timeout_s": 1, "cursor": desk.do("get_audit_log")["cursor"]}
+    async with Waiter(broker, "get_audit_log", **asked) as waiter:
+        await until_waiting(broker, 1)
+        run_sql(broker, database_settings, *UNHEARD)
+        assert [event["subject"] for event in (await waiter.answer())["events"]] == ["rv_unheard"]
+
+
+async def test_p6_a_node_looks_at_the_log_now_and_then_though_nobody_notifies_it(
+    start_broker: StartBroker, postgres_url: str
+):
+    broker = start_broker(database_url=postgres_url)
+    with Desk(broker.url, fresh_project()) as desk:
+        asked = {"wait": True, "timeout_s": LONG, "cursor": desk.do("get_audit_log", project=None)["cursor"]}
+        async with Waiter(broker, "get_audit_log", **asked) as waiter, asyncio.timeout(LONG / 2):
+            await until_waiting(broker, 1)
+            run_sql(broker, {"database_url": postgres_url}, *UNHEARD)
+            assert (await waiter.answer())["changed"]
 
 
 async def test_p6_a_wait_goes_on_after_a_kill_with_the_same_cursor(quiet: tuple[BrokerProcess, Desk]):

@@ -22,6 +22,8 @@ from tandem.store.base import Unit
 
 _TIMELINE_LIMIT = 100_000
 _BEFORE_ALL = 2**62
+_SCANS = 20
+"""How often one look of a call with a cursor goes on where a scan of the log has stopped."""
 _MOST_DAYS = 400
 _ONE_DAY_US = 86_400 * MICROSECONDS
 _Slice = tuple[str, str, int, int]
@@ -79,14 +81,20 @@ async def feed(
     def work(unit: Unit) -> ActivityFeed:
         _, newest = events.head(unit)
         hub.check_place(after, newest)
-        found, floor = reports.list_activity(
-            unit, limit=limit + 1, before=before, project=project, state=status, category=category
-        )
+        found, floor = [], before
+        for _ in range(1 if after is None else _SCANS):
+            found, floor = reports.list_activity(
+                unit, limit=limit + 1, before=floor, project=project, state=status, category=category
+            )
+            if found or floor <= (after or 0):
+                break
         shown = found[:limit]
         entries = tuple(FeedEntry(views.row(review), views.event(event)) for review, event in shown)
         end = shown[-1][0].event_seq if len(found) > limit else floor
         following = pages.encode(end) if end else None
-        is_news = after is not None and bool(shown) and shown[0][0].event_seq > after
+        # What was not looked through may be news: the next page has it.
+        newest_seen = shown[0][0].event_seq if shown else floor
+        is_news = after is not None and newest_seen > after
         return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
 
     async def look() -> tuple[ActivityFeed, bool]:
@@ -129,6 +137,10 @@ async def audit_log(
             found, more = events.list_newest(unit, limit, **filters), False
         else:
             ahead, stopped = events.list_scanned(unit, after, limit + 1, **filters)
+            for _ in range(_SCANS - 1):
+                if ahead or stopped is None:
+                    break
+                ahead, stopped = events.list_scanned(unit, stopped, limit + 1, **filters)
             found, more = ahead[:limit], len(ahead) > limit or stopped is not None
             newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
         return AuditPage(
@@ -136,8 +148,11 @@ async def audit_log(
         )
 
     async def look() -> tuple[AuditPage, bool]:
+        nonlocal after
         answer = await services.store.read(work)
-        return answer, answer.changed
+        # A wait goes on from here: of the newest alone, what it is for may not be one any more.
+        after = hub.place(answer.cursor)
+        return answer, answer.changed or answer.more
 
     return await look_or_wait(services, review_id or topic(project=project), look, wait)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -26,6 +26,8 @@ _SEPARATOR = "."
 _SEQ_DIGITS = 18
 _FIRST_RETRY_SECONDS = 0.05
 _LAST_RETRY_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
+"""On several nodes the log is read this often though no notice came: notices may be lost, events are not."""
 
 ANY = "*"
 
@@ -175,8 +177,11 @@ class WaitHub:
 
     async def _follow(self) -> None:
         retry_seconds = _FIRST_RETRY_SECONDS
+        patience = None if self._store.dialect == "sqlite" else _LOOK_SECONDS
         while True:
-            await self._hint.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._hint.wait()
             self._hint.clear()
             try:
                 await self._catch_up()
@@ -217,7 +222,7 @@ async def wait_until(
     look: Callable[[], Awaitable[tuple[T, bool]]],
     timeout_seconds: float,
 ) -> T:
-    """Look until there is something new, or the time is up; the latest look either way.
+    """Look until there is something new, or the time is up; what the last look saw, which is taken then.
 
     Args:
         hub: Who wakes.
@@ -230,7 +235,8 @@ async def wait_until(
     with hub.parking(*names) as pause:
         while True:
             answer, is_news = await look()
-            if is_news or hub.closing:
+            left = deadline - loop.time()
+            if is_news or hub.closing or left <= 0:
                 return answer
-            if not await pause(deadline - loop.time()):
+            if not await pause(left) and hub.closing:
                 return answer
