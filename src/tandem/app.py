@@ -19,7 +19,7 @@ import uvicorn
 
 from tandem import platforms
 from tandem.clock import Clock, SystemClock
-from tandem.config import Settings
+from tandem.config import Settings, masked
 from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
@@ -147,7 +147,7 @@ class Broker:
         )
         self._settings = settings
         self.owner_token = self._services.gatekeeper.owner_token
-        self.health = Health(self._facts)
+        self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.gatekeeper.required else None
         self._dispatcher = Dispatcher(REGISTRY, self._services, self._clock, authorisation)
         self.application = create_app(
@@ -167,9 +167,11 @@ class Broker:
     async def running(self) -> AsyncGenerator[None]:
         """Open the data, recover, and serve until left; whatever began is ended in reverse."""
         async with contextlib.AsyncExitStack() as stack:
+            known = self._settings.data_dir / log.RECORD, masked("database_url", self._settings.database)
+            log.refuse_missing(self._store, *known)
             await self._store.open()
             stack.push_async_callback(self._store.close)
-            await log.begin(self._store, self._clock)
+            await log.begin(self._store, self._clock, *known)
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
             self._services.waits.follow(self._services.projects.notice)

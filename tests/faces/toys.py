@@ -16,6 +16,13 @@ from tandem.operations.registry import ALL, READ, WRITE, Operation, Registry, Ro
 from tandem.operations.requests import ProjectRequest, Request
 
 
+class NoProjects:
+    """What the dispatcher wants to know of projects, where there are none."""
+
+    async def learn(self, *candidates: str | None) -> None:
+        """Nothing is to be learned."""
+
+
 @dataclass
 class Toys:
     """What the operations can see and do; the tests hold the other end."""
@@ -23,6 +30,7 @@ class Toys:
     waiting: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     release: asyncio.Event = field(default_factory=asyncio.Event)
+    projects: NoProjects = field(default_factory=NoProjects)
     parked: int = 0
     awaited: dict[int, asyncio.Event] = field(default_factory=dict[int, asyncio.Event])
 

@@ -283,7 +283,7 @@ def test_a_newer_file_is_refused_before_a_byte_of_it_changes(path: Path) -> None
     with pytest.raises(ConfigInvalid):
         opened(f"sqlite:///{path}")
     assert hashlib.sha256(path.read_bytes()).hexdigest() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.lock"}
 
 
 def test_somebody_elses_file_is_refused_before_a_byte_of_it_changes(path: Path) -> None:

@@ -86,14 +86,20 @@ def status(
         settings = load_settings({"data_dir": data_dir}).settings
         running = find_running(settings.data_dir)
         url = broker or (running.url if running else None)
-        health = _health(url) if url else None
+        said = _asked(url) if url else {}
+        health = _data(said)
     except TandemError as error:
         raise typer.Exit(show_refusal(error, as_json=as_json)) from None
     facts = {"running": health is not None, "url": url, **(health or {})}
     if broker is None:
         facts["data_dir"] = str(settings.data_dir)
+    trouble = (as_object(said.get("error")) or {}).get("message")
+    if trouble:
+        facts["trouble"] = trouble
     if as_json:
         _show({"ok": True, "data": facts})
+    elif trouble:
+        say(f"The broker at {url} does not serve: {trouble}")
     elif health is None:
         say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
     else:
@@ -281,18 +287,26 @@ def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:
 
 def _health(url: str) -> dict[str, Any] | None:
     """What `/healthz` says; null if no broker is there or it is not ready."""
+    return _data(_asked(url))
+
+
+def _data(said: dict[str, Any]) -> dict[str, Any] | None:
+    return as_object(said.get("data")) if said.get("ok") is True else None
+
+
+def _asked(url: str) -> dict[str, Any]:
+    """The envelope of `/healthz`; empty if no broker is there."""
     try:
         client = Client(Target(url), silence_seconds=_PROBE_SECONDS)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     try:
         answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"})
-        found = as_object(json.loads(answer.read()))
+        return as_object(json.loads(answer.read()))
     except (HttpFailure, ValueError):
-        return None
+        return {}
     finally:
         client.close()
-    return as_object(found.get("data")) if found.get("ok") is True else None
 
 
 def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:

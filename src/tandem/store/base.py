@@ -187,6 +187,14 @@ class Store(ABC):
         """What was done so far; for metrics and tests."""
         return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
 
+    def is_missing(self) -> bool:
+        """Whether opening the store would make a new database, as far as that can be told before."""
+        return False
+
+    def trouble(self) -> str | None:
+        """Why everything is refused right now, for people; null if it is not. Cheap."""
+        return None
+
     @abstractmethod
     def advisory_lock(self, name: str) -> AbstractAsyncContextManager[bool]:
         """`async with store.advisory_lock("sweep") as granted:` for chores that one node does at a time.

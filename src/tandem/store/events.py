@@ -55,6 +55,12 @@ def begin(unit: Unit, log_id: str) -> None:
     unit.execute(_begin[unit.dialect], id=1, log_id=log_id, seq=0, checkpoint_seq=0, event_hash=GENESIS)
 
 
+def find_id(unit: Unit) -> str | None:
+    """Which log this is; null in a fresh database."""
+    row = unit.one_or_none(_head)
+    return None if row is None else str(row[1])
+
+
 def head(unit: Unit) -> tuple[str, int]:
     """Which log this is, and the number of its newest event."""
     row = unit.one_or_none(_head)

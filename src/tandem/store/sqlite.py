@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.store.base import Statistics, Store
+from tandem.store.sqlite_file import DatabaseFile
 from tandem.store.sqlite_unit import SqliteUnit, translated
 from tandem.store.writer import WAL_LIMIT_BYTES, Writer
 
@@ -41,7 +42,16 @@ class SqliteStore(Store):
         self._schema = schema
         self._durability = durability
         self._reader_count = readers
-        self._writer = Writer(path, self._connect_writer, self._writes, self._delivery)
+        self._file = DatabaseFile(path)
+        self._writer = Writer(self._file, self._connect_writer, self._writes, self._delivery)
+
+    def is_missing(self) -> bool:
+        """See `Store`."""
+        return self._file.is_missing()
+
+    def trouble(self) -> str | None:
+        """See `Store`."""
+        return self._file.trouble()
 
     @asynccontextmanager
     async def advisory_lock(self, name: str) -> AsyncGenerator[bool]:
@@ -53,11 +63,16 @@ class SqliteStore(Store):
         check_version(sqlite3.sqlite_version_info)
         try:
             create_private(self._path)
+            if self._schema.changes:
+                self._file.lock()
             with closing(self._connect()) as connection:
                 self._schema.prepare_sqlite(connection)
             self._writer.open()
-        except (OSError, sqlite3.Error) as exc:
-            raise Unavailable(f"{self._path}: {translated(exc)}") from exc
+        except BaseException as exc:
+            self._file.unlock()
+            if isinstance(exc, (OSError, sqlite3.Error)):
+                raise Unavailable(f"{self._path}: {translated(exc)}") from exc
+            raise
         self._run_thread(self._writer.run, "tandem-store-writer")
         for number in range(self._reader_count):
             self._run_thread(self._read_until_closed, f"tandem-store-reader-{number}")
@@ -69,6 +84,7 @@ class SqliteStore(Store):
             thread.join()
         self._writes.close(1)
         self._threads[0].join()
+        self._file.unlock()
 
     def _counted(self) -> Statistics:
         return self._writer.statistics()
@@ -100,6 +116,7 @@ class SqliteStore(Store):
             connection.execute(f"PRAGMA fullfsync = {'ON' if self._durability == 'full' else 'OFF'}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_BETWEEN_CHECKPOINTS}")
+            self._file.remember()
         except BaseException:
             connection.close()
             raise
@@ -116,8 +133,10 @@ class SqliteStore(Store):
             if job.answer.cancelled():
                 continue
             try:
+                if trouble := self._file.trouble():
+                    raise Unavailable(trouble)
                 connection = connection or self._connect_reader()
-            except sqlite3.Error as exc:
+            except (Unavailable, sqlite3.Error) as exc:
                 job.error = translated(exc)
             else:
                 if not _read(connection, job):

@@ -18,9 +18,9 @@ from tandem.store.sqlite_unit import SqliteUnit, is_busy, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from tandem.store.jobs import Delivery, Inbox, Job
+    from tandem.store.sqlite_file import DatabaseFile
 
 UNITS_A_COMMIT: Final = 256
 COMMIT_AFTER_SECONDS: Final = 0.010
@@ -59,8 +59,10 @@ class _Batch:
 class Writer:
     """Runs write units one after another, in as few commits as their arrival allows."""
 
-    def __init__(self, path: Path, connect: Callable[[], sqlite3.Connection], inbox: Inbox, delivery: Delivery) -> None:
-        self._log_path = path.with_name(path.name + "-wal")
+    def __init__(
+        self, file: DatabaseFile, connect: Callable[[], sqlite3.Connection], inbox: Inbox, delivery: Delivery
+    ) -> None:
+        self._file = file
         self._connect = connect
         self._inbox = inbox
         self._delivery = delivery
@@ -116,6 +118,9 @@ class Writer:
             job = None if full else self._inbox.take()
 
     def _attempt(self, job: Job, batch: _Batch) -> None:
+        if trouble := self._trouble():
+            job.error = Unavailable(trouble)
+            return
         connection = self._connection or self._reconnect()
         cursor = connection.cursor()
         if not connection.in_transaction:
@@ -145,6 +150,15 @@ class Writer:
             cursor.execute("RELEASE unit")
         else:
             cursor.execute("ROLLBACK")
+
+    def _trouble(self) -> str | None:
+        """What others did to the file; looked for before a connection is made, which would make a new file."""
+        if self._connection is None:
+            # The connection that broke may have taken the log with it.
+            self._file.remember()
+        elif self._connection.in_transaction:
+            return None
+        return self._file.trouble()
 
     def _committed(self, batch: _Batch, connection: sqlite3.Connection) -> None:
         self._units += len(batch.kept)
@@ -179,11 +193,12 @@ class Writer:
             connection.close()
         except sqlite3.Error:
             _log.warning("a broken connection did not close", exc_info=True)
+        self._file.remember()
 
     def _tend_log(self, connection: sqlite3.Connection) -> None:
         """Start the write-ahead log over when readers who overlap have kept it from ending for long."""
         try:
-            if self._log_path.stat().st_size <= WAL_LIMIT_BYTES:
+            if self._file.log_path.stat().st_size <= WAL_LIMIT_BYTES:
                 return
             (patience_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
             connection.execute(f"PRAGMA busy_timeout = {_RESTART_TIMEOUT_MS}")

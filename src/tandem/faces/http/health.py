@@ -36,15 +36,22 @@ class Health:
         phase: Set by whoever starts and stops the broker.
     """
 
-    def __init__(self, facts: Callable[[], Mapping[str, Any]], phase: Phase = Phase.STARTING) -> None:
+    def __init__(
+        self,
+        facts: Callable[[], Mapping[str, Any]],
+        phase: Phase = Phase.STARTING,
+        trouble: Callable[[], str | None] = lambda: None,
+    ) -> None:
         """Make a report.
 
         Args:
             facts: Cheap to call; JSON values such as `version`, `pid`, `instance_id`, `log_id`, `uptime_seconds`.
             phase: Where life begins.
+            trouble: Why everything is refused though the broker runs, for people; null if it is not. Cheap.
         """
         self.phase = phase
         self._facts = facts
+        self._trouble = trouble
 
     def check(self) -> None:
         """Let new work begin, or say why not.
@@ -58,8 +65,9 @@ class Health:
     async def send(self, send: Send) -> None:
         """Answer `GET /healthz`: 200 when ready, else 503, with the facts either way."""
         facts = {"phase": self.phase, **self._facts()}
-        if self.phase is Phase.READY:
+        trouble = self._trouble()
+        if self.phase is Phase.READY and trouble is None:
             await send_outcome(send, Outcome(ok=True, status=200, body=orjson.dumps({"ok": True, "data": facts})))
         else:
-            refusal = Unavailable(f"The broker is {self.phase}.", **facts)
+            refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)
             await send_refusal(send, refusal, headers=RETRY_AFTER)
