@@ -25,6 +25,8 @@ settings.register_profile(
     "fuzz",
     settings.get_profile("fixed"),
     derandomize=False,
+    # For those that do not say how many: a longer look goes deeper.
+    max_examples=500,
     # What was found before is tried first.
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
 )

@@ -178,7 +178,6 @@ def test_gaps_lie_between_hunks() -> None:
     assert gaps(parse("--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n")[0]) == (None, None)
 
 
-@settings(max_examples=200)
 @given(
     st.lists(
         st.one_of(

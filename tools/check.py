@@ -149,8 +149,12 @@ def _run_check(check: Check) -> Outcome:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what a git hook or an active environment adds, and with Node from the pinned wheel."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "PYTHONPATH"))}
+    """Ours, without what a git hook or an active environment adds, and with Node from the pinned wheel.
+
+    Python keeps what it compiles, wherever it is told not to: else every worker compiles every test again.
+    """
+    without = ("GIT_", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(without)}
     ours = {"PYRIGHT_PYTHON_GLOBAL_NODE": "0", "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1", "PYTHONUTF8": "1"}
     return {**kept, **ours, SCREENSHOTS: str(screenshots())}
 
@@ -165,8 +169,8 @@ def run_tests(arguments: list[str]) -> Outcome:
     memory = _memory()
     with tempfile.TemporaryDirectory(prefix="tandem-check-", dir=memory) as folder:
         report = Path(folder) / "tests.xml"
-        # Tests wait for other processes, the disk and the clock: with one more there is always one that can go on.
-        workers = str(min((os.cpu_count() or 1) + 1, MOST_WORKERS))
+        # Tests wait for other processes, the disk and the clock: with two more there is always one that can go on.
+        workers = str(min((os.cpu_count() or 1) + 2, MOST_WORKERS))
         spread = ["--numprocesses", workers, "--dist", "worksteal"]
         # Sets have the same order in every run.
         there = {"PYTHONHASHSEED": "0", **({"TMPDIR": folder} if memory else {})}

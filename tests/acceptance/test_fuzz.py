@@ -139,7 +139,7 @@ def test_no_request_is_too_strange_for_an_answer(situation: Situation, operation
     desk, found = situation.desk, REGISTRY.get(operation)
     scoped = "project" in found.request.model_fields
 
-    @settings(max_examples=25)
+    @settings(max_examples=10)
     @given(request=situation.request(found))
     def ask(request: dict[str, Any]) -> None:
         body = as_sent(desk.project, request) if scoped else json.dumps(request).encode()

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.faces.mcp.modern import passes_modern_checks
@@ -46,7 +46,6 @@ CALLS = st.one_of(
 )
 
 
-@settings(max_examples=1_500)
 @given(CALLS)
 def test_what_is_plain_passes_the_sdks_own_checks(call: dict[str, Any]):
     name = call["name"]

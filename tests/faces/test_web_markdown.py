@@ -68,7 +68,6 @@ PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=150)
 @given(st.lists(st.one_of(PIECES, st.text(max_size=4)), max_size=20).map("".join))
 def test_hostile_texts_never_come_out_as_markup(text: str) -> None:
     doc(text)

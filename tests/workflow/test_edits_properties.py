@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
@@ -134,7 +134,6 @@ def edited(
     return mine, theirs
 
 
-@settings(max_examples=200)
 @given(jsonc(), json_edits, st.integers(0, 10_000), st.sampled_from(SNIPPETS))
 # A line break in a comment makes a comma or a member of the rest of it, behind ours.
 @example('{"é b":{}\n\n    // b ,\n}'.encode(), TOP, 21, b"\n")
@@ -159,7 +158,6 @@ def test_what_a_person_wrote_elsewhere_in_json_stays_to_the_byte(
         assert left == theirs
 
 
-@settings(max_examples=200)
 @given(jsonc(), json_edits, st.integers(0, 10_000), st.sampled_from(SNIPPETS))
 def test_what_a_person_wrote_right_beside_ours_in_json_stays_in_meaning(
     before: bytes, edit: Edit, place: int, snippet: bytes

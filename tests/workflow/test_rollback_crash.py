@@ -23,7 +23,6 @@ import os, sys
 folder, point = sys.argv[1:3]
 if point == "smudge":
     point = "publish" if os.path.realpath(os.getcwd()) == sys.argv[3] else "scratch"
-# It is run for every file of every checkout, mostly for nothing: that is not to cost imports.
 if os.path.exists(f"{folder}/armed"):
     import json, pathlib
     folder = pathlib.Path(folder)
@@ -67,7 +66,10 @@ class Crash:
         common = self.plan.root / ".git"
         if point in {"scratch", "publish"}:
             (common / "info" / "attributes").write_text("*.txt filter=killer\n")
-            self.plan.git("config", "filter.killer.smudge", shlex.join(self.killer("smudge")))
+            # It is run for every file of every checkout, mostly for nothing: that is not to cost an interpreter.
+            guard = f"[ -e {shlex.quote(str(self.folder / 'armed'))} ] || exec cat"
+            smudge = self._script("smudge", self.killer("smudge"), "exit $?", guard)
+            self.plan.git("config", "filter.killer.smudge", shlex.quote(str(smudge)))
         elif point == "verify":
             config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
             config.write_text(f"verify_command = {json.dumps(self.killer('verify'))}\n")
