@@ -192,7 +192,7 @@ def test_sees_nothing_of_the_users_and_starts_nothing_of_the_repository(
 
 def test_reads_the_repository_and_what_is_given_and_nothing_else(client: Client, place: Place, scratch: Path) -> None:
     before = sorted(place.workspace.rglob("*"))
-    inside = [place.workspace / "README.md", scratch / "given" / "change.diff"]
+    inside = [place.workspace / "README.md", place.workspace / "deep" / "README.md", scratch / "given" / "change.diff"]
     outside = [place.outside, Path("/proc/self/environ")]
     if client.name != "opencode":
         # opencode follows the links that a repository has already.
@@ -206,7 +206,10 @@ def test_reads_the_repository_and_what_is_given_and_nothing_else(client: Client,
     assert run.reply.text is not None, run.finished.stderr_tail.decode()
     assert len(model.results) >= len(steps)
     assert "What this project is for." in model.results[0]
-    assert "the whole diff" in model.results[1]
+    assert "What is in here." in model.results[1]
+    assert "the whole diff" in model.results[2]
+    # To read a file of a folder brings no memory of that folder along.
+    assert TRAP not in model.requests()
     assert SECRET not in json.dumps(model.results)
     assert "key-of-the-reviewer" not in json.dumps(model.results)
     assert sorted(place.workspace.rglob("*")) == before
@@ -300,6 +303,4 @@ def test_reviews_as_an_agent_over_mcp(client: Client, place: Place, scratch: Pat
         done.stderr_tail.decode(),
     )
     assert SECRET not in model.requests()
-    if client.name != "gemini":
-        # Gemini reads the memory of all folders that it is given once it trusts the one that it starts in.
-        assert TRAP not in model.requests()
+    assert TRAP not in model.requests()

@@ -42,6 +42,10 @@ def laid(folder: Path, name: str) -> Place:
         one.mkdir(parents=True)
     place.outside.write_text(f"{SECRET}\n")
     (place.workspace / "README.md").write_text("What this project is for.\n")
+    (place.workspace / "deep").mkdir()
+    (place.workspace / "deep" / "README.md").write_text("What is in here.\n")
+    for memory in ("AGENTS.md", "CLAUDE.md", "GEMINI.md"):
+        (place.workspace / "deep" / memory).write_text(f"{TRAP} deep/{memory}\n")
     (place.workspace / "link").symlink_to(place.outside)
     for base, whose in ((place.home, "home"), (place.workspace, "repository")):
         for path, text in _files(place.marks, whose):

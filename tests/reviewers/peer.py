@@ -81,6 +81,7 @@ class Peer:
         lease_seconds: How long a claim and a renewal last.
         deadline_seconds: From its claim on, nothing lasts longer.
         script: Answers to give first, by operation: a dict, an exception, or a function of the arguments.
+        files: The texts of files of every round, by path and side.
         calls: Every call that came, in order.
     """
 
@@ -88,6 +89,7 @@ class Peer:
         self.lease_seconds = 60.0
         self.deadline_seconds = 3600.0
         self.script: dict[str, list[Any]] = defaultdict(list)
+        self.files: dict[tuple[str, str], str] = {}
         self.calls: list[tuple[str, Answer]] = []
         self.connections = 0
         self._waiting: list[dict[str, Any]] = []
@@ -165,11 +167,17 @@ class Peer:
             "renew_claim": lambda _: {"lease_expires_at": self._lease()},
             "get_discussion": lambda _: {"entries": [], "next_page": None},
             "get_proposal": lambda _: proposal(),
+            "get_round_file": self._file,
             "submit_verdict": lambda _: {"status": sent["verdict"]},
             "report_outcome": lambda _: {"status": "pending", "attempts": 1},
             "release_claim": lambda _: {"status": "pending"},
         }
         return usual[operation](sent)
+
+    def _file(self, sent: Answer) -> Answer:
+        text = self.files.get((sent["path"], sent["side"]), "")
+        lines = text.splitlines()
+        return {"exists": bool(text), "binary": False, "lines": lines[:2000], "total_lines": len(lines)}
 
     def _list(self, sent: Answer) -> Answer:
         deadline = time.monotonic() + sent.get("timeout_s", 0)

@@ -264,8 +264,8 @@ def _operations() -> Iterator[str]:
         f"Those of the role `{Role.SUPERVISOR}` are how a supervisor, and the reviewers it runs, speak with the "
         "broker. A supervisor has a secret that stays (in its data folder) and an incarnation that is new at each "
         "start. Its id is made from the secret: nobody else registers or speaks in its name. Registering voids the "
-        "incarnation before, whose reviewers have ended from then on. The supervisor ends what is left of them by the marks in "
-        "their environment (`TANDEM_REVIEWER`, `TANDEM_SUPERVISOR`), whatever process numbers were reported."
+        "incarnation before, whose reviewers have ended from then on. The supervisor ends what is left of them by the "
+        "marks in their environment (`TANDEM_REVIEWER`, `TANDEM_SUPERVISOR`), whatever process numbers were reported."
     )
 
 

@@ -187,14 +187,7 @@ class Attempts:
         )
 
     def _invocation(self, claimed: Claimed, room: Room, nonce: str) -> Invocation:
-        found = gather(
-            self._wire,
-            claimed,
-            self._job.workspace,
-            self._job.wsl_distro,
-            given_up=self._orders.cancel,
-            log=self._log,
-        )
+        found = gather(self._wire, claimed, given_up=self._orders.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
         prompt = build(
             self._template,

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tandem.reviewers import wsl
 from tandem.reviewers.lease import Claimed
 from tandem.reviewers.logs import RotatingLog
 from tandem.reviewers.wire import Refused, Wire
 
 CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
-"""At the root of a project; in this order, since the prompt has room for the beginning."""
-
-FILE_LIMIT_BYTES: Final = 64 * 1024
-"""What is read of each: more than the prompt has room for."""
+"""At the root of the base commit; in this order, since the prompt has room for the beginning."""
 
 _PAGE = 50
 _PAGES = 100
@@ -29,8 +23,6 @@ _KEPT = 1000
 _DECIDED = "verdict"
 _SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
-_OPENING = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""No link at the last moment, and no waiting for whoever writes into a pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +33,7 @@ class Dossier:
         earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
         open_comments: Messages and comments that nothing has resolved, oldest first.
         interdiff: What changed since the last round that was reviewed; null if none was, or it cannot be told.
-        conventions: What the project tells those who work on it.
+        conventions: What the project tells those who work on it, in the commit that the round is made against.
     """
 
     earlier: tuple[dict[str, Any], ...] = ()
@@ -50,16 +42,12 @@ class Dossier:
     conventions: str | None = None
 
 
-def gather(
-    wire: Wire, claimed: Claimed, workspace: str, wsl_distro: str | None, *, given_up: threading.Event, log: RotatingLog
-) -> Dossier:
+def gather(wire: Wire, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
     """Everything that can be had. A broker that refuses a part of it costs that part: the proposal is what counts.
 
     Args:
         wire: To the broker.
         claimed: The review.
-        workspace: The project's folder.
-        wsl_distro: The distribution of WSL that the folder is in.
         given_up: Ends the calls.
         log: Where refusals are noted.
 
@@ -67,7 +55,7 @@ def gather(
         Away: The broker does not answer.
         GivenUp: `given_up` is set.
     """
-    conventions = read_conventions(workspace if wsl_distro is None else wsl.from_windows(workspace, wsl_distro))
+    conventions = _conventions(wire, claimed, given_up)
     try:
         said = list(_entries(wire, claimed, given_up))
         interdiff = _interdiff(wire, claimed, said, given_up)
@@ -135,43 +123,24 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- conventions
 
 
-def read_conventions(workspace: str) -> str | None:
-    """What stands in the project's files for those who work on it; null if it has none.
+def _conventions(wire: Wire, claimed: Claimed, given_up: threading.Event) -> str | None:
+    """What the files of the base commit say to those who work on the project; null if none of them is to be had.
 
-    Only regular files of the project itself are read. A link to one of them is as good as that; one that leads
-    out of the folder, or into git's, is passed over.
+    Never those of the working folder: whoever proposes may have written them a moment ago. A link, and what is no text
+    in UTF-8, is passed over.
     """
-    root = os.path.realpath(workspace)
     parts: list[str] = []
-    seen: set[str] = set()
     for name in CONVENTION_FILES:
-        path = os.path.realpath(os.path.join(root, name))  # noqa: PTH118 - a text, as given
-        if path in seen or not _is_of_project(path, root):
+        asked = {"review_id": claimed.review_id, "project": claimed.project, "round": claimed.round}
+        try:
+            found = wire.call("get_round_file", {**asked, "path": name, "side": "before"}, until=given_up)
+        except Refused as error:
+            if error.code == "NOT_FOUND":
+                # There is no base commit: neither of the other files can be had.
+                break
             continue
-        seen.add(path)
-        if content := _beginning(path):
-            parts.append(f"[{name}]\n\n{content.strip()}\n")
+        lines = cast("list[str]", found.get("lines") or [])
+        if content := "\n".join(lines).removeprefix("\ufeff").strip():
+            left = int(found.get("total_lines") or 0) - len(lines)
+            parts.append(f"[{name}]\n\n{content}\n" + (f"[{left} more lines]\n" if left > 0 else ""))
     return "\n".join(parts) or None
-
-
-def _is_of_project(path: str, root: str) -> bool:
-    try:
-        below = os.path.relpath(path, root)
-    except ValueError:
-        # Another drive of Windows.
-        return False
-    first = below.replace("\\", "/").split("/")[0]
-    return first != os.pardir and first.lower() != ".git"
-
-
-def _beginning(path: str) -> str:
-    """The first part of a regular file as text; nothing if there is none to be had."""
-    try:
-        with open(path, "rb", opener=lambda name, _: os.open(name, _OPENING)) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ""
-            content = file.read(FILE_LIMIT_BYTES + 1)
-    except OSError:
-        return ""
-    cut = f"\n[cut at {FILE_LIMIT_BYTES} bytes]" if len(content) > FILE_LIMIT_BYTES else ""
-    return content[:FILE_LIMIT_BYTES].decode("utf-8-sig", "replace") + cut

@@ -8,6 +8,7 @@ says what the answer has to look like.
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +94,12 @@ def _settings(folders: list[str]) -> dict[str, Any]:
     """Everything that is not reading, switched off."""
     return {
         "tools": {"core": _READING},
-        "context": {"includeDirectories": folders, "loadMemoryFromIncludeDirectories": False},
+        # No folder has a file of this name: else what lies in the repository would be obeyed as its memory.
+        "context": {
+            "includeDirectories": folders,
+            "loadMemoryFromIncludeDirectories": False,
+            "fileName": f"no-memory-{secrets.token_hex(8)}.md",
+        },
         "mcpServers": {},
         "skills": {"enabled": False},
         "hooksConfig": {"enabled": False},
