@@ -78,6 +78,33 @@ def test_codex_does_without_the_repositorys_skills(room: Room) -> None:
     assert settings["skills.config"] == [{"path": str(skill), "enabled": False}]
 
 
+def _skills(room: Room, count: int, *, width: int = 1) -> list[str]:
+    folder = Path(room.workspace, ".agents", "skills")
+    for number in range(count):
+        skill = folder / f"{'s' * width}{number:04}"
+        skill.mkdir(parents=True)
+        (skill / "SKILL.md").write_text("---\nname: trap\n---\n")
+    return sorted(str(one) for one in folder.rglob("SKILL.md"))
+
+
+def test_all_of_many_skills_are_switched_off_and_those_behind_links(room: Room, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "linked").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "linked" / "SKILL.md").write_text("---\nname: trap\n---\n")
+    expected = _skills(room, 300)
+    folder = Path(room.workspace, ".agents", "skills")
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    (folder / "back").symlink_to(folder)
+    off = settings_of_codex(made("codex").review(room, PROMPT))["skills.config"]
+    assert [one["path"] for one in off] == sorted([*expected, str(tmp_path / "elsewhere" / "linked" / "SKILL.md")])
+    assert {one["enabled"] for one in off} == {False}
+
+
+def test_more_skills_than_can_be_switched_off_refuse_the_run(room: Room) -> None:
+    _skills(room, 600, width=200)
+    with pytest.raises(ConfigInvalid, match="more skills for Codex than can be switched off"):
+        made("codex").review(room, PROMPT)
+
+
 def codex_login(room: Room, content: object) -> Path:
     file = Path(room.environment["HOME"], ".codex", "auth.json")
     file.parent.mkdir()

@@ -25,7 +25,9 @@ _CODEX_HOME = ".codex"
 _LOGIN = "auth.json"
 _KEY = "CODEX_API_KEY"
 _SKILL_FOLDERS = (".agents/skills", ".codex/skills")
-_SKILLS_LIMIT = 200
+_SKILL_FOLDERS_LIMIT = 5_000
+_SKILLS_LIMIT_BYTES = 100_000
+"""Of the argument that switches them off: Linux takes arguments of up to 128 kB."""
 
 _OFF = (
     "apps", "browser_use", "computer_use", "goals", "hooks", "image_generation", "memories", "multi_agent", "plugins",
@@ -150,12 +152,39 @@ def _programs(command: str, search_path: str) -> list[str]:
 
 
 def _without_skills(room: Room) -> list[str]:
-    """Switches off the repository's own skills: a proposal could call them up by name."""
+    """Switches off the repository's own skills: a proposal could call them up by name.
+
+    Raises:
+        ConfigInvalid: There are more of them than can be switched off.
+    """
     if room.wsl_distro is not None:
         return []
-    found = [file for folder in _SKILL_FOLDERS for file in Path(room.workspace, folder).rglob("SKILL.md")]
-    off = [{"path": os.path.realpath(file), "enabled": False} for file in found[:_SKILLS_LIMIT]]
-    return _setting("skills.config", off) if off else []
+    seen: set[str] = set()
+    found: set[str] = set()
+    for folder in _SKILL_FOLDERS:
+        # Behind links too: Codex follows them.
+        for place, inner, files in os.walk(Path(room.workspace, folder), followlinks=True):
+            real = os.path.realpath(place)
+            if real in seen:
+                # A link that leads back.
+                inner.clear()
+            seen.add(real)
+            if "SKILL.md" in files:
+                found.add(os.path.realpath(Path(place, "SKILL.md")))
+            if len(seen) > _SKILL_FOLDERS_LIMIT:
+                raise _too_many_skills()
+    setting = _setting("skills.config", [{"path": path, "enabled": False} for path in sorted(found)]) if found else []
+    if sum(len(os.fsencode(word)) for word in setting) > _SKILLS_LIMIT_BYTES:
+        raise _too_many_skills()
+    return setting
+
+
+def _too_many_skills() -> ConfigInvalid:
+    return ConfigInvalid(
+        "The repository has more skills for Codex than can be switched off for a review. Move them out of"
+        f" {' and '.join(_SKILL_FOLDERS)}, or choose another provider.",
+        setting="provider",
+    )
 
 
 def _credentials(room: Room) -> tuple[str | None, bytes | None]:
