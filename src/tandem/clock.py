@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -14,6 +15,12 @@ _TIME_LETTERS = 9
 _RANDOM_LETTERS = 9
 _BITS = 5
 """A letter of the alphabet carries five bits."""
+
+_SLOWNESS = 10
+"""A clock that was set is followed by a tenth of the time that passes: so much may a duration be off at the most."""
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC", None)
+"""Goes on while the machine sleeps, unlike Linux's own monotonic clock; Windows has none by number."""
 
 
 class Clock(Protocol):
@@ -27,13 +34,46 @@ class Clock(Protocol):
         """A fresh identifier such as `rv_4k2…`, safe in paths, URLs and shells."""
         ...
 
+    def adopt(self, now_us: int) -> None:
+        """Go by another clock, which stands at that time now; again every now and then."""
+        ...
+
 
 class SystemClock:
-    """The machine's clock and its source of randomness."""
+    """The machine's clock, or the database's where several nodes share one, and the source of randomness.
+
+    When that clock is set, this one does not jump: leases and keys would end at once, or much too late. Safe for
+    threads.
+    """
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._steady_ns = _steady_ns()
+        self._now_ns = time.time_ns()
+        self._adopted_ns: int | None = None
 
     def now_us(self) -> int:
         """Microseconds since the epoch, UTC."""
-        return time.time_ns() // 1000
+        with self._turn:
+            steady_ns = _steady_ns()
+            elapsed_ns = steady_ns - self._steady_ns
+            shown_ns = time.time_ns() if self._adopted_ns is None else steady_ns + self._adopted_ns
+            most_ns = elapsed_ns // _SLOWNESS
+            behind_ns = shown_ns - self._now_ns - elapsed_ns
+            self._now_ns += elapsed_ns + max(-most_ns, min(most_ns, behind_ns))
+            self._steady_ns = steady_ns
+            return self._now_ns // 1000
+
+    def adopt(self, now_us: int) -> None:
+        """Go by another clock, which stands at that time now; again every now and then.
+
+        The first time this one is set by it, as nothing goes by it yet.
+        """
+        with self._turn:
+            steady_ns = _steady_ns()
+            if self._adopted_ns is None:
+                self._steady_ns, self._now_ns = steady_ns, now_us * 1000
+            self._adopted_ns = now_us * 1000 - steady_ns
 
     def new_id(self, prefix: str) -> str:
         """`prefix_`, the milliseconds since the epoch and 45 random bits, in Crockford's base 32.
@@ -41,12 +81,16 @@ class SystemClock:
         New ids sort behind older ones, so that what is made together is stored together: a database
         then writes fewer pages a transaction.
         """
-        number = (time.time_ns() // 1_000_000) << (_BITS * _RANDOM_LETTERS) | secrets.randbits(_BITS * _RANDOM_LETTERS)
+        number = (self.now_us() // 1_000) << (_BITS * _RANDOM_LETTERS) | secrets.randbits(_BITS * _RANDOM_LETTERS)
         letters = [
             _ALPHABET[(number >> shift) & 31]
             for shift in range(_BITS * (_TIME_LETTERS + _RANDOM_LETTERS - 1), -1, -_BITS)
         ]
         return f"{prefix}_{''.join(letters)}"
+
+
+def _steady_ns() -> int:
+    return time.monotonic_ns() if _STEADY is None else time.clock_gettime_ns(_STEADY)
 
 
 @lru_cache(maxsize=4096)

@@ -127,7 +127,8 @@ def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tu
 
 def renewed(review: Review, now_us: int, policy: Policy) -> Review:
     """The review with its lease extended, though never past the claim's hard deadline."""
-    deadline = (review.claimed_at or now_us) + round(policy.review_deadline_seconds * MICROSECONDS)
+    # A claim of a time to come was made while the clock was ahead.
+    deadline = min(review.claimed_at or now_us, now_us) + round(policy.review_deadline_seconds * MICROSECONDS)
     wanted = now_us + round(policy.claim_timeout_seconds * MICROSECONDS)
     return review._replace(lease_expires_at=min(wanted, deadline))
 

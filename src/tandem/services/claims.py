@@ -7,7 +7,7 @@ import logging
 
 import orjson
 
-from tandem.clock import isoformat
+from tandem.clock import MICROSECONDS, isoformat
 from tandem.domain import claims
 from tandem.domain.answers import Claim, ClaimReleased, ClaimRenewed
 from tandem.domain.discussion import with_turn
@@ -195,20 +195,30 @@ async def release(
 
 
 async def expire(services: Services, limit: int = 100) -> int:
-    """Put reviews whose lease has run out back into the queue; how many there were."""
-    overdue = await services.store.read(lambda unit: reviews.list_expired(unit, services.clock.now_us(), limit))
+    """Put reviews whose lease has run out back into the queue; how many there were.
+
+    A lease that a clock ahead of this one gave is cut to what one would be that is given now.
+    """
+    now = services.clock.now_us()
+    latest = now + round((services.policy.claim_timeout_seconds + _SINCE_THE_LOOK_SECONDS) * MICROSECONDS)
+    found = await services.store.read(lambda unit: reviews.list_expired(unit, now, latest, limit))
     done = 0
-    for review_id in overdue:
-        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, services, name))
+    for review_id in found:
+        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, name, now, latest))
     return done
 
 
-def _expire_one(unit: Unit, services: Services, review_id: str) -> int:
+_SINCE_THE_LOOK_SECONDS = 60
+"""Leases that are taken meanwhile end a little later."""
+
+
+def _expire_one(unit: Unit, review_id: str, now: int, latest: int) -> int:
     before = reviews.get(unit, review_id, lock=True)
-    now = services.clock.now_us()
-    if before.lease_expires_at is None or before.lease_expires_at > now:
+    if before.lease_expires_at is None or not before.held:
         return 0
-    if not before.held:
+    if before.lease_expires_at > latest:
+        reviews.renew(unit, before.id, before.claim_generation, latest)
+    if before.lease_expires_at > now:
         return 0
     reviewer_runs.expire(unit, before, now)
     return 1

@@ -69,10 +69,13 @@ class Maintenance:
         self._sweep_seconds = sweep_seconds
         self._checkpoint_seconds = checkpoint_seconds
         self._task: asyncio.Task[None] | None = None
+        self._started_us = 0
+        self._unwatched_us = 0
 
     async def start(self) -> None:
         """Recover first (what ran out while nobody watched), then keep sweeping."""
         if self._task is None:
+            await self._begin_to_watch()
             await self._sweep()
             self._task = asyncio.create_task(self._run(), name="maintenance")
 
@@ -102,8 +105,22 @@ class Maintenance:
         except Exception:  # noqa: BLE001 a chore's fault must not end the chores; it is logged
             _log.exception("the %s failed; it will be tried again", name)
 
+    async def _begin_to_watch(self) -> None:
+        """Take note of when the log was written to last."""
+        await self._tell_time()
+        newest = await self._services.store.read(lambda unit: events.list_newest(unit, 1))
+        self._started_us = self._services.clock.now_us()
+        self._unwatched_us = max(0, self._started_us - newest[-1].at) if newest else 0
+
+    async def _tell_time(self) -> None:
+        """Go by the database's time where several nodes share it: their own clocks differ."""
+        now = await self._services.store.now_us()
+        if now is not None:
+            self._services.clock.adopt(now)
+
     async def _sweep(self) -> None:
         services = self._services
+        await self._tell_time()
         async with services.store.advisory_lock("sweep") as granted:
             if granted:
                 expired = await claims.expire(services)
@@ -121,6 +138,9 @@ class Maintenance:
             now = services.clock.now_us()
             while await services.store.write(lambda unit: write_checkpoint(unit, now)) == CHECKPOINT_EVENTS:
                 pass
-            oldest = now - round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
+            kept = round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
+            # Between the last event and this start a day may have passed, or a clock may have been set: neither
+            # ages a key.
+            oldest = now - kept - (self._unwatched_us if now - self._started_us < kept else 0)
             await services.store.write(lambda unit: idempotency.purge(unit, oldest))
             await services.store.write(lambda unit: logins.purge(unit, now))

@@ -187,6 +187,10 @@ class Store(ABC):
         """What was done so far; for metrics and tests."""
         return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
 
+    async def now_us(self) -> int | None:
+        """The database's own time, by which all its nodes go; null where it is this machine's."""
+        return None
+
     def is_missing(self) -> bool:
         """Whether opening the store would make a new database, as far as that can be told before."""
         return False

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Literal
 
 import psycopg
+from sqlalchemy import BigInteger, cast, func, select
 
 from tandem.errors import Unavailable
 from tandem.store.advisory import AdvisoryLocks
@@ -14,11 +15,15 @@ from tandem.store.connector import Connector
 from tandem.store.listener import Listener
 from tandem.store.postgres_unit import translated
 from tandem.store.postgres_worker import READ, WRITE, Worker
+from tandem.store.statement import Statement
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from tandem.store.base import Unit
     from tandem.store.schema import Schema
+
+_NOW = Statement(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
 
 
 class PostgresStore(Store):
@@ -41,6 +46,15 @@ class PostgresStore(Store):
             Worker(self._connector, self._reads, self._delivery, begin=READ, node=node)
             for _ in range(max(1, connections - writers))
         ]
+
+    async def now_us(self) -> int | None:
+        """See `Store`."""
+
+        def look(unit: Unit) -> int | None:
+            row = unit.one_or_none(_NOW)
+            return int(row[0]) if row is not None else None
+
+        return await self.read(look)
 
     def advisory_lock(self, name: str) -> AbstractAsyncContextManager[bool]:
         """See `Store`."""

@@ -26,7 +26,7 @@ _renew = Statement(
 )
 _expired = Statement(
     select(_r.id)
-    .where(_held, _r.lease_expires_at <= bindparam("now"))
+    .where(_held, (_r.lease_expires_at <= bindparam("now")) | (_r.lease_expires_at > bindparam("latest")))
     .order_by(_r.lease_expires_at)
     .limit(bindparam("limit"))
 )
@@ -123,9 +123,9 @@ def renew(unit: Unit, review_id: str, generation: int, lease_expires_at: int) ->
     return touched == 1
 
 
-def list_expired(unit: Unit, now_us: int, limit: int) -> list[str]:
-    """Reviews whose lease has run out, longest overdue first."""
-    return [row[0] for row in unit.all(_expired, now=now_us, limit=limit)]
+def list_expired(unit: Unit, now_us: int, latest_us: int, limit: int) -> list[str]:
+    """Reviews whose lease has run out, longest overdue first, or ends later than one that is taken now."""
+    return [row[0] for row in unit.all(_expired, now=now_us, latest=latest_us, limit=limit)]
 
 
 def list_children(unit: Unit, review_id: str) -> tuple[str, ...]:
