@@ -55,11 +55,12 @@ class TandemError(Exception):
     Attributes:
         message: What went wrong and what to do next, for a person or a model.
         details: The facts as JSON values (`expected`, `actual`, `allowed`, `field`, …).
+        retryable: Whether the same call may be sent again: nothing was done, and it may succeed later.
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
     status: ClassVar[int] = 500
-    retryable: ClassVar[bool] = False
+    retryable: bool = False
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)

@@ -15,15 +15,16 @@ def error_from(refusal: dict[str, Any]) -> TandemError:
     A code that this version does not know becomes a plain `TandemError` that carries the code.
     """
     code = str(refusal.get("code", TandemError.code))
-    known = _by_code().get(code) or _unknown(code, retryable=bool(refusal.get("retryable", False)))
+    known = _by_code().get(code) or _unknown(code)
     error = known(str(refusal.get("message", "The broker gave no reason.")))
     # Set, not passed: a detail may bear the name of a parameter.
     error.details = dict(refusal.get("details") or {})
+    error.retryable = bool(refusal.get("retryable", error.retryable))
     return error
 
 
-def _unknown(code: str, *, retryable: bool) -> type[TandemError]:
-    return cast("type[TandemError]", type("TandemError", (TandemError,), {"code": code, "retryable": retryable}))
+def _unknown(code: str) -> type[TandemError]:
+    return cast("type[TandemError]", type("TandemError", (TandemError,), {"code": code}))
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import psycopg
 import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
@@ -226,3 +227,32 @@ def test_p4_a_key_is_forgotten_after_its_time_only(start_broker: StartBroker):
         while call() == first:
             cursor = desk.do("get_audit_log", wait=True, cursor=cursor, timeout_s=0.2)["cursor"]
         assert len(everything(desk)) == 2
+
+
+AT_COMMIT = """
+    CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
+    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON reviews DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION cut();
+"""
+
+
+def test_p4_a_write_whose_commit_was_lost_may_be_sent_again_only_with_its_key(
+    start_broker: StartBroker, postgres_url: str
+):
+    broker = start_broker(database_url=postgres_url)
+    arguments = {**PROPOSAL, "description": "Once."}
+    with Desk(broker.url, fresh_project()) as desk:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(AT_COMMIT)
+            without = desk.call("create_review", **arguments)["error"]
+            keyed = desk.call("create_review", **arguments, idempotency_key=KEY)["error"]
+            connection.execute("DROP TRIGGER at_commit ON reviews")
+        assert [(error["code"], error["retryable"]) for error in (without, keyed)] == [
+            ("UNAVAILABLE", False),
+            ("UNAVAILABLE", True),
+        ]
+        assert "lost during the commit" in without["message"]
+        created = desk.do("create_review", **arguments, idempotency_key=KEY)
+        assert desk.do("create_review", **arguments, idempotency_key=KEY) == created
+        assert len(everything(desk)) == 1

@@ -14,7 +14,15 @@ from pydantic import ValidationError
 
 from tandem.clock import Clock
 from tandem.domain.idempotency import Key
-from tandem.errors import Forbidden, IdempotencyConflict, InternalError, InvalidInput, TandemError, status_of
+from tandem.errors import (
+    Forbidden,
+    IdempotencyConflict,
+    InternalError,
+    InvalidInput,
+    TandemError,
+    Unavailable,
+    status_of,
+)
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
 from tandem.operations.registry import Operation, Registry
@@ -132,6 +140,10 @@ class Dispatcher:
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:
+                raise
+            except Unavailable as error:
+                # Whatever became of it: with its key the same call has one effect.
+                error.retryable = True
                 raise
             except TandemError as error:
                 if error.retryable:

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from tandem.errors import Unavailable
 from tandem.store.jobs import Delivery, Inbox, Job
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ WAITING_LIMIT: Final = 20_000
 
 class StoreError(Exception):
     """A failure of the store that is no answer to a client by itself."""
+
+
+def outcome_unknown(reason: str) -> Unavailable:
+    """For a commit of which nobody knows whether it came about: only with a key may the same call be sent again."""
+    error = Unavailable(
+        f"{reason}, so that nobody knows whether this was done. Look before you send it again, or send it with an"
+        " idempotency_key in the first place."
+    )
+    error.retryable = False
+    return error
 
 
 class Conflict(StoreError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Row, Statistics, StoreError
+from tandem.store.base import HIDDEN_ERROR, Row, Statistics, StoreError, outcome_unknown
 from tandem.store.listener import commit_with_notice
 from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
 
@@ -32,7 +32,7 @@ class _RunAgain(Exception):
 
 
 class _Lost(Exception):
-    """The connection went away before the commit was asked for, and nothing was kept."""
+    """The connection went away before the commit was asked for, or where only was read: nothing was kept."""
 
 
 class Worker:
@@ -114,8 +114,8 @@ class Worker:
             if isinstance(exc, psycopg.Error):
                 if exc.sqlstate in RUN_AGAIN:
                     raise _RunAgain from exc
-                if lost and committing:
-                    raise Unavailable("the connection was lost during the commit; look whether it was kept") from exc
+                if lost and committing and self._begin == WRITE:
+                    raise outcome_unknown("The connection to PostgreSQL was lost during the commit") from exc
                 if lost:
                     raise _Lost(str(exc)) from exc
             raise

@@ -81,6 +81,11 @@ def is_busy(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
 
 
+def is_disk_error(error: BaseException) -> bool:
+    """Whether the disk failed in the middle of it."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_IOERR
+
+
 def translated(error: BaseException) -> BaseException:
     """What a caller gets to see of an error that a unit ended with."""
     if not isinstance(error, sqlite3.Error):

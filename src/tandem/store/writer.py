@@ -13,8 +13,8 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Statistics, StoreError
-from tandem.store.sqlite_unit import SqliteUnit, is_busy, translated
+from tandem.store.base import HIDDEN_ERROR, Statistics, StoreError, outcome_unknown
+from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,11 +46,11 @@ class _Batch:
         self.kept.append(job)
         self.notice = max(self.notice, notice)
 
-    def lose(self, reason: str, cause: BaseException | None) -> None:
-        """The transaction is gone, and everything it held."""
+    def lose(self, reason: str, cause: BaseException | None, *, is_certain: bool = True) -> None:
+        """The transaction is gone, and everything it held; unless it is not certain that it is."""
         for job in self.kept:
             job.result = None
-            job.error = Unavailable(reason)
+            job.error = Unavailable(reason) if is_certain else outcome_unknown(reason)
             job.error.__cause__ = cause
         self.kept.clear()
         self.notice = 0
@@ -86,15 +86,18 @@ class Writer:
 
     def _serve(self, first: Job) -> None:
         batch = _Batch()
+        committing = False
         try:
             for job in self._arriving(first):
                 batch.jobs.append(job)
                 self._attempt(job, batch)
             if batch.kept and self._connection is not None:
+                committing = True
                 self._connection.execute("COMMIT")
                 self._committed(batch, self._connection)
         except sqlite3.Error as exc:
-            self._fail(batch, exc)
+            # A log that the disk did not confirm may be whole all the same, and is then read at the next opening.
+            self._fail(batch, exc, is_certain=not (committing and is_disk_error(exc)))
         except Exception as exc:  # noqa: BLE001 - an edge, and logged
             # Whatever it is, those who wait must hear of it, and the thread must live.
             _log.exception("the writer failed")
@@ -166,7 +169,7 @@ class Writer:
         if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
             self._tend_log(connection)
 
-    def _fail(self, batch: _Batch, cause: Exception) -> None:
+    def _fail(self, batch: _Batch, cause: Exception, *, is_certain: bool = True) -> None:
         """Neither transaction nor commit came about: answer everybody, and start afresh."""
         answer = translated(cause)
         reason = answer.message if isinstance(answer, Unavailable) else f"the database failed ({cause}); try again"
@@ -177,7 +180,7 @@ class Writer:
                 # Each of them would wait for the same lock, one after the other.
                 batch.jobs.append(job)
                 batch.kept.append(job)
-        batch.lose(reason, cause)
+        batch.lose(reason, cause, is_certain=is_certain)
         self._discard()
 
     def _reconnect(self) -> sqlite3.Connection:
