@@ -16,13 +16,23 @@ class Refused(Exception):
         self.codes = codes
 
 
+def is_one(name: str | None, other: str | None) -> bool:
+    """Whether two names are one principal's: with tokens what follows a slash is a label; other names have none."""
+    return name is not None and other is not None and name.partition("/")[0] == other.partition("/")[0]
+
+
 @dataclass
 class Round:
-    """Which content, by whom, and whether it is an accepted counter-patch."""
+    """Which content, by whom, and whether it is an accepted counter-patch: then of whom, to whose content."""
 
     content: str
     author: str
     is_accepted_patch: bool = False
+    accepted_by: str | None = None
+    submitter: str = ""
+
+    def __post_init__(self) -> None:
+        self.submitter = self.submitter or self.author
 
 
 @dataclass
@@ -32,6 +42,7 @@ class Patch:
     id: str
     content: str
     author: str
+    sent_by: str | None = None
 
 
 @dataclass
@@ -93,7 +104,10 @@ class ModelReview:
 
     def is_own(self, reviewer: str) -> bool:
         current = self.rounds[-1]
-        return reviewer == self.proposer or (reviewer == current.author and not current.is_accepted_patch)
+        if is_one(reviewer, self.proposer) or is_one(reviewer, current.submitter):
+            return True
+        is_seen = current.accepted_by is not None and not is_one(reviewer, current.accepted_by)
+        return is_one(reviewer, current.author) and not is_seen
 
     def _admit(self, generation: int, *states: str) -> None:
         if generation < self.generation:
@@ -131,10 +145,16 @@ class ModelReview:
         """A verdict that was let through brought a counter-patch along."""
         self.patch = patch
 
-    def accept(self, patch_id: str) -> None:
+    def accept(self, patch_id: str, who: str | None) -> None:
         self._decide(patch_id)
-        assert self.patch is not None
-        accepted = Round(self.patch.content, self.patch.author, is_accepted_patch=True)
+        patch = self.patch
+        assert patch is not None
+        if is_one(who, patch.author) or is_one(who, patch.sent_by):
+            raise Refused("SELF_APPROVAL")
+        # Who says no name is the proposer, unless the author said none either.
+        accepted_by = who or (self.proposer if patch.sent_by else None)
+        submitter = self.rounds[-1].submitter
+        accepted = Round(patch.content, patch.author, True, accepted_by, submitter)
         if not self.held:
             self.state = "pending"
         self.patch = None

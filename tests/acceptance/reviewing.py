@@ -66,6 +66,11 @@ class Desk(Caller):
         """Claim and approve."""
         self.verdict(review_id, "approved", self.claim(review_id, reviewer))
 
+    def accept(self, review_id: str, counter_patch_id: str) -> dict[str, Any]:
+        """Accept a counter-patch as `PROPOSER`, by name: else it might be its author's doing."""
+        with Desk(self.url, self.project, agent=PROPOSER) as proposer:
+            return proposer.do("accept_counter_patch", review_id=review_id, counter_patch_id=counter_patch_id)
+
     def say(self, review_id: str, side: str, body: str = "A word.", **more: Any) -> dict[str, Any]:
         """A message; a reviewer's is sent by `REVIEWER` unless something else is said."""
         if side == "reviewer" and not more.keys() & {"reviewer_id", "claim_generation"}:

@@ -27,7 +27,8 @@ def offer(desk: Desk, review: str, verdict: str = "comment", patch: str = BEST) 
 
 
 def decide(desk: Desk, how: str, review: str, patch: str, **more: Any) -> dict[str, Any]:
-    return desk.do(f"{how}_counter_patch", review_id=review, counter_patch_id=patch, **more)
+    with Desk(desk.url, desk.project, agent=PROPOSER) as proposer:
+        return proposer.do(f"{how}_counter_patch", review_id=review, counter_patch_id=patch, **more)
 
 
 def fate(desk: Desk, review: str) -> list[str]:

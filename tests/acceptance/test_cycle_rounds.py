@@ -65,7 +65,7 @@ def test_an_accepted_counter_patch_is_what_is_handed_over(team: Team, verdict: s
     better = team.payload("gemini", "codex", notes=["Mind the step."], extras={"by": "the reviewer"})
     given = team.verdict(review, verdict, team.claim(review), counter_patch=text_of(better))
     with team.unmoved():
-        accepted = team.do("accept_counter_patch", review_id=review, counter_patch_id=given["counter_patch_id"])
+        accepted = team.accept(review, given["counter_patch_id"])
         assert accepted["round"] == 2
         assert team.where()["review"]["round"] == 2
     # Held or not, the verdict must name the round that the counter-patch has become.
@@ -198,7 +198,7 @@ def test_p2_a_verdict_on_an_older_round_cannot_advance_the_cycle(team: Team):
     generation = team.claim(review)
     second = team.payload("gemini", "codex", notes=["Second."])
     given = team.verdict(review, "comment", generation, counter_patch=text_of(second))
-    team.do("accept_counter_patch", review_id=review, counter_patch_id=given["counter_patch_id"])
+    team.accept(review, given["counter_patch_id"])
     sent = {"review_id": review, "verdict": "approved", "claim_generation": generation}
     with team.unmoved(), team.unchanged(review):
         for seen in ({}, {"round": 1}):

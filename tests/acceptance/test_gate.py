@@ -297,7 +297,7 @@ def test_p2_an_accepted_counter_patch_passes_once_it_is_approved(shop: Desk, rep
     review = shop.put_up(diff=edited())
     shop.claim(review)
     patch = shop.verdict(review, "comment", counter_patch=edited(text="best"))["counter_patch_id"]
-    shop.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
+    shop.accept(review, patch)
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"best\n"))
     assert not check(shop, staged(repo))["allowed"]
     shop.do("submit_verdict", review_id=review, verdict="approved", reviewer_id=REVIEWER, round=2)

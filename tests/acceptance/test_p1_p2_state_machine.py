@@ -1,10 +1,15 @@
-"""P1 and P2 under anything that two proposers and three reviewers can do, in any order, against the model."""
+"""P1 and P2 under anything that two proposers and three reviewers can do, in any order, against the model.
+
+Once on a trusted broker, where names are compared as they are, and once with access tokens, where some of them are
+the same person's.
+"""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -12,15 +17,27 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from tests.acceptance.accessing import Bearer
 from tests.acceptance.model import ModelReview, Patch, Refused, Round
 from tests.acceptance.reviewing import WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
 
+pytest_plugins = ["tests.acceptance.accessing_brokers"]
+
 CONTENTS = {name: edited(text=name) for name in ("better", "best", "great")} | {"other": edited("b.txt")}
 PROPOSERS = st.sampled_from(["prop-1", "prop-2"])
 # A proposer who takes reviews too, now and then.
 REVIEWERS = st.sampled_from(["rev-1", "rev-2", "rev-3", "prop-1"])
+DECIDERS = st.sampled_from([None, "prop-1", "rev-1", "rev-2"])
+BEARERS = {
+    "prop-1": "alice/bot1",
+    "prop-2": "bob",
+    "rev-1": "alice/bot2",
+    "rev-2": "carol",
+    "rev-3": "bob/bot2",
+}
+"""What they are called with tokens: two of them twice."""
 CONTENT = st.sampled_from(sorted(CONTENTS))
 # Mostly the current generation, else one from before.
 BEHIND = st.sampled_from([0, 0, 0, 1, 2])
@@ -41,6 +58,8 @@ class ReviewMachine(RuleBasedStateMachine):
     reviews: Bundle[str] = Bundle("reviews")
     patches: Bundle[tuple[str, str]] = Bundle("patches")
     desk: Desk
+    bearers: dict[str, Bearer]
+    """The desks of those who have tokens; on a trusted broker nobody."""
     repo: Sandbox
 
     def __init__(self) -> None:
@@ -54,6 +73,23 @@ class ReviewMachine(RuleBasedStateMachine):
         self.desk = copy.copy(self.desk)
         self.desk.project = fresh_project()
         self.desk.register(self.repo.root)
+
+    def _name(self, who: str) -> str:
+        return BEARERS[who] if self.bearers else who
+
+    @contextmanager
+    def _as(self, who: str | None, *, named: bool = False) -> Generator[None]:
+        """Call as somebody: with their token; without tokens only where they are to be `named`."""
+        before = self.desk
+        if who is not None and self.bearers:
+            self.desk = copy.copy(self.bearers[who])
+            self.desk.project = before.project
+        elif who is not None and named:
+            self.desk = Desk(before.url, before.project, agent=who)
+        try:
+            yield
+        finally:
+            self.desk = before
 
     def teardown(self) -> None:
         for review, model in self.model.items():
@@ -79,7 +115,9 @@ class ReviewMachine(RuleBasedStateMachine):
 
     @rule(target=reviews, proposer=PROPOSERS, content=CONTENT)
     def put_up(self, proposer: str, content: str) -> str:
-        created = self.desk.put_up_whole(proposer_id=proposer, diff=CONTENTS[content])
+        with self._as(proposer):
+            proposer = self._name(proposer)
+            created = self.desk.put_up_whole(proposer_id=proposer, diff=CONTENTS[content])
         self.model[created["review_id"]] = ModelReview(proposer, [Round(content, proposer)])
         # The same content has the same digest, whoever puts it up and however often.
         assert self.digests.setdefault(content, created["digest"]) == created["digest"]
@@ -87,23 +125,29 @@ class ReviewMachine(RuleBasedStateMachine):
 
     @rule(review=reviews, author=PROPOSERS, content=CONTENT)
     def revise(self, review: str, author: str, content: str) -> None:
-        sent = {"intent": "Again", "agent_type": "claude-code", "proposer_id": author, "diff": CONTENTS[content]}
-        revised = self._both(review, lambda model: model.revise(author, content), "create_review", **sent)
+        name = self._name(author)
+        sent = {"intent": "Again", "agent_type": "claude-code", "proposer_id": name, "diff": CONTENTS[content]}
+        with self._as(author):
+            revised = self._both(review, lambda model: model.revise(name, content), "create_review", **sent)
         if revised:
             assert self.digests.setdefault(content, revised["digest"]) == revised["digest"]
 
     @rule(review=reviews, reviewer=REVIEWERS)
     def claim(self, review: str, reviewer: str) -> None:
-        self._both(review, lambda model: model.claim(reviewer), "claim_review", reviewer_id=reviewer)
+        name = self._name(reviewer)
+        with self._as(reviewer):
+            self._both(review, lambda model: model.claim(name), "claim_review", reviewer_id=name)
 
     @rule(reviewer=REVIEWERS)
     def claim_next(self, reviewer: str) -> None:
         # Dictionaries keep the order in which the reviews were put up, which is the queue's.
-        offered = [review for review, model in self.model.items() if model.is_offered_to(reviewer)]
-        taken = self.desk.do("claim_review", reviewer_id=reviewer)["review_id"]
+        name = self._name(reviewer)
+        offered = [review for review, model in self.model.items() if model.is_offered_to(name)]
+        with self._as(reviewer):
+            taken = self.desk.do("claim_review", reviewer_id=name)["review_id"]
         assert taken == (offered[0] if offered else None)
         if offered:
-            self.model[offered[0]].claim(reviewer)
+            self.model[offered[0]].claim(name)
 
     @rule(review=reviews, behind=BEHIND)
     def renew(self, review: str, behind: int) -> None:
@@ -145,16 +189,22 @@ class ReviewMachine(RuleBasedStateMachine):
         self.model[review].offered(Patch(given["counter_patch_id"], content, author))
         return review, given["counter_patch_id"]
 
-    @rule(offered=patches, accepts=st.booleans())
-    def decide(self, offered: tuple[str, str], accepts: bool) -> None:
+    @rule(offered=patches, who=DECIDERS, accepts=st.booleans())
+    def decide(self, offered: tuple[str, str], who: str | None, accepts: bool) -> None:
         review, patch = offered
         if patch == "cp_none":
             return
         operation = "accept_counter_patch" if accepts else "reject_counter_patch"
-        model = self.model[review]
-        self._both(
-            review, lambda _: (model.accept if accepts else model.reject)(patch), operation, counter_patch_id=patch
-        )
+        name = None if who is None else self._name(who)
+
+        def change(model: ModelReview) -> None:
+            if accepts:
+                model.accept(patch, name)
+            else:
+                model.reject(patch)
+
+        with self._as(who, named=True):
+            self._both(review, change, operation, counter_patch_id=patch)
 
     @rule(review=reviews, side=st.sampled_from(["proposer", "reviewer"]), behind=BEHIND)
     def speak(self, review: str, side: str, behind: int) -> None:
@@ -189,11 +239,25 @@ class ReviewMachine(RuleBasedStateMachine):
         assert opened == standing
 
 
-@pytest.mark.timeout(300)
-def test_p1_p2_any_history_of_reviews(broker: BrokerProcess, repo: Sandbox):
+def run_machine(desk: Desk, repo: Sandbox, bearers: dict[str, Bearer], examples: int) -> None:
     class Machine(ReviewMachine):
         pass
 
+    Machine.desk, Machine.repo, Machine.bearers = desk, repo, bearers
+    run_state_machine_as_test(Machine, settings=settings(max_examples=examples, stateful_step_count=30))
+
+
+@pytest.mark.timeout(300)
+def test_p1_p2_any_history_of_reviews(broker: BrokerProcess, repo: Sandbox):
     with Desk(broker.url, fresh_project()) as opened:
-        Machine.desk, Machine.repo = opened, repo
-        run_state_machine_as_test(Machine, settings=settings(max_examples=15, stateful_step_count=30))
+        run_machine(opened, repo, {}, 15)
+
+
+@pytest.mark.timeout(300)
+def test_p1_p2_any_history_where_somebody_has_two_names(owner: Bearer, repo: Sandbox):
+    with ExitStack() as stack:
+        bearers = {
+            who: stack.enter_context(owner.give(name.partition("/")[0], "proposer", "reviewer", "operator", agent=name))
+            for who, name in BEARERS.items()
+        }
+        run_machine(owner, repo, bearers, 10)

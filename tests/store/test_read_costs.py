@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from tandem.domain.access import Names
 from tandem.store import inbox, search
 from tandem.store.engine import make_store
 from tandem.store.postgres_unit import PostgresUnit
@@ -124,6 +125,9 @@ def pair(
         assert next(one, None) is None
 
 
+ANNA = Names.of("anna", by_token=False)
+
+
 def weigh(unit: Weighed, read: Callable[[Weighed], object]) -> int:
     unit.steps = 0
     read(unit)
@@ -141,7 +145,7 @@ def check(pair: tuple[Weighed, Weighed], read: Callable[[Weighed], object]) -> N
 @pytest.mark.parametrize("side", ["reviewer", "proposer"])
 def test_an_inbox_looks_at_open_reviews_only(pair: tuple[Weighed, Weighed], side: Any, project: str | None) -> None:
     def read(unit: Weighed) -> None:
-        assert 0 < len(inbox.list_open(unit, side, person="anna", project=project, limit=1_000)) <= OPEN
+        assert 0 < len(inbox.list_open(unit, side, names=ANNA, project=project, limit=1_000)) <= OPEN
 
     check(pair, read)
 
@@ -152,7 +156,8 @@ def test_what_a_person_must_hear_of_is_found_among_open_reviews(pair: tuple[Weig
 
     def read(unit: Weighed) -> None:
         person = "rita" if name == "held" else "agent-20"
-        found.append(inbox.list_special(unit, name, person=person, project=None, limit=51, before_us=2))
+        names = Names.of(person, by_token=False)
+        found.append(inbox.list_special(unit, name, person=person, names=names, project=None, limit=51, before_us=2))
 
     check(pair, read)
     assert all(found) or name in {"own", "offered"}

@@ -189,7 +189,7 @@ def test_a_counter_patch_accepted_elsewhere_is_not_overwritten_by_the_old_conten
         steps.reviewed("task", "--json", verdict="changes_requested", counter_patch=PATCH), "CHANGES", 10
     )
     review_id = first["review_id"]
-    steps.gated.tandem("review", "accept", review_id, first["counter_patch"]["id"])
+    steps.gated.tandem("review", "accept", review_id, first["counter_patch"]["id"], "--agent", "executor")
     for _ in range(2):
         if steps.status(review_id)["status"] == "pending":
             steps.gated.decide(review_id)

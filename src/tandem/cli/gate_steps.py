@@ -22,6 +22,7 @@ from tandem.workflow.steps.documents import stated
 from tandem.workflow.steps.orders import Order
 from tandem.workflow.steps.situation import look
 from tandem.workflow.steps.steps import Run, without_network
+from tandem.workflow.steps.subjects import ROLES
 
 _TIMEOUT_SECONDS = 540.0
 """Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
@@ -299,7 +300,9 @@ async def _step(order: Order, agent_type: str | None, place: Place, *, as_json: 
     is_of_environment = situation.gate is not None and place.broker == os.environ.get("TANDEM_BROKER")
     stated = None if is_of_environment else place.broker
     data_dir = situation.gate.data_dir if situation.gate and stated is None else None
-    broker = TandemClient(situation.broker_url(stated), agent=place.agent, data_dir=data_dir)
+    # By the name that it proposes under: else who accepts a counter-patch might be its author.
+    agent = place.agent or agent_type or ROLES.get(order.step)
+    broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir)
     async with broker as client, progress(f"gate {order.step}"):
         project = place.project or (situation.gate.project if situation.gate else await find_project(client, place))
         if project is None:

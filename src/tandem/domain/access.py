@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 OWNER: Final = "owner"
 """The id and name of whoever runs the broker; no token can have it."""
@@ -59,6 +59,38 @@ class Access:
         if self.is_owner:
             return True
         return name is not None and (name == self.name or name.startswith(f"{self.name}/"))
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which stored names are a caller's own: what decides whether two acts are one principal's.
+
+    With access tokens the token's own name decides, and what follows its slash is a label. On a trusted broker
+    names only attribute, and each is compared as a whole.
+
+    Attributes:
+        own: Each with `end` behind it.
+        end: What a name ends with, as far as it is compared.
+    """
+
+    own: tuple[str, ...]
+    end: str
+
+    @classmethod
+    def of(cls, *stated: str | None, by_token: bool) -> Self:
+        """The names of a caller.
+
+        Args:
+            stated: Every name that it goes by; null where it states none.
+            by_token: Whether the broker needs access tokens.
+        """
+        end = "/" if by_token else "\n"
+        names = (name.partition("/")[0] if by_token else name for name in stated if name)
+        return cls(tuple(dict.fromkeys(name + end for name in names)), end)
+
+    def include(self, name: str | None) -> bool:
+        """Whether a stored name is one of them."""
+        return name is not None and (name + self.end).startswith(self.own)
 
 
 OWNER_ACCESS: Final = Access(OWNER, OWNER, frozenset(ROLES), None)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from tandem.clock import MICROSECONDS
-from tandem.domain.access import Access
+from tandem.domain.access import Access, Names
 from tandem.domain.discussion import afresh
+from tandem.domain.patches import CounterPatch, Round
 from tandem.domain.policy import Policy
 from tandem.domain.reviews import Action, Guard, Review, State, Step, step
 from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+
+COUNTER_PATCH = "counter_patch"
+"""The origin of a round that is an accepted counter-patch."""
 
 
 def reviewer_step(
@@ -66,18 +70,69 @@ def _stale(review: Review, generation: int) -> StaleClaim:
     )
 
 
-def check_not_own(review: Review, reviewer: str, *, author: str, origin: str) -> None:
-    """Refuse a verdict on one's own proposal; an accepted counter-patch had its second pair of eyes.
+def is_own(names: Names, *, proposer: str, origin: str, author: str, accepted_by: str | None) -> bool:
+    """Whether a round's content is a caller's own, so that somebody else gives the verdict on it.
+
+    A counter-patch had its second pair of eyes when another principal than its author accepted it.
+
+    Args:
+        names: The caller's.
+        proposer: Who proposed the review.
+        origin: How the round came about.
+        author: Who wrote it.
+        accepted_by: Who accepted it, if it is a counter-patch.
+    """
+    seen = origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
+    return names.include(proposer) or (names.include(author) and not seen)
+
+
+def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
+    """Refuse a verdict on content that the caller wrote.
+
+    Args:
+        review: The review.
+        names: The caller's.
+        submitter: Who sent the newest content that was no counter-patch.
+        current: The current round.
 
     Raises:
-        SelfApproval: The reviewer proposed the review or made the round.
+        SelfApproval: They proposed the review or made the round, or it is their counter-patch and nobody else is
+            known to have accepted it.
     """
-    if reviewer == review.proposer_id or (origin != "counter_patch" and reviewer == author):
+    if names.include(submitter) or is_own(
+        names,
+        proposer=review.proposer_id,
+        origin=current.origin,
+        author=current.author,
+        accepted_by=current.accepted_by,
+    ):
         raise SelfApproval(
-            "Nobody gives the verdict on their own proposal; release the claim and let another reviewer take it.",
+            "Nobody gives the verdict on content that they wrote; release the claim and let another reviewer take it.",
             review_id=review.id,
-            reviewer_id=reviewer,
+            reviewer_id=review.reviewer_id,
+            proposer_id=review.proposer_id,
+            author=current.author,
         )
+
+
+def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | None) -> str | None:
+    """Who accepts a counter-patch, for the record; null if that may be its author.
+
+    Who states no name is taken for the proposer, unless the author stated none either.
+
+    Raises:
+        SelfApproval: It is its author.
+    """
+    if names.include(patch.author) or names.include(patch.sent_by):
+        raise SelfApproval(
+            "Nobody accepts their own counter-patch: the proposer decides about it. If you are the proposer, state a"
+            " name of your own (TANDEM_AGENT, or the header Tandem-Agent), or send the content as your revision.",
+            review_id=review.id,
+            counter_patch_id=patch.id,
+            author=patch.author,
+            sent_by=patch.sent_by,
+        )
+    return None if stated is None and patch.sent_by is None else stated or review.proposer_id
 
 
 def check_round(review: Review, asked: int | None) -> int:

@@ -43,7 +43,7 @@ class Around:
     Attributes:
         person: Whose inbox it is.
         now_us: The time.
-        authored: Whether the person made the current round, and so may not judge it.
+        authored: Whether the current content is the person's own, so that somebody else gives the verdict.
         pool: The supervisor of a running pool that takes the review's project; null if none does.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
     """
@@ -104,8 +104,7 @@ def _problem(review: Review, around: Around) -> Place | None:
 def _turn(review: Review, around: Around) -> Place | None:
     since, person = waits_since(review), around.person
     if _is_queued(review):
-        may_review = review.proposer_id != person and not around.authored
-        return Place("your_turn", "review", since) if may_review and around.pool is None else None
+        return None if around.authored or around.pool else Place("your_turn", "review", since)
     if review.turn == "reviewer" and _reviewer(review) == person:
         return Place("your_turn", "verdict" if review.held else "answer", since)
     if review.turn == "proposer" and review.proposer_id == person:

@@ -55,7 +55,8 @@ class Round:
     """One immutable round of a review. Field order is the column order of its table.
 
     `origin` is proposal, revision or counter_patch; `affected_files`, `changes` and `metadata` are JSON text;
-    `description_id` and `diff_id` name the texts in the content store.
+    `description_id` and `diff_id` name the texts in the content store. `accepted_by` is who accepted a counter-patch,
+    and made it the round; null where that may have been its author.
     """
 
     review_id: str
@@ -79,13 +80,15 @@ class Round:
     affected_files: str
     changes: str
     created_at: int
+    accepted_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CounterPatch:
     """A reviewer's replacement for a round's content. Field order is the column order of its table.
 
-    `status` is pending until it is accepted, rejected or superseded.
+    `status` is pending until it is accepted, rejected or superseded. `sent_by` is what its author's client calls
+    itself; null if it did not say.
     """
 
     id: str
@@ -101,3 +104,4 @@ class CounterPatch:
     reason: str | None
     created_at: int
     decided_at: int | None
+    sent_by: str | None = None

@@ -248,7 +248,8 @@ def life_cycle() -> str:
         table(("action", *(f"`{state}`" for state in State)), rows),
         table(("who", "meaning"), ((_guard(guard), guards[guard]) for guard in Guard if guard in guards)),
         "While a review is claimed, `claim_review` by its holder answers with the same claim, renewed; others are "
-        "answered `ALREADY_CLAIMED`. Nobody gives the verdict on their own proposal (`SELF_APPROVAL`).",
+        "answered `ALREADY_CLAIMED`. Nobody gives the verdict on content that they wrote, nor accepts their own "
+        "counter-patch (`SELF_APPROVAL`).",
     )
 
 

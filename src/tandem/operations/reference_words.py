@@ -57,7 +57,10 @@ ADVICE: Final[dict[str, str]] = {
         "Use an endpoint of a role that has the operation, or a token of such a role (`details.allowed`), and one of "
         "the right project. Address the broker as 127.0.0.1 or localhost, or by a name in the setting `allowed_hosts`."
     ),
-    "SELF_APPROVAL": "Release the claim and let another reviewer take it.",
+    "SELF_APPROVAL": (
+        "Release the claim and let another reviewer take it. Of a counter-patch: let the proposer decide about it, or "
+        "state a name of your own (`Tandem-Agent`) if that is you."
+    ),
     "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id`, with the same token, throughout.",
     "NOT_FOUND": (
         "Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects`, `list_cycles` or "
@@ -118,7 +121,7 @@ CODES: Final[dict[str, tuple[str, ...]]] = {
         "INVALID_PHASE",
         "TIMEOUT",
     ),
-    "accept_counter_patch": ("NOT_FOUND", "NO_COUNTER_PATCH", "INVALID_DIFF", "INVALID_TRANSITION", "TIMEOUT"),
+    "accept_counter_patch": ("NOT_FOUND", "SELF_APPROVAL", "NO_COUNTER_PATCH", "INVALID_DIFF", "INVALID_TRANSITION", "TIMEOUT"),
     "reject_counter_patch": ("NOT_FOUND", "NO_COUNTER_PATCH", "INVALID_TRANSITION"),
     "add_message": ("NOT_FOUND", "STALE_CLAIM", "NOT_CLAIMANT", "TURN_VIOLATION", "INVALID_TRANSITION"),
     "get_discussion": ("NOT_FOUND",),
@@ -241,6 +244,7 @@ FIELDS: Final[dict[str, str]] = {
     "AffectedFile.removed": "Lines removed; null for a binary file.",
     "AffectedFile.old_path": "Where a renamed file came from.",
     "origin": "Where the round came from: `proposal`, `revision` or `counter_patch`.",
+    "accepted_by": "Who accepted the counter-patch that this round is; null if that may have been its author.",
     "interdiff": "What changed since the round that was asked for.",
     "counter_patch": "The pending counter-patch, if there is one.",
     "SubmitVerdict.counter_patch": "Full replacement of the round's diff or text.",

@@ -50,7 +50,9 @@ async def claim(
         else:
             if reviewers.is_draining(unit, reviewer_id):
                 return Claim(review=None)
-            found = reviews.find_next(unit, reviewer_id=reviewer_id, now_us=now, project=project, category=category)
+            found = reviews.find_next(
+                unit, names=call.names(reviewer_id), now_us=now, project=project, category=category
+            )
             if found is None:
                 return Claim(review=None)
             before = found

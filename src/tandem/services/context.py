@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tandem.clock import Clock
-from tandem.domain.access import Access
+from tandem.domain.access import Access, Names
 from tandem.domain.idempotency import Key
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import Workflow
@@ -69,6 +69,10 @@ class Call:
     agent: str | None = None
     key: Key | None = None
     access: Access | None = None
+
+    def names(self, *stated: str | None) -> Names:
+        """The names that the caller goes by, those included that it states in the request."""
+        return Names.of(self.agent, *stated, by_token=self.access is not None)
 
 
 class Replayed(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tandem.domain.answers import CounterPatchDecided
-from tandem.domain.claims import freed
+from tandem.domain.claims import COUNTER_PATCH, acceptor, freed
 from tandem.domain.discussion import next_round, spoken, with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
@@ -30,6 +30,7 @@ async def accept(
 
     Raises:
         NoCounterPatch: It is not pending (any more).
+        SelfApproval: The caller is its author.
         InvalidDiff: It does not apply to the base any more.
         InvalidTransition: The review takes no decision in its state.
     """
@@ -39,6 +40,7 @@ async def accept(
         review = reviews.get(unit, review_id)
         check_project(review, project)
         patch = _pending(unit, review, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        acceptor(review, patch, call.names(), call.agent)
         body = reviews.find_content(unit, patch.content_id) or ""
         return review, reviews.get_round(unit, review.id, review.round), body
 
@@ -54,9 +56,13 @@ async def accept(
         actor = call.agent or before.proposer_id
         before = attention.clear_attention(unit, before, actor, now)
         stays_held = found.to is None
+        accepted_by = acceptor(before, patch, call.names(), call.agent)
         accepted = (before if stays_held else freed(before, found, now))._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
-        new_round = _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now)
+        new_round = replace(
+            _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now),
+            accepted_by=accepted_by,
+        )
         written = ledger.change_review(
             unit,
             before,
@@ -144,7 +150,7 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: Val
     return replace(
         replaced,
         round=replaced.round + 1,
-        origin="counter_patch",
+        origin=COUNTER_PATCH,
         author=patch.author,
         description_id=kept if patch.is_text else replaced.description_id,
         diff_id=replaced.diff_id if patch.is_text else kept,

@@ -275,6 +275,8 @@ def _review(
         phase=cycle.phase,
         category=CATEGORY,
         proposer_id=step.producer,
+        # A role says nothing about whose session it is: that caller must not approve what it wrote.
+        author=call.agent,
         parent_id=before.id if before is not None and _was_rejected(before) else None,
     )
     about = {"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.consumer}

@@ -11,6 +11,7 @@ from typing import Final
 
 from tandem.clock import MICROSECONDS, isoformat
 from tandem.domain import inbox as rules
+from tandem.domain.access import Names
 from tandem.domain.inbox import Around, Place, Tray
 from tandem.domain.inbox_answers import Inbox, InboxCounts, InboxItem
 from tandem.domain.reviewers import Pool
@@ -95,21 +96,26 @@ def _fill(unit: Unit, services: Services, person: str, project: str | None, tray
             return None
         return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
 
-    for review, authored in _open(unit, person, project, trays.limit, now_us):
+    for review, authored in _open(unit, person, project, trays.limit, now_us, by_token=services.gatekeeper.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         around = Around(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
         trays.put(rules.place(review, around), review)
     return trays
 
 
-def _open(unit: Unit, person: str, project: str | None, limit: int, now_us: int) -> list[tuple[Review, bool]]:
+def _open(
+    unit: Unit, person: str, project: str | None, limit: int, now_us: int, *, by_token: bool
+) -> list[tuple[Review, bool]]:
     """What is open, in its order; of very much, the head of the queue and what concerns the person or is wrong."""
-    sides = [inbox.list_open(unit, side, person=person, project=project, limit=SCAN_LIMIT) for side in _SIDES]
+    names = Names.of(person, by_token=by_token)
+    sides = [inbox.list_open(unit, side, names=names, project=project, limit=SCAN_LIMIT) for side in _SIDES]
     found = {review.id: (review, authored) for side in sides for review, authored in side}
     if any(len(side) == SCAN_LIMIT for side in sides):
         before = now_us - rules.OVERDUE_SECONDS * MICROSECONDS
         for special in _SPECIAL:
-            rows = inbox.list_special(unit, special, person=person, project=project, limit=limit + 1, before_us=before)
+            rows = inbox.list_special(
+                unit, special, person=person, names=names, project=project, limit=limit + 1, before_us=before
+            )
             found.update((review.id, (review, authored)) for review, authored in rows)
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 

@@ -40,6 +40,8 @@ class NewProposal:
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     proposer_id: str | None = None
     parent_id: str | None = None
+    author: str | None = None
+    """Who wrote it, where that is not the proposer."""
 
 
 def _again_where_it_moved(
@@ -92,7 +94,8 @@ def open_in(
 ) -> Review:
     """Write a new review within a unit of work."""
     review = _new_review(review_id, project, proposal, content, call, services.clock.now_us())
-    first = _round(unit, review, proposal, content, metadata, origin="proposal", author=review.proposer_id)
+    author = proposal.author or review.proposer_id
+    first = _round(unit, review, proposal, content, metadata, origin="proposal", author=author)
     written = ledger.open_review(
         unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
     )
@@ -144,10 +147,10 @@ def revise_in(
         InvalidTransition: The review takes no revision any more.
     """
     now = services.clock.now_us()
-    author = proposal.proposer_id or call.agent or before.proposer_id
+    actor = proposal.proposer_id or call.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    looked_at = attention.clear_attention(unit, before, author, now)
-    current = counter_patches.supersede(unit, looked_at, actor=author, now_us=now, reason="revised")
+    looked_at = attention.clear_attention(unit, before, actor, now)
+    current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
     identified = freed(current, found, now)._replace(
         intent=proposal.intent,
         agent_type=proposal.agent_type,
@@ -158,12 +161,12 @@ def revise_in(
     )
     facts = content.facts
     after = next_round(identified, digest=facts.digest, validated=facts.validated, now_us=now)
-    new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=author)
+    new_round = _round(unit, after, proposal, content, metadata, origin="revision", author=proposal.author or actor)
     written = ledger.change_review(
         unit,
         current,
         after,
-        actor=author,
+        actor=actor,
         kind=Kind.REVIEW_REVISED,
         data=_facts(after, content),
         rows=ledger.Rows(round=new_round),

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.domain import claims
-from tandem.domain.access import Access
 from tandem.domain.answers import VerdictGiven
 from tandem.domain.discussion import Message, Verdict, spoken
 from tandem.domain.events import Kind
@@ -84,7 +83,7 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         before = reviews.get(unit, review_id, lock=True)
         check_project(before, project)
         gate = handoffs.gate_of(unit, before)
-        action, reviewer, current = _admit(unit, before, verdict, sent, call.access)
+        action, reviewer, current = _admit(unit, before, verdict, sent, call)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
@@ -105,7 +104,7 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         if verdict in commits.AGAINST:
             commits.note_refusal(unit, written.id)
         if facts is not None and ids.counter_patch is not None:
-            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, now)
+            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, call.agent, now)
         if gate is not None and verdict == APPROVED:
             handoffs.advance(unit, services, gate, current, reviewer)
         return VerdictGiven(
@@ -146,7 +145,7 @@ async def _offered(
         return None
 
     def admit(unit: Unit, review: Review) -> None:
-        _admit(unit, review, verdict, sent, call.access)
+        _admit(unit, review, verdict, sent, call)
 
     return await counter_patch_facts(services, review_id, project, sent.counter_patch, admit)
 
@@ -181,17 +180,16 @@ async def counter_patch_facts(
     return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
 
 
-def _admit(
-    unit: Unit, review: Review, verdict: str, sent: NewVerdict, access: Access | None
-) -> tuple[Action, str, Round]:
+def _admit(unit: Unit, review: Review, verdict: str, sent: NewVerdict, call: Call) -> tuple[Action, str, Round]:
     """Whether this verdict may be given now, by whom and on which round."""
     action = _ACTIONS[verdict]
     _, reviewer = claims.reviewer_step(
-        action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id, access=access
+        action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id, access=call.access
     )
     claims.check_round(review, sent.round)
     current = reviews.get_round(unit, review.id, review.round)
-    claims.check_not_own(review, reviewer, author=current.author, origin=current.origin)
+    submitter = reviews.submitter(unit, current)
+    claims.check_not_own(review, call.names(reviewer), submitter=submitter, current=current)
     return action, reviewer, current
 
 
@@ -271,7 +269,14 @@ def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdi
 
 
 def _offer(
-    unit: Unit, review: Review, replaced: Round, facts: ValidatedContent, patch_id: str, reviewer: str, now: int
+    unit: Unit,
+    review: Review,
+    replaced: Round,
+    facts: ValidatedContent,
+    patch_id: str,
+    reviewer: str,
+    agent: str | None,
+    now: int,
 ) -> Review:
     """Put the counter-patch beside the verdict, pending until the proposer decides."""
     patch = CounterPatch(
@@ -288,6 +293,7 @@ def _offer(
         reason=None,
         created_at=now,
         decided_at=None,
+        sent_by=agent,
     )
     offered = review._replace(counter_patch_id=patch_id, counter_patch_status=counter_patches.PENDING)
     return ledger.change_review(

@@ -146,4 +146,5 @@ def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
         child_ids=reviews.list_children(unit, review.id),
         counter_patch=counter_patch(unit, pending) if pending else None,
         created_at=isoformat(found.created_at),
+        accepted_by=found.accepted_by,
     )

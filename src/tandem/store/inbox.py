@@ -7,9 +7,11 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import bindparam, exists, or_, select, true
 
+from tandem.domain.access import Names
 from tandem.domain.reviews import ESCALATION_ROUND, Review, State
 from tandem.store import tables
 from tandem.store.base import Unit
+from tandem.store.reviews import IS_OWN, own_params
 from tandem.store.statement import Statement
 
 _r = tables.reviews.c
@@ -23,16 +25,6 @@ Special = Literal["own", "offered", "held", "attention", "escalated", "rejected"
 LOOK_LIMIT: Final = 5_000
 """Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
 
-_by_person = (
-    exists()
-    .where(
-        tables.rounds.c.review_id == _r.id,
-        tables.rounds.c.round == _r.round,
-        tables.rounds.c.author == bindparam("person"),
-        tables.rounds.c.origin != "counter_patch",
-    )
-    .correlate(tables.reviews)
-)
 _h = tables.handoffs.c
 # An approved hand-off has had all the effect that it can have, though nobody need ever close its review.
 _is_open = or_(
@@ -52,6 +44,7 @@ _SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "rejected": (_r.state == State.REJECTED.value, true()),
     "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
 }
+_OF_PROPOSER: Final = frozenset({"own", "offered"})
 _standing = Statement(
     select(_cr.commit_id)
     .where(
@@ -68,7 +61,7 @@ _standing = Statement(
 
 @cache
 def _side(*, project: bool) -> Statement:
-    statement = select(tables.reviews, _by_person).where(_r.turn == bindparam("turn"))
+    statement = select(tables.reviews, IS_OWN).where(_r.turn == bindparam("turn"))
     return Statement(_of(statement, project=project).order_by(*_order).limit(bindparam("limit")))
 
 
@@ -76,7 +69,8 @@ def _side(*, project: bool) -> Statement:
 def _special(name: Special, *, project: bool) -> Statement:
     source, condition = _SPECIAL[name]
     looked = _of(select(_r.id).where(source), project=project).order_by(*_order).limit(LOOK_LIMIT).subquery()
-    statement = select(tables.reviews, _by_person).join(looked, looked.c.id == _r.id).where(condition)
+    is_own = true() if name in _OF_PROPOSER else IS_OWN
+    statement = select(tables.reviews, is_own).join(looked, looked.c.id == _r.id).where(condition)
     return Statement(statement.order_by(*_order).limit(bindparam("limit")))
 
 
@@ -87,16 +81,16 @@ def _of(statement: Any, *, project: bool) -> Any:
 
 
 def list_open(
-    unit: Unit, turn: Literal["proposer", "reviewer"], *, person: str, project: str | None, limit: int
+    unit: Unit, turn: Literal["proposer", "reviewer"], *, names: Names, project: str | None, limit: int
 ) -> list[tuple[Review, bool]]:
-    """Open reviews where it is a side's turn, in queue order, each with whether a person made its current round."""
-    params = {} if project is None else {"project": project}
-    rows = unit.all(_side(project=project is not None), turn=turn, person=person, limit=limit, **params)
+    """Open reviews where it is a side's turn, in queue order, each with whether its content is somebody's own."""
+    params = own_params(names) | ({} if project is None else {"project": project})
+    rows = unit.all(_side(project=project is not None), turn=turn, limit=limit, **params)
     return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
 
 
 def list_special(
-    unit: Unit, name: Special, *, person: str, project: str | None, limit: int, before_us: int
+    unit: Unit, name: Special, *, person: str, names: Names, project: str | None, limit: int, before_us: int
 ) -> list[tuple[Review, bool]]:
     """Open reviews of which a person must hear wherever they are in the queue.
 
@@ -104,11 +98,16 @@ def list_special(
         unit: The unit of work.
         name: Which.
         person: Whose inbox it is.
+        names: The names that they go by.
         project: Only of this project; null for all.
         limit: How many at most.
         before_us: The time before which a lease that ran out is overdue.
     """
-    params: dict[str, Any] = {"person": person} | ({} if project is None else {"project": project})
+    params: dict[str, Any] = {} if project is None else {"project": project}
+    if name not in _OF_PROPOSER:
+        params |= own_params(names)
+    if name in {*_OF_PROPOSER, "held"}:
+        params["person"] = person
     if name == "overdue":
         params["before"] = before_us
     rows = unit.all(_special(name, project=project is not None), limit=limit, **params)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import bindparam, exists, or_, select, update
+from sqlalchemy import ColumnElement, Text, bindparam, exists, func, or_, select, update
 
+from tandem.domain.access import Names
+from tandem.domain.claims import COUNTER_PATCH
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Review, State
 from tandem.errors import NotFound
@@ -37,17 +39,59 @@ _get_round = Statement(
     )
 )
 _get_content = Statement(select(tables.contents.c.body).where(tables.contents.c.id == bindparam("id")))
-# Whose round it is may give no verdict on it, as the proposer may not: it would only be in their way.
-_made_by_reviewer = (
+_get_submitter = Statement(
+    select(tables.rounds.c.author)
+    .where(
+        tables.rounds.c.review_id == bindparam("review_id"),
+        tables.rounds.c.round < bindparam("before"),
+        tables.rounds.c.origin != COUNTER_PATCH,
+    )
+    .order_by(tables.rounds.c.round.desc())
+    .limit(1)
+)
+_later = tables.rounds.alias("later")
+_name, _other_name, _name_end = (bindparam(name, type_=Text) for name in ("name", "other_name", "name_end"))
+
+
+def _is_mine(column: Any) -> ColumnElement[bool]:
+    """As `Names.include`."""
+    ended = column + _name_end
+    return or_(*(func.substr(ended, 1, func.length(name)) == name for name in (_name, _other_name)))
+
+
+# As `claims.is_own`: what somebody may give no verdict on would only be in their way.
+IS_OWN: Final = or_(
+    _is_mine(_r.proposer_id),
+    exists()
+    .where(
+        tables.rounds.c.review_id == _r.id,
+        tables.rounds.c.origin != COUNTER_PATCH,
+        _is_mine(tables.rounds.c.author),
+        ~exists()
+        .where(
+            _later.c.review_id == tables.rounds.c.review_id,
+            _later.c.round > tables.rounds.c.round,
+            _later.c.origin != COUNTER_PATCH,
+        )
+        .correlate(tables.rounds),
+    )
+    .correlate(tables.reviews),
     exists()
     .where(
         tables.rounds.c.review_id == _r.id,
         tables.rounds.c.round == _r.round,
-        tables.rounds.c.author == bindparam("reviewer_id"),
-        tables.rounds.c.origin != "counter_patch",
+        tables.rounds.c.origin == COUNTER_PATCH,
+        _is_mine(tables.rounds.c.author),
+        or_(tables.rounds.c.accepted_by.is_(None), _is_mine(tables.rounds.c.accepted_by)),
     )
-    .correlate(tables.reviews)
+    .correlate(tables.reviews),
 )
+"""Whether a review's current content is somebody's own; takes `own_params` besides."""
+
+
+def own_params(names: Names) -> dict[str, str]:
+    """The parameters of `IS_OWN` for somebody who goes by one name or two."""
+    return {"name": names.own[0], "other_name": names.own[-1], "name_end": names.end}
 
 
 def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statement:
@@ -58,8 +102,7 @@ def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statem
             _r.state == State.PENDING.value,
             _r.attention.is_(None),
             or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
-            _r.proposer_id != bindparam("reviewer_id"),
-            ~_made_by_reviewer,
+            ~IS_OWN,
         )
         .order_by(_r.priority, _r.created_at, _r.id)
         .limit(1)
@@ -102,9 +145,9 @@ def unknown(review_id: str) -> NotFound:
     return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
 
 
-def find_next(unit: Unit, *, reviewer_id: str, now_us: int, project: str | None, category: str | None) -> Review | None:
+def find_next(unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None) -> Review | None:
     """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
-    params: dict[str, Any] = {"now": now_us, "reviewer_id": reviewer_id}
+    params: dict[str, Any] = {"now": now_us, **own_params(names)}
     if project is not None:
         params["project"] = project
     if category is not None:
@@ -143,6 +186,14 @@ def get_round(unit: Unit, review_id: str, number: int) -> Round:
     if row is None:
         raise NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
     return Round(*row)
+
+
+def submitter(unit: Unit, current: Round) -> str:
+    """Who sent the content that a round is, or that its accepted counter-patches go back to."""
+    if current.origin != COUNTER_PATCH:
+        return current.author
+    row = unit.one_or_none(_get_submitter, review_id=current.review_id, before=current.round)
+    return current.author if row is None else str(row[0])
 
 
 def find_content(unit: Unit, content_id: str | None) -> str | None:

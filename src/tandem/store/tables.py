@@ -182,6 +182,7 @@ rounds = Table(
     Column("affected_files", Text, nullable=False),
     Column("changes", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+    Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     sqlite_with_rowid=False,
 )
 
@@ -216,6 +217,7 @@ counter_patches = Table(
     Column("reason", Text),
     Column("created_at", BigInteger, nullable=False),
     Column("decided_at", BigInteger),
+    Column("sent_by", Text, comment="what the author's client calls itself"),
     Index("ix_counter_patches_review", "review_id", "seq"),
 )
 

@@ -15,5 +15,6 @@ REVISIONS: Final = (
     "0005_viewed_files",
     "0006_access_tokens",
     "0007_ended_logins",
+    "0008_acceptors",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

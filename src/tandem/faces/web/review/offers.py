@@ -167,7 +167,7 @@ def _decide(view: ReviewView, allowed: frozenset[str]) -> Offer:
         return Offer("No counter-patch waits for a decision.")
     if not view.person:
         return Offer(_NAMELESS)
-    if patch["author"] == view.person:
+    if view.names.include(patch["author"]):
         return Offer(f"You offered it, so that {view.proposal['proposer_id']} decides.")
     return Offer()
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
+from tandem.domain.access import Names
+from tandem.domain.claims import is_own
 from tandem.errors import InvalidInput
 from tandem.faces.web.asking import Ask
 
@@ -107,10 +109,21 @@ class ReviewView:
         return bool(self.person) and self.proposal["proposer_id"] == self.person
 
     @property
+    def names(self) -> Names:
+        """The names that the person goes by."""
+        return Names.of(self.person, by_token=self.roles is not None)
+
+    @property
     def is_author(self) -> bool:
         """Whether the person may not give the verdict, because the shown round is their own."""
-        own_round = self.proposal["origin"] != "counter_patch" and self.proposal["author"] == self.person
-        return self.is_proposer or (bool(self.person) and own_round)
+        shown, names = self.proposal, self.names
+        return is_own(
+            names,
+            proposer=shown["proposer_id"],
+            origin=shown["origin"],
+            author=shown["author"],
+            accepted_by=shown["accepted_by"],
+        )
 
     def has_role(self, role: str) -> bool:
         """Whether the person's token is for a role."""

@@ -1,0 +1,158 @@
+"""Nobody gives the verdict on content that they wrote, whatever it came in as and whatever they call themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.accessing import Bearer
+from tests.acceptance.gated import Team
+from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.git.sandbox import Sandbox
+
+pytest_plugins = ["tests.acceptance.accessing_brokers", "tests.acceptance.gated_brokers"]
+
+BETTER = edited(text="better")
+BEST = edited(text="best")
+ROLES = ("proposer", "reviewer", "operator")
+
+
+def offered(desk: Desk, review: str, reviewer: str = REVIEWER) -> dict[str, str]:
+    """A counter-patch that a reviewer sends with changes requested: what names it."""
+    given = desk.verdict(review, "changes_requested", desk.claim(review, reviewer), counter_patch=BEST)
+    return {"review_id": review, "counter_patch_id": given["counter_patch_id"]}
+
+
+def approval(desk: Desk, review: str, reviewer: str) -> dict[str, Any]:
+    """An approval under a claim, as it is sent."""
+    generation = desk.claim(review, reviewer)
+    return {"review_id": review, "verdict": "approved", "claim_generation": generation}
+
+
+def check_refused(desk: Desk, review: str, reviewer: str) -> None:
+    """A reviewer may not approve, the gate stays closed, and the queue passes over it."""
+    sent = approval(desk, review, reviewer)
+    with desk.unchanged(review):
+        desk.refused("SELF_APPROVAL", "submit_verdict", **sent)
+    assert not desk.is_open_for(desk.status(review)["digest"])
+    desk.do("release_claim", review_id=review, claim_generation=sent["claim_generation"])
+    assert desk.do("claim_review", reviewer_id=reviewer)["review"] is None
+
+
+@pytest.fixture
+def review(shop: Desk) -> str:
+    return shop.put_up(diff=BETTER)
+
+
+@pytest.fixture
+def alone(shop: Desk) -> Iterator[Desk]:
+    """Somebody who states a name."""
+    with Desk(shop.url, shop.project, agent="mallory") as desk:
+        yield desk
+
+
+@pytest.mark.parametrize("name", ["mallory", REVIEWER])
+def test_nobody_accepts_their_own_counter_patch(alone: Desk, review: str, name: str):
+    patch = offered(alone, review, name)
+    with alone.unchanged(review):
+        details = alone.refused("SELF_APPROVAL", "accept_counter_patch", **patch)
+    assert (details["author"], details["sent_by"]) == (name, "mallory")
+    # To take it back is no approval of it.
+    alone.do("reject_counter_patch", **patch)
+
+
+def test_whoever_accepts_without_a_name_may_be_its_author(shop: Desk, review: str):
+    shop.do("accept_counter_patch", **offered(shop, review))
+    assert shop.do("get_proposal", review_id=review)["accepted_by"] is None
+    check_refused(shop, review, REVIEWER)
+    shop.approve(review, OTHER)
+    assert shop.is_open_for(shop.status(review)["digest"])
+
+
+def test_an_author_may_approve_what_somebody_else_accepted(shop: Desk, alone: Desk, review: str):
+    alone.do("accept_counter_patch", **offered(shop, review))
+    assert shop.do("get_proposal", review_id=review)["accepted_by"] == "mallory"
+    taken = shop.do("claim_review", reviewer_id=REVIEWER)
+    assert taken["review_id"] == review
+    shop.verdict(review, "approved", taken["claim_generation"])
+    assert shop.is_open_for(shop.status(review)["digest"])
+
+
+def test_who_revised_a_review_may_not_approve_a_counter_patch_to_it(shop: Desk, alone: Desk, review: str):
+    """They accepted it in the proposer's place, as the proposer would, and the proposer may not either."""
+    shop.revise(review, proposer_id="mallory", diff=edited(text="great"))
+    alone.do("accept_counter_patch", **offered(shop, review))
+    check_refused(alone, review, "mallory")
+    shop.approve(review)
+
+
+def test_without_tokens_a_name_is_compared_as_a_whole(shop: Desk):
+    review = shop.put_up(diff=BETTER, proposer_id="alice")
+    shop.approve(review, "alice/bot2")
+    assert shop.is_open_for(shop.status(review)["digest"])
+
+
+def test_what_a_client_calls_itself_counts_beside_the_reviewers_name(shop: Desk):
+    with Desk(shop.url, shop.project, agent="session-17") as agent:
+        review = agent.do("create_review", intent="Improve it", agent_type="claude-code", diff=BETTER)["review_id"]
+        check_refused(agent, review, "somebody-else")
+    shop.approve(review)
+
+
+@pytest.fixture
+def guarded_shop(owner: Bearer, repo: Sandbox) -> Bearer:
+    owner.register(repo.root)
+    return owner
+
+
+@pytest.mark.parametrize(("proposer", "reviewer"), [(None, "bot2"), ("bot1", "bot2"), ("bot1", None), ("bot1", "bot1")])
+def test_with_tokens_the_tokens_own_name_decides(guarded_shop: Bearer, proposer: str | None, reviewer: str | None):
+    owner = guarded_shop
+    sent = {**PROPOSAL, "proposer_id": proposer, "diff": BETTER}
+    with owner.give("alice", *ROLES) as alice, owner.give("alice", *ROLES, agent="bot3") as again:
+        review = alice.do("create_review", **sent)["review_id"]
+        for hers in (alice, again):
+            check_refused(hers, review, reviewer or "alice")
+    # An agent that is to review her work has a token of its own, and so has somebody whose name only begins like hers.
+    with owner.give("alice2", *ROLES) as other:
+        other.approve(review, "alice")
+    assert owner.is_open_for(owner.status(review)["digest"])
+
+
+def test_with_tokens_a_counter_patch_is_its_authors_under_every_label(guarded_shop: Bearer):
+    owner = guarded_shop
+    review = owner.put_up(diff=BETTER)
+    with owner.give("alice", *ROLES) as alice, owner.give("bob", *ROLES) as bob:
+        patch = offered(alice, review, "bot1")
+        with owner.unchanged(review):
+            alice.refused("SELF_APPROVAL", "accept_counter_patch", **patch)
+        bob.do("accept_counter_patch", **patch)
+        assert owner.do("get_proposal", review_id=review)["accepted_by"] == "bob"
+        alice.approve(review, "bot2")
+
+
+def test_with_tokens_an_inbox_offers_nobody_their_agents_work(guarded_shop: Bearer):
+    owner = guarded_shop
+    with owner.give("alice", *ROLES) as alice, owner.give("bob", *ROLES) as bob:
+        review = alice.do("create_review", **{**PROPOSAL, "proposer_id": "bot1"}, diff=BETTER)["review_id"]
+
+        def offers(desk: Bearer) -> list[str]:
+            return [item["review"]["review_id"] for item in desk.do("get_inbox")["your_turn"]]
+
+        assert (offers(alice), offers(bob)) == ([], [review])
+        # No comment or counter-patch either: a verdict is the other side's.
+        sent = {**approval(alice, review, "bot2"), "verdict": "comment", "reason": WHY, "counter_patch": BEST}
+        alice.refused("SELF_APPROVAL", "submit_verdict", **sent)
+
+
+def test_who_writes_a_handoff_does_not_approve_it_whatever_role_they_wrote_it_as(newcomers: Team):
+    newcomers.begin()
+    with Desk(newcomers.url, newcomers.project, agent="session-9") as session:
+        sent = newcomers.handing("gemini", "codex")
+        review = session.do("handoff_write", **sent)["review_id"]
+        with newcomers.unmoved():
+            session.refused("SELF_APPROVAL", "submit_verdict", **approval(session, review, "somebody-else"))
+    newcomers.verdict(review, "approved")
+    assert newcomers.where()["phase"] == "backend"
