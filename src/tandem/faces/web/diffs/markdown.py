@@ -1,6 +1,6 @@
 """Markdown from agents and people as HTML that can do nothing: no HTML of theirs, no images, no scripts.
 
-Three things stand between a text and the page: the parser takes no HTML and makes only absolute web and mail links,
+Three things stand between a text and the page: the parser takes no HTML and makes only links to the web and for mail,
 the sanitiser keeps only the tags and classes listed here, and the page's Content-Security-Policy runs nothing.
 """
 
@@ -17,6 +17,7 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
+from tandem.domain.links import may_be_link
 from tandem.domain.unseen import spelled
 from tandem.faces.web.diffs.code import code
 from tandem.faces.web.diffs.languages import language_named
@@ -31,7 +32,6 @@ _KEPT_LENGTH = 20_000
 _HIGHLIGHT_SECONDS = 0.1
 _DEEPEST = 40
 _LOWEST_HEADING = 6
-_LINKED = ("http://", "https://", "mailto:")
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "em", "strong", "s", "a"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span", "ins", "del"),
@@ -102,7 +102,7 @@ def clean(html: str) -> Markup:
 def _attribute(_: str, name: str, value: str) -> str | None:
     if name == "class" and not _CLASSES.issuperset(value.split()):
         return None
-    if name == "href" and not value.lower().startswith(_LINKED):
+    if name == "href" and not may_be_link(value):
         return None
     return value
 
@@ -127,7 +127,7 @@ class _Renderer(RendererHTML):
         token = tokens[idx]
         label = escape(self.renderInlineAsText(token.children or [], options, env) or "without a name")
         address = str(token.attrs.get("src", ""))
-        if not address.lower().startswith(_LINKED):
+        if not may_be_link(address):
             return f'<span class="image">{label}</span>'
         return f'<a class="image" href="{escape(address)}">{label}</a>'
 
@@ -165,11 +165,6 @@ def _aligned(token: Token) -> str:
     return f'<{token.tag} class="to-{side}">' if side else f"<{token.tag}>"
 
 
-def _absolute(url: str) -> bool:
-    """Whether a link leads where a reader expects: never into the broker's own pages."""
-    return url.lower().startswith(_LINKED)
-
-
 def _boxes(state: StateCore) -> None:
     """`[ ]` and `[x]` at the start of a list's item become boxes."""
     items = [at for at, token in enumerate(state.tokens) if token.type == "list_item_open"]
@@ -185,7 +180,7 @@ def _made() -> MarkdownIt:
     made.enable(["table", "strikethrough"])
     # A definition of a link is not shown, which makes it a place to hide words from people but not from agents.
     made.disable("reference")
-    made.validateLink = _absolute
+    made.validateLink = may_be_link
     made.core.ruler.push("boxes", _boxes)
     return made
 
