@@ -58,6 +58,9 @@ def test_both_sides_of_a_change(shop: Desk, repo: Sandbox):
         "first_line": 1,
         "total_lines": 10,
         "ends_with_newline": True,
+        "size_bytes": 71,
+        "sha256": "8b5576de907460a7438a183d849c7a5e75f2e4e664fffe28dbf36ef04f79a71e",
+        "base64": None,
     }
     before = of(shop, review, "a.txt", side="before")
     assert (before["lines"], before["side"]) == (TEN, "before")

@@ -55,7 +55,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     assert "Deleted" in file("gone.txt")
     assert "old name.txt → new name.txt" in file("new name.txt")
     assert "content unchanged" in file("new name.txt")
-    assert "binary content, not shown" in file("logo.png")
+    assert "binary content" in file("logo.png")
     assert "100644 (file) → 100755 (program)" in file("tool.sh")
     # Within a line that was changed, only what is new in it is marked.
     changed = page.locator('.file[data-path="a.txt"]')

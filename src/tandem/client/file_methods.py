@@ -29,11 +29,12 @@ class FileOperations(InboxOperations):
         side: Literal["after", "before"] = "after",
         first_line: int = 1,
         last_line: int | None = None,
+        as_base64: bool = False,
     ) -> file_answers.RoundFile:
         """Lines of a file as a round's change found it or leaves it, at most 2,000 a call."""
         arguments: dict[str, Any] = {
             "review_id": review_id, "path": path, "project": project, "round": round, "side": side,
-            "first_line": first_line, "last_line": last_line,
+            "first_line": first_line, "last_line": last_line, "as_base64": as_base64,
         }
         return await self._operate("get_round_file", arguments)
 

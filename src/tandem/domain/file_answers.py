@@ -23,6 +23,9 @@ class RoundFile:
         first_line: The number of the first of them, from 1.
         total_lines: How many lines the file has.
         ends_with_newline: Whether its last line is ended.
+        size_bytes: How large it is; 0 where it is not there.
+        sha256: Of its content, in hexadecimal; null where it is not there.
+        base64: Its content, if it was asked for and is not too large.
     """
 
     review_id: str
@@ -35,6 +38,9 @@ class RoundFile:
     first_line: int
     total_lines: int
     ends_with_newline: bool
+    size_bytes: int
+    sha256: str | None
+    base64: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ async def get_round_file(services: Services, request: ask.GetRoundFile, _caller:
         number=request.round,
         path=request.path,
         after=request.side == "after",
-        lines=Lines(request.first_line, request.last_line),
+        lines=Lines(request.first_line, request.last_line, as_base64=request.as_base64),
     )
 
 

@@ -28,6 +28,7 @@ class GetRoundFile(ProjectRequest):
     side: Annotated[Literal["after", "before"], Field(description="With the round's change, or without it.")] = "after"
     first_line: LineNumber = 1
     last_line: Annotated[LineNumber | None, Field(description="Default: as many as there are.")] = None
+    as_base64: Annotated[bool, Field(description="With the whole content in base64, if it has at most 4 MB.")] = False
 
 
 class FileEdit(Request):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+from base64 import b64encode
 from dataclasses import dataclass
 
 import orjson
@@ -21,14 +23,17 @@ from tandem.store.base import Unit
 
 MOST_LINES = 2_000
 """Of one answer."""
+MOST_BYTES = 4_000_000
+"""Of a file that is answered in base64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Which lines of a file are asked for, from 1; at most `MOST_LINES` of them are answered."""
+    """Which lines of a file are asked for, from 1, at most `MOST_LINES`; and whether its bytes are, too."""
 
     first: int = 1
     last: int | None = None
+    as_base64: bool = False
 
     def of(self, lines: list[str]) -> tuple[str, ...]:
         """The lines that are asked for."""
@@ -90,7 +95,18 @@ async def show(
         first_line=lines.first,
         total_lines=len(whole),
         ends_with_newline=bool(text and text.endswith("\n")),
+        size_bytes=len(content or b""),
+        sha256=None if content is None else await asyncio.to_thread(_sha256, content),
+        base64=await asyncio.to_thread(_base64, content) if lines.as_base64 and content is not None else None,
     )
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _base64(content: bytes) -> str | None:
+    return b64encode(content).decode("ascii") if len(content) <= MOST_BYTES else None
 
 
 def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> Found:

@@ -19,7 +19,8 @@ def _(answer: answers.RoundFile) -> RenderableType:
     if not answer.exists:
         return plain(f"There is no {answer.path} {answer.side} round {answer.round}.", "dim")
     if answer.binary:
-        return plain(f"{answer.path} is binary, or not in UTF-8.", "dim")
+        facts = f"{answer.size_bytes:,} bytes, SHA-256 {answer.sha256}"
+        return plain(f"{answer.path} is binary, or not in UTF-8: {facts}.", "dim")
     width = len(str(answer.first_line + len(answer.lines)))
     numbered = enumerate(answer.lines, answer.first_line)
     lines = (Text.assemble((f"{number:>{width}}  ", "dim"), plain(line)) for number, line in numbered)

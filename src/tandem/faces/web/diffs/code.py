@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from markupsafe import Markup
 
+from tandem.domain.unusual import LONGEST_SHOWN
 from tandem.faces.web.diffs.syntax import Words
 from tandem.faces.web.diffs.visible import escaping
-from tandem.faces.web.diffs.words import Marks
+from tandem.faces.web.diffs.words import Mark, Marks
 
-LONGEST_SHOWN = 2_000
-"""Characters of a line; how many more there are is said."""
+LONGEST_OPENED = 200_000
+"""Characters of a line that open; of a longer one only the patch has all."""
+_AROUND = 60
+_MOST_WINDOWS = 20
 
 
 def code(text: str, words: Words | None, marks: Marks, tag: Literal["ins", "del"]) -> Markup:
@@ -23,11 +27,8 @@ def code(text: str, words: Words | None, marks: Marks, tag: Literal["ins", "del"
         marks: Its changed stretches.
         tag: What a changed stretch is put into.
     """
-    rest = len(text) - LONGEST_SHOWN
-    if rest > 0:
-        shown = text[:LONGEST_SHOWN]
-        cut = f'{escaping(shown)(shown)}<span class="cut">… {rest:,} more characters</span>'
-        return Markup(cut)  # noqa: S704 - the text was escaped
+    if len(text) > LONGEST_SHOWN:
+        return Markup("".join(_long(text, marks, tag)))  # noqa: S704 - escaped piece by piece
     if marks:
         return Markup(_marked(text, words, marks, tag))  # noqa: S704 - escaped piece by piece
     safe = escaping(text)
@@ -38,6 +39,42 @@ def code(text: str, words: Words | None, marks: Marks, tag: Literal["ins", "del"
     else:
         spans = [f'<span class="{kind}">{safe(word)}</span>' if kind else safe(word) for kind, word in words]
     return Markup("".join(spans))  # noqa: S704 - escaped piece by piece, and the kinds are ours
+
+
+def _long(text: str, marks: Marks, tag: str) -> Iterator[str]:
+    """A long line: its beginning and what changed of it, and between them the rest, which opens."""
+    at, left = 0, LONGEST_OPENED
+    for start, end in _windows(marks, len(text)):
+        if start - at > left:
+            yield f'<span class="cut">… {start - at:,} more characters: the exported patch has them …</span>'
+        elif start > at:
+            left -= start - at
+            yield f'<details class="rest"><summary>{start - at:,} more characters</summary>'
+            yield f"{_marked(text[at:start], None, _within(marks, at, start), tag)}</details>"
+        yield _marked(text[start:end], None, _within(marks, start, end), tag)
+        at = end
+
+
+def _windows(marks: Marks, length: int) -> Iterator[tuple[int, int]]:
+    """What of a long line is shown at once; the last stretch is empty, at the line's end."""
+    at, end = 0, LONGEST_SHOWN
+    for mark in marks[:_MOST_WINDOWS]:
+        first = mark.start - _AROUND
+        if first > end:
+            yield at, end
+            at = first
+        end = max(end, min(mark.end, mark.start + LONGEST_SHOWN) + _AROUND)
+    yield at, min(end, length)
+    yield length, length
+
+
+def _within(marks: Marks, start: int, end: int) -> Marks:
+    """The marks of a stretch of a line, counted from its start."""
+    return tuple(
+        Mark(max(mark.start, start) - start, min(mark.end, end) - start)
+        for mark in marks
+        if mark.start < end and mark.end > start
+    )
 
 
 def _marked(text: str, words: Words | None, marks: Marks, tag: str) -> str:

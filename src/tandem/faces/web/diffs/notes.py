@@ -20,7 +20,7 @@ def _notes(file: FileDiff) -> list[str]:
     elif (only := new or old) and only not in {"100644", "040000"}:
         said.append(_mode(only))
     if file.binary:
-        said.append("binary content, not shown")
+        said.append("binary content")
     elif not file.hunks and file.kind in {"renamed", "copied"}:
         said.append("content unchanged")
     elif not file.hunks and file.kind in {"added", "deleted"}:

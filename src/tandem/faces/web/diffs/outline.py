@@ -9,6 +9,7 @@ from functools import lru_cache
 from markupsafe import Markup
 
 from tandem.domain.hunks import FileDiff, parse
+from tandem.domain.unusual import Unusual, of_diff
 from tandem.faces.web.diffs.visible import shown
 
 _DEEPEST = 24
@@ -48,12 +49,14 @@ class Outline:
         added: Lines added.
         deleted: Lines deleted.
         tree: The lines of the tree, folders before files at each level.
+        unusual: What is named beside Approve.
     """
 
     files: tuple[FileDiff, ...]
     added: int
     deleted: int
     tree: tuple[Branch, ...]
+    unusual: tuple[Unusual, ...]
 
 
 def outline(diff: str) -> Outline:
@@ -73,7 +76,8 @@ def _kept_large(diff: str) -> Outline:
 
 def _outline(diff: str) -> Outline:
     files = parse(diff)
-    return Outline(files, sum(file.added for file in files), sum(file.deleted for file in files), tree(files))
+    added, deleted = sum(file.added for file in files), sum(file.deleted for file in files)
+    return Outline(files, added, deleted, tree(files), of_diff(files))
 
 
 @dataclass(slots=True)

@@ -44,6 +44,8 @@ CLASSES = {
     "hm": "preprocessor and headings",
 }
 """The classes that highlighted words have, and what they stand for."""
+MOST_MARKUP = 3_000_000
+"""Characters of HTML, about, that the lines of one page come to at once."""
 
 _KEPT_WORDS = 300_000
 _WORDS_BETWEEN_LOOKS = 256
@@ -85,18 +87,39 @@ Words = tuple[Word, ...]
 
 
 class Budget:
-    """How much of this thread's time highlighting may take, together for everything that is shown at once.
+    """What everything that is shown at once may cost together: time of this thread for highlighting, and HTML.
 
     What was read before costs nothing, so a page that came out partly plain comes out whole when it is asked again.
+    The time runs from the first look on, in the thread that looks.
     """
 
-    def __init__(self, seconds: float) -> None:
-        self._until = time.thread_time() + seconds
+    def __init__(self, seconds: float, markup: int = MOST_MARKUP) -> None:
+        self._seconds = seconds
+        self._until: float | None = None
+        self._whole = self._markup = markup
         self.missed = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the room for HTML is taken."""
+        return self._markup == self._whole
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no more room for HTML."""
+        return self._markup < 0
+
+    def take(self, characters: int) -> bool:
+        """Take room for HTML; whether there was enough."""
+        self._markup -= characters
+        return not self.is_full
 
     def left(self) -> bool:
         """Whether there is time left; remembers that there was none."""
-        if time.thread_time() < self._until:
+        now = time.thread_time()
+        if self._until is None:
+            self._until = now + self._seconds
+        if now < self._until:
             return True
         self.missed = True
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -11,7 +11,9 @@ from markupsafe import Markup
 
 from tandem.domain.hunk_gaps import Gap, gaps
 from tandem.domain.hunks import FileDiff, Hunk, Line
-from tandem.faces.web.diffs.code import code
+from tandem.domain.unseen import unseen
+from tandem.domain.unusual import LONGEST_SHOWN
+from tandem.faces.web.diffs.code import LONGEST_OPENED, code
 from tandem.faces.web.diffs.languages import language_of
 from tandem.faces.web.diffs.notes import notes
 from tandem.faces.web.diffs.syntax import Budget, Words, highlighted
@@ -23,6 +25,8 @@ Side = Literal["before", "after"]
 
 MOST_LINES = 2_000
 """Lines of a diff that are shown at once; the rest is asked for."""
+_MARK_LENGTH = 80
+"""Characters of HTML, about, that a character takes that cannot be seen."""
 _MOST_STRAY = 200
 
 
@@ -123,13 +127,17 @@ def view(
         layout: One column of code or two; a file that is new or gone as a whole is always shown in one.
         start: Lines of its diff to pass over, for going on where a view ended.
         limit: Most lines to show.
-        budget: Time for highlighting, shared by the files of a page; half a second without one.
+        budget: Time for highlighting and room for HTML, shared by the files of a page; half a second without one.
         prefix: What anchors begin with, where one page shows several diffs.
     """
     spending = budget or Budget(0.5)
+    lines = islice((line.text for hunk in file.hunks for line in hunk.walk()), start, start + limit)
     anchor = f"{prefix}f{index}"
     painter = _Painter(anchor, language_of(file.path), _drops_returns(file), spending)
     total = sum(hunk.old_count + hunk.added for hunk in file.hunks)
+    fits = fitting(lines, spending)
+    if fits < total - start:
+        limit = fits
     if file.old_path is None or file.new_path is None:
         layout = "unified"
     rows = tuple(_rows(file, painter, layout, start, limit))
@@ -161,6 +169,18 @@ def context_rows(path: str, index: int, texts: list[str], gap: Gap, *, layout: L
     return tuple(_hunk_rows(list(hunk.walk()), painter, layout))
 
 
+def fitting(texts: Iterable[str], budget: Budget) -> int:
+    """How many lines there is room for; at least one where there was all of it."""
+    first = budget.is_whole
+    count = 0
+    for text in texts:
+        shown = text[:LONGEST_OPENED]
+        if not budget.take(len(shown) + _MARK_LENGTH * (1 + len(unseen(shown)))) and (count or not first):
+            return count
+        count += 1
+    return count
+
+
 def _rows(file: FileDiff, painter: _Painter, layout: Layout, start: int, limit: int) -> Iterator[Row]:
     left_out = gaps(file)
     passed, end = 0, start + limit
@@ -178,7 +198,12 @@ def _rows(file: FileDiff, painter: _Painter, layout: Layout, start: int, limit: 
         yield Row("hunk", gap=left_out[-1])
     if passed < end:
         for text in file.stray[:_MOST_STRAY]:
-            yield Row("stray", text=code(text, None, (), "ins"))
+            shown_part = text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
+            yield Row("stray", text=code(shown_part, None, (), "ins"))
+        if len(file.stray) > _MOST_STRAY:
+            yield Row(
+                "stray", text=Markup("{:,} more lines that git passes over").format(len(file.stray) - _MOST_STRAY)
+            )
 
 
 def _hunk_rows(lines: list[Line], painter: _Painter, layout: Layout) -> Iterator[Row]:

@@ -31,8 +31,10 @@ Pair = tuple[int | None, int | None]
 
 def changed_words(before: str, after: str) -> tuple[Marks, Marks]:
     """What is no longer in a line and what is new in it; nothing at all for lines that have little in common."""
-    if before == after or max(len(before), len(after)) > _LONGEST_LINE:
+    if before == after:
         return (), ()
+    if max(len(before), len(after)) > _LONGEST_LINE:
+        return _changed_middle(before, after)
     left, right = _WORD.findall(before), _WORD.findall(after)
     if max(len(left), len(right)) > _MOST_WORDS or _likeness(frozenset(left), frozenset(right)) < _HARDLY_ALIKE:
         return (), ()
@@ -44,6 +46,37 @@ def changed_words(before: str, after: str) -> tuple[Marks, Marks]:
     if _share(marks[0], before) > _MOSTLY_OTHER and _share(marks[1], after) > _MOSTLY_OTHER:
         return (), ()
     return marks
+
+
+def _changed_middle(before: str, after: str) -> tuple[Marks, Marks]:
+    """What is left of two long lines without what both begin and end with."""
+    start = _common(before, after)
+    shorter = min(len(before), len(after)) - start
+    end = _common(before[len(before) - shorter :][::-1], after[len(after) - shorter :][::-1])
+    if start + end == 0:
+        return (), ()
+    left, right = before[start : len(before) - end], after[start : len(after) - end]
+    if max(len(left), len(right)) <= _LONGEST_LINE and (marks := changed_words(left, right)) != ((), ()):
+        found, other = marks
+    else:
+        found, other = ((Mark(0, len(text)),) if text else () for text in (left, right))
+    return _moved(found, start), _moved(other, start)
+
+
+def _common(left: str, right: str) -> int:
+    """How many characters two texts begin with together, found by halves: comparing slices is quick."""
+    same, most = 0, min(len(left), len(right))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if left[same:middle] == right[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
+
+
+def _moved(marks: Marks, by: int) -> Marks:
+    return tuple(Mark(mark.start + by, mark.end + by) for mark in marks)
 
 
 def _marks(words: list[str], kept: list[tuple[int, int]]) -> Marks:

@@ -22,6 +22,7 @@ from tandem.faces.web.exports.facts import facts, happened, said
 
 _HIGHLIGHT_SECONDS = 5.0
 _MOST_LINES = 200_000
+_MOST_MARKUP = 50_000_000
 _STYLES = ("export.css", "diff.css", "syntax.css")
 
 
@@ -35,7 +36,7 @@ def page(proposal: dict[str, Any], discussion: dict[str, Any], timeline: dict[st
         discussion: As `get_discussion` answers it, with the entries of all its pages.
         timeline: As `get_review_timeline` answers it.
     """
-    budget = Budget(_HIGHLIGHT_SECONDS)
+    budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
     return (
         _environment()
         .get_template("export.html")

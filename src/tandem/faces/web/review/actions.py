@@ -207,8 +207,10 @@ async def answer(ask: Ask, acting: Acting, status: int) -> Page:
 async def part(ask: Ask, template: str, acting: Acting | None = None, status: int = 200) -> Page:
     """A part of the page without its diff."""
     view = await load(ask, ask.path("review_id"), content=False)
-    if any(entry["kind"] == "counter_patch" and entry["round"] == view.round for entry in view.discussion):
-        # A counter-patch is shown by what it changes of the round.
+    if view.is_holder or any(
+        entry["kind"] == "counter_patch" and entry["round"] == view.round for entry in view.discussion
+    ):
+        # Approve stands beside what is unusual in the round; a counter-patch is shown by what it changes of it.
         view = await load(ask, ask.path("review_id"))
     given = values(view, ask) | {"view": view} | ({} if acting is None else {"acting": acting})
     return Page(template, given, status=status, heavy=True)

@@ -6,8 +6,8 @@ It is for showing only, and needs no repository: a line of the original that nei
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from tandem.domain.hunks import FileDiff, Hunk, parse
@@ -37,10 +37,21 @@ class _Edits:
                 lines.append(base[number])
         return lines
 
-    def shift(self, number: int) -> int:
-        """How many lines more there are before a line of the original."""
-        added = sum(len(lines) for at, lines in self.inserted.items() if at < number)
-        return added - sum(1 for at in self.deleted if at < number)
+    def shifts(self) -> Callable[[int], int]:
+        """Tells how many lines more there are before a line of the original; asked in the file's order."""
+        changes = sorted(
+            [*((at, len(lines)) for at, lines in self.inserted.items()), *((at, -1) for at in self.deleted)]
+        )
+        passed = shift = 0
+
+        def before(number: int) -> int:
+            nonlocal passed, shift
+            while passed < len(changes) and changes[passed][0] < number:
+                shift += changes[passed][1]
+                passed += 1
+            return shift
+
+        return before
 
 
 def between(first: str, second: str) -> tuple[FileDiff, ...]:
@@ -55,6 +66,12 @@ def between(first: str, second: str) -> tuple[FileDiff, ...]:
         if found is not None:
             changes.append(found)
     return tuple(changes)
+
+
+def whole_change(file: FileDiff, before: str, after: str) -> FileDiff:
+    """A file of which the diff shows no lines, with the lines that change from one text to the other."""
+    lines = _signed(*(text.removesuffix("\n").split("\n") if text else [] for text in (before, after)))
+    return replace(file, hunks=tuple(_cut(lines, 1, 1)))
 
 
 def _sections(diff: str) -> dict[str, tuple[FileDiff, str]]:
@@ -90,10 +107,11 @@ def _file(one: FileDiff | None, other: FileDiff | None) -> FileDiff | None:
 def _hunks(one: FileDiff | None, other: FileDiff | None) -> Iterator[Hunk]:
     base: dict[int, str] = {}
     left, right = _edits(one, base), _edits(other, base)
+    left_shift, right_shift = left.shifts(), right.shifts()
     for first, end in _regions(base, left, right):
         before, after = left.after(first, end, base), right.after(first, end, base)
         if before != after:
-            yield from _cut(_signed(before, after), first + left.shift(first), first + right.shift(first))
+            yield from _cut(_signed(before, after), first + left_shift(first), first + right_shift(first))
 
 
 def _edits(file: FileDiff | None, base: dict[int, str]) -> _Edits:

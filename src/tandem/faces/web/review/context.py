@@ -9,9 +9,11 @@ from tandem.domain.hunk_gaps import Gap
 from tandem.errors import InvalidInput
 from tandem.faces.web.answering import Page
 from tandem.faces.web.asking import Ask
-from tandem.faces.web.diffs.views import Row, context_rows
+from tandem.faces.web.diffs.syntax import Budget
+from tandem.faces.web.diffs.views import Row, context_rows, fitting
 from tandem.faces.web.review import discussion
-from tandem.faces.web.review.files import FilePart, change, lines_after, place
+from tandem.faces.web.review.files import FilePart, change, lines_after
+from tandem.faces.web.review.places import place
 from tandem.faces.web.review.view import load
 from tandem.faces.web.routes import PageRoute
 
@@ -54,6 +56,7 @@ async def show(ask: Ask) -> Page:
     first = wanted.gap.new_first + wanted.skipped
     lines = await lines_after(ask, review, file, first, first + wanted.take - 1)
     texts: list[str] = lines["lines"]
+    texts = texts[: fitting(texts, Budget(0))]
     opened = Gap(wanted.gap.old_first + wanted.skipped, first, len(texts))
     rows = await asyncio.to_thread(context_rows, file.path, index, texts, opened, layout=review.mode)
     part = FilePart(review, index, file, "shown")

@@ -16,6 +16,7 @@ from tandem.faces.web.diffs.views import FileView
 from tandem.faces.web.review.advice import advice
 from tandem.faces.web.review.offers import Offers, offers
 from tandem.faces.web.review.patches import patch_views
+from tandem.faces.web.review.remarks import Remark, patch_remarks, remarks
 from tandem.faces.web.review.staleness import Change, told
 from tandem.faces.web.review.view import ReviewView
 
@@ -138,6 +139,15 @@ class Acts:
             name: What its anchors begin with; they must not be those of the change on the same page.
         """
         return patch_views(diff, self.view.proposal["diff"] if number == self.view.round else None, name)
+
+    def remarks(self) -> list[Remark]:
+        """What is named beside Approve."""
+        return remarks(self.view)
+
+    def patch_remarks(self) -> list[str]:
+        """What is named beside the decision on the counter-patch."""
+        patch = self.view.counter_patch
+        return patch_remarks(patch["diff"]) if patch is not None and patch["diff"] else []
 
     def unresolved(self) -> int:
         """How many comments on lines nobody has settled."""

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tandem.domain.hunk_gaps import Gap, widened
 from tandem.domain.hunks import FileDiff
-from tandem.errors import InvalidInput, NotFound
+from tandem.errors import InvalidInput
 from tandem.faces.web.answering import Page
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.diffs.notes import notes
@@ -21,8 +21,10 @@ from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView
 from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.diffs.visible import shown
-from tandem.faces.web.review import discussion
+from tandem.faces.web.review import binary, discussion
 from tandem.faces.web.review.kept import Kept
+from tandem.faces.web.review.places import place
+from tandem.faces.web.review.remarks import OF_ONE_FILE
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
 
@@ -32,8 +34,6 @@ Key = tuple[str, int, int, str]
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})?")
 AT_ONCE = 400
 """Lines of diffs that come with the page; the files below are loaded when they are scrolled to."""
-OF_ONE_FILE = 1_000
-"""Lines of one file that are shown at once."""
 _HIGHLIGHT_SECONDS = 0.06
 _LINE_PIXELS = 19
 _KEPT_CHARACTERS = 24_000_000
@@ -52,6 +52,7 @@ class FilePart:
         view: Its lines, where they are shown and not known as HTML yet.
         html: Its lines as HTML, where they were made before.
         is_usual: Whether its lines are what everybody is shown first, and so may be kept as HTML.
+        content: What is known of a binary file, where it was asked for.
     """
 
     review: ReviewView
@@ -61,6 +62,7 @@ class FilePart:
     view: FileView | None = None
     html: Markup | None = None
     is_usual: bool = False
+    content: binary.Content | None = None
 
     @property
     def anchor(self) -> str:
@@ -197,7 +199,7 @@ def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:
         if index is None:
             continue
         file = found.files[index]
-        state: State = "viewed" if file.path in review.viewed else "shown" if left > 0 else "later"
+        state: State = "viewed" if file.path in review.viewed else "shown" if left > 0 and not file.binary else "later"
         if state == "shown":
             left -= size(file)
         yield index, state
@@ -211,8 +213,8 @@ def parts(review: ReviewView, found: Outline) -> list[FilePart]:
     budget = Budget(_HIGHLIGHT_SECONDS)
     return [
         part(review, index, found.files[index], budget)
-        if state == "shown"
-        else FilePart(review, index, found.files[index], state)
+        if state == "shown" and not budget.is_full
+        else FilePart(review, index, found.files[index], "viewed" if state == "viewed" else "later")
         for index, state in states(review, found)
     ]
 
@@ -222,6 +224,8 @@ def part(review: ReviewView, index: int, file: FileDiff, budget: Budget | None =
     if file.path not in review.commented:
         known = _rendered.get(_key(review, index))
         if known is not None:
+            if budget is not None:
+                budget.take(len(known))
             return FilePart(review, index, file, "shown", html=known)
     return fresh_part(review, index, file, budget=budget)
 
@@ -254,7 +258,11 @@ async def show(ask: Ask) -> Page:
     file = found.files[index]
     if opened:
         file = await opened_file(ask, review, file, opened)
-    if opened or start:
+    content = await binary.content(ask, review, index, file) if file.binary else None
+    if content is not None:
+        made = await asyncio.to_thread(fresh_part, review, index, content.text or file, start)
+        made = replace(made, is_usual=False, content=content)
+    elif opened or start:
         made = replace(await asyncio.to_thread(fresh_part, review, index, file, start), is_usual=False)
     else:
         made = await asyncio.to_thread(part, review, index, file)
@@ -290,20 +298,6 @@ async def lines_after(ask: Ask, review: ReviewView, file: FileDiff, first: int, 
         first_line=first,
         last_line=last,
     )
-
-
-def place(ask: Ask, found: Outline) -> int:
-    """The file that the address names.
-
-    Raises:
-        NotFound: The change has no such file.
-    """
-    text = ask.path("index")
-    if not (text.isascii() and text.isdigit() and int(text) < len(found.files)):
-        raise NotFound(
-            f"This round changes {len(found.files)} files; there is none at place {text[:20]}.", index=text[:20]
-        )
-    return int(text)
 
 
 def _key(review: ReviewView, index: int) -> Key:

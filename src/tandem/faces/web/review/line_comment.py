@@ -15,7 +15,8 @@ from tandem.faces.web.asking import Ask
 from tandem.faces.web.review import staleness
 from tandem.faces.web.review.actions import ACTS, Act, Form, do, spoken, verdict
 from tandem.faces.web.review.discussion import NOTHING, Acting, thread_id, values
-from tandem.faces.web.review.files import change, place, states
+from tandem.faces.web.review.files import change, states
+from tandem.faces.web.review.places import place
 from tandem.faces.web.review.text import source
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
