@@ -233,6 +233,7 @@ async def run_broker(
     listener: socket.socket,
     stop: asyncio.Event,
     *,
+    beside: socket.socket | None = None,
     on_ready: Callable[[Broker], None] | None = None,
 ) -> None:
     """Serve on a socket that is bound already, until asked to stop; then drain and leave the data tidy.
@@ -241,6 +242,7 @@ async def run_broker(
         settings: The broker's settings.
         listener: The port, taken before the data is touched.
         stop: Set to ask the broker to stop.
+        beside: Another socket to serve on.
         on_ready: Called once the broker answers.
 
     Raises:
@@ -251,7 +253,8 @@ async def run_broker(
     broker.hide()
     async with broker.running():
         server = uvicorn.Server(_server_config(broker))
-        serving = asyncio.create_task(_serve(server, listener), name="server")
+        listeners = [listener] if beside is None else [listener, beside]
+        serving = asyncio.create_task(_serve(server, listeners), name="server")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         while not server.started and not serving.done():  # noqa: ASYNC110 uvicorn has no event for it
             await asyncio.sleep(0.001)
@@ -291,9 +294,9 @@ def _url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+async def _serve(server: uvicorn.Server, listeners: list[socket.socket]) -> None:
     # Not `serve()`: that would take the signals, which the process's own handler turns into `stop`.
-    await server._serve(sockets=[listener])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    await server._serve(sockets=listeners)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def _server_config(broker: Broker) -> uvicorn.Config:

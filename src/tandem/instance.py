@@ -32,6 +32,7 @@ STOP_FILE = "broker.stop"
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 """Where this machine reaches a broker that listens on all of its addresses."""
 _BACKLOG = 2048
+_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class Instance:
     Attributes:
         data_dir: The folder.
         listener: Bound and listening, so that requests wait rather than fail until they are served.
+        beside: The same port at the loopback address of the other family, where people log in; null if there is none.
         url: Where that is.
     """
 
@@ -94,7 +96,7 @@ class Instance:
         self._lock = _take_lock(settings.data_dir)
         try:
             self._forget()
-            self.listener = _listen(settings.host, settings.port)
+            self.listener, self.beside = _listen_all(settings)
         except BaseException:
             os.close(self._lock)
             raise
@@ -131,6 +133,8 @@ class Instance:
             return
         self._forget()
         self.listener.close()
+        if self.beside is not None:
+            self.beside.close()
         os.ftruncate(self._lock, 0)
         platforms.unlock_file(self._lock)
         os.close(self._lock)
@@ -217,6 +221,41 @@ def _listen(host: str, port: int) -> socket.socket:
             setting="port",
         ) from error
     return listener
+
+
+def _listen_all(settings: Settings) -> tuple[socket.socket, socket.socket | None]:
+    """The broker's port; with logins, at both loopback addresses.
+
+    Browsers look for names under `localhost` at both, and would show a login to whoever has the port at the other.
+    """
+    for _ in range(_TRIES):
+        listener = _listen(settings.host, settings.port)
+        try:
+            return listener, _listen_beside(listener) if settings.auth == "token" else None
+        except ConfigInvalid:
+            listener.close()
+            if settings.port:
+                raise
+    raise ConfigInvalid("No port is free at 127.0.0.1 and ::1; choose one with --port.", setting="port")
+
+
+def _listen_beside(listener: socket.socket) -> socket.socket | None:
+    host, port = listener.getsockname()[:2]
+    if listener.family == socket.AF_INET:
+        other = "::1"
+    else:
+        other = "127.0.0.1"
+        if host == "::" and not listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+            return None  # it has that, too
+    address = ipaddress.ip_address(host)
+    if not (address.is_loopback or address.is_unspecified):
+        return None
+    try:
+        with socket.socket(socket.AF_INET6 if other == "::1" else socket.AF_INET) as probe:
+            probe.bind((other, 0))
+    except OSError:
+        return None  # this machine has no such address, so nobody listens there
+    return _listen(other, port)
 
 
 def _bracketed(host: str) -> str:

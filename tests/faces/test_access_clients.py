@@ -18,6 +18,7 @@ from tandem.client import TandemClient
 from tests.commandline import DIFF, Ended, Inside, Shell, finish, owners_desk
 from tests.faces.bridging import Peer, Reply, Request, bridge, peer
 from tests.faces.broker_process import WatchedBroker, watched_broker
+from tests.pages.guarded import Surfer
 
 HINTS = ("TANDEM_TOKEN", "tandem token create")
 """What everybody has to be told who is not let in."""
@@ -273,12 +274,11 @@ def test_open_logs_the_browser_in_once(owner: Inside) -> None:
     address = printed.stdout.strip()
     assert address.startswith(f"{owner.url}/login?code=")
     assert "within 60 s" in printed.stderr
-    with httpx.Client(follow_redirects=True) as browser:
-        page = browser.get(address)
-        assert (page.status_code, page.url.path) == (200, f"/reviews/{review_id}")
-        assert browser.get(f"{owner.url}/").url.path != "/login"
-    with httpx.Client(follow_redirects=True) as late:
-        assert late.get(address).url.path == "/login"
+    with Surfer(base_url=owner.url, trust_env=False) as browser:
+        assert browser.get(address).headers["location"] == f"/reviews/{review_id}"
+        assert not browser.get("/").headers.get("location", "").startswith("/login")
+    with Surfer(base_url=owner.url, trust_env=False) as late:
+        assert late.get(address).status_code == httpx.codes.UNAUTHORIZED
 
 
 @pytest.mark.skipif(os.name == "nt", reason="platform: a script is the browser")

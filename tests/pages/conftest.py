@@ -97,7 +97,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """One broker that requires access tokens, for all tests of logins."""
-    with BrokerProcess(tmp_path_factory.mktemp("guarded"), auth="token") as started:
+    with BrokerProcess(tmp_path_factory.mktemp("guarded"), auth="token", allowed_hosts="team.example") as started:
         yield Guarded(started)
         verified = started.run("audit", "verify")
         assert verified.returncode == 0, verified.stdout + verified.stderr

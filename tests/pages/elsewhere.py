@@ -15,11 +15,13 @@ class Elsewhere:
     Attributes:
         port: Of 127.0.0.1.
         pages: The HTML at each path.
+        heard: The path and headers of each request, the names in lower case.
     """
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.pages: dict[str, str] = {}
+        self.heard: list[tuple[str, dict[str, str]]] = []
 
     def at(self, host: str, path: str = "/") -> str:
         """The address of a page under a name of this machine."""
@@ -34,6 +36,7 @@ def serving_elsewhere() -> Generator[Elsewhere]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            site.heard.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
             page = site.pages.get(self.path.partition("?")[0])
             body = (page or "").encode()
             self.send_response(204 if page is None else 200)

@@ -74,14 +74,32 @@ class Guarded:
         """The path that logs a browser in as the owner, or whose token it is."""
         return self.do("create_login", token)["path"]
 
+    def home(self, token: str | None = None) -> str:
+        """The origin at which the owner, or whose token it is, is logged in."""
+        answer = httpx.get(f"{self.url}{self.link(token)}", timeout=CALL_SECONDS, trust_env=False)
+        return answer.headers["location"].partition("/login")[0]
+
     @contextmanager
     def client(self, issued: Issued | None = None) -> Generator[httpx.Client]:
         """What a browser without scripts does, logged in by a token if there is one."""
-        with httpx.Client(base_url=self.url, timeout=CALL_SECONDS, trust_env=False) as client:
+        with Surfer(base_url=self.url, timeout=CALL_SECONDS, trust_env=False) as client:
             if issued is not None:
                 answer = post(client, "/login", token=issued.token)
                 assert answer.status_code == httpx.codes.SEE_OTHER, answer.text
             yield client
+
+
+class Surfer(httpx.Client):
+    """A client that finds names under `localhost` at the broker, as browsers do, and goes where a login is."""
+
+    def request(self, method: str, url: httpx.URL | str, **how: Any) -> httpx.Response:
+        """Send a request; a login sends on to the person's own origin."""
+        answer = super().request(method, url, **how)
+        there = httpx.URL(answer.headers.get("location", ""))
+        if not there.host.endswith(".localhost"):
+            return answer
+        self.headers["host"] = there.netloc.decode()
+        return self.get(there.raw_path.decode())
 
 
 def form_token(client: httpx.Client, path: str = "/login") -> str:
@@ -97,11 +115,12 @@ def post(client: httpx.Client, path: str, /, headers: dict[str, str] | None = No
     return client.post(path, data={"form_token": form_token(client, source), **fields}, headers=headers)
 
 
-def entered(windows: Windows, issued: Issued, to: str = "/", **how: Any) -> Page:
-    """A window in which somebody has pasted their token, at a page."""
-    page = windows.open(None, **how)
+def entered(windows: Windows, guarded: Guarded, issued: Issued, to: str = "/", **how: Any) -> Page:
+    """A window in which somebody has pasted their token, at a page of their own origin."""
+    home = guarded.home(issued.token)
+    page = windows.open(None, url=home, **how)
     page.goto(to)
     page.get_by_label("Access token").fill(issued.token)
     page.get_by_role("button", name="Log in").click()
-    page.wait_for_url(f"{windows.url}{to}")
+    page.wait_for_url(f"{home}{to}")
     return page

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
 from typing import get_args
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import httpx
 import pytest
@@ -49,6 +49,12 @@ def is_in(client: httpx.Client) -> bool:
     return client.get("/queue").is_success
 
 
+def steal(browser: httpx.Client, thief: httpx.Client) -> None:
+    """Copy what a browser sends with each request."""
+    thief.headers["host"] = browser.headers["host"]
+    thief.cookies.set(COOKIE, browser.cookies[COOKIE])
+
+
 def cookie_of(answer: httpx.Response) -> Morsel[str]:
     [cookie] = SimpleCookie(answer.headers["set-cookie"]).values()
     assert cookie.key == COOKIE
@@ -80,8 +86,8 @@ def test_the_login_page_is_accessible_and_fits(
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_token_logs_in_and_leads_back(doors: Windows, ada: Issued, javascript: bool) -> None:
-    page = entered(doors, ada, "/queue?status=closed&sort=newest", javascript=javascript)
+def test_a_token_logs_in_and_leads_back(doors: Windows, guarded: Guarded, ada: Issued, javascript: bool) -> None:
+    page = entered(doors, guarded, ada, "/queue?status=closed&sort=newest", javascript=javascript)
     expect(page.get_by_role("heading", name="Queue")).to_be_visible()
     page.get_by_role("link", name="ada").click()
     facts = page.get_by_role("region", name="Logged in")
@@ -95,9 +101,9 @@ def test_a_token_logs_in_and_leads_back(doors: Windows, ada: Issued, javascript:
 
 
 def test_you_is_accessible_and_fits_when_somebody_is_logged_in(
-    doors: Windows, ada: Issued, axe: Check, shot: Shot
+    doors: Windows, guarded: Guarded, ada: Issued, axe: Check, shot: Shot
 ) -> None:
-    page = entered(doors, ada, "/you")
+    page = entered(doors, guarded, ada, "/you")
     for scheme in get_args(Scheme):
         page.emulate_media(color_scheme=scheme)
         for width in (360, 1280):
@@ -169,8 +175,8 @@ def test_the_cookie_holds_no_token_and_no_script_or_other_site_gets_it(
         assert secret.encode() not in body
         assert secret not in cookie.value
     with guarded.client() as behind_tls:
-        origin = guarded.url.replace("http:", "https:")
-        assert cookie_of(post(behind_tls, "/login", {"origin": origin}, token=ada.token))["secure"]
+        behind_tls.headers["host"] = "team.example"
+        assert cookie_of(post(behind_tls, "/login", {"origin": "https://team.example"}, token=ada.token))["secure"]
         by_link = behind_tls.get(guarded.link(ada.token), headers={"x-forwarded-proto": "https"})
         assert cookie_of(by_link)["secure"]
 
@@ -185,6 +191,7 @@ def test_a_login_is_another_session_than_whatever_the_browser_had(
     assert stranger.cookies[COOKIE] != planted
     assert form_token(stranger, "/you") != before
     with guarded.client() as attacker:
+        steal(stranger, attacker)
         attacker.cookies.set(COOKIE, planted)
         assert not is_in(attacker)
         # Nor are forms with what the attacker knew of before taken from the one who is logged in.
@@ -204,7 +211,7 @@ def test_a_cookie_that_is_made_up_or_a_trusted_brokers_logs_nobody_in(
 
 def test_logging_out_ends_the_login_whoever_copied_its_cookie(guarded: Guarded, ada: Issued) -> None:
     with guarded.client(ada) as browser, guarded.client() as thief:
-        thief.cookies.set(COOKIE, browser.cookies[COOKIE])
+        steal(browser, thief)
         assert is_in(thief)
         assert post(browser, "/logout").headers["location"] == "/login"
         assert not is_in(browser)
@@ -221,14 +228,14 @@ def test_a_login_that_was_ended_is_over_at_every_node_and_after_a_restart(
     here, there = (Guarded(start_broker(**shared)) for _ in range(2))
     ada = here.issue("ada")
     with here.client(ada) as browser, here.client(ada) as other, there.client() as thief:
-        thief.cookies.set(COOKIE, browser.cookies[COOKIE])
+        steal(browser, thief)
         assert is_in(thief)
         post(browser, "/logout")
         assert not is_in(thief)
         there.broker.stop()
         there.broker.start()
         assert not is_in(thief)
-        thief.cookies.set(COOKIE, other.cookies[COOKIE])
+        steal(other, thief)
         assert is_in(thief), "a login elsewhere by the same token goes on"
 
 
@@ -237,7 +244,7 @@ def test_a_link_logs_in_once(guarded: Guarded, stranger: httpx.Client, ada: Issu
     assert ada.token not in link
     # Whoever only looks what is there uses nothing up; and no other site sends a person through it.
     assert stranger.head(link).status_code == httpx.codes.OK
-    sent = stranger.get(link, headers={"sec-fetch-site": "cross-site"})
+    sent = stranger.get(link, headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"})
     assert (sent.status_code, is_in(stranger)) == (FORBIDDEN, False)
     assert "tandem open" in sent.text
 
@@ -258,7 +265,7 @@ def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
 ) -> None:
     page = doors.open(None)
     page.goto(guarded.link())
-    expect(page).to_have_url(re.compile("/you"))
+    expect(page).to_have_url(re.compile(r"//[0-9a-f]{32}\.localhost:\d+/you"))
     expect(page.get_by_role("region", name="Logged in")).to_contain_text("the owner of this broker")
     page.get_by_label("Name").fill("Grace Hopper")
     axe(page)
@@ -268,7 +275,7 @@ def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
     page.goto(guarded.link())
     expect(page.get_by_role("link", name="Grace Hopper")).to_be_visible()
     review = guarded.put_up()
-    page.goto(f"/reviews/{review}")
+    page.goto(urljoin(page.url, f"/reviews/{review}"))
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
     assert guarded.status(review)["reviewer_id"] == "Grace Hopper"
@@ -334,15 +341,16 @@ def test_no_page_elsewhere_logs_a_person_in_or_out(doors: Windows, guarded: Guar
     """Not as somebody else either, whose inbox they would take for theirs."""
     doors.allow(r"^console error", r"^request to another host: GET http://[a-z0-9.]+:\d+/")
     mallory = guarded.issue("mallory")
-    page = entered(doors, ada, "/you")
+    page = entered(doors, guarded, ada, "/you")
+    home = page.url.removesuffix("/you")
     with serving_elsewhere() as site:
         for path, fields in (("/login", {"token": mallory.token, "to": "/"}), ("/logout", {})):
             for host in ("localhost", "127.0.0.1", "evil.rebound.test"):
                 page.goto("/you")
                 known = page.locator("[name=form_token]").first.input_value()
-                site.pages["/form"] = form(guarded.url + path, {"form_token": known, **fields})
+                site.pages["/form"] = form(home + path, {"form_token": known, **fields})
                 page.goto(site.at(host, "/form"))
-                with page.expect_response(guarded.url + path) as answered:
+                with page.expect_response(home + path) as answered:
                     page.evaluate("document.forms[0].submit()")
                 assert answered.value.status == FORBIDDEN, host
                 expect(page.locator("body")).to_contain_text("Pages of other sites may not")
@@ -363,7 +371,7 @@ def test_a_link_from_elsewhere_leads_through_the_login(doors: Windows, guarded: 
         page.get_by_role("link", name="Look").click()
     page.get_by_label("Access token").fill(ada.token)
     page.get_by_role("button", name="Log in").click()
-    expect(page).to_have_url(f"{guarded.url}/statistics?days=7")
+    expect(page).to_have_url(f"{guarded.home(ada.token)}/statistics?days=7")
 
 
 def test_a_trusted_broker_has_no_login(broker: BrokerProcess) -> None:

@@ -74,7 +74,7 @@ def test_what_a_token_is_not_for_is_not_offered_and_refused(doors: Windows, guar
     doors.allow("status of 403")
     review = guarded.put_up(proposer_id="claude-7")
     watcher = guarded.issue("watcher", ("operator",))
-    page = entered(doors, watcher, f"/reviews/{review}")
+    page = entered(doors, guarded, watcher, f"/reviews/{review}")
     expect(page.locator("#acts")).to_contain_text("It needs the role reviewer")
     for name in ("claim", "close", "message", "release", "retry"):
         expect(page.locator(f"#{name}-form")).to_have_count(0)
@@ -97,7 +97,7 @@ def test_what_a_token_is_not_for_is_not_offered_and_refused(doors: Windows, guar
 def test_a_reviewer_reviews_under_their_own_name_and_does_not_speak_for_the_proposer(
     doors: Windows, guarded: Guarded, two: Two
 ) -> None:
-    page = entered(doors, guarded.issue("rita", ("operator", "reviewer")), f"/reviews/{two.own_review}")
+    page = entered(doors, guarded, guarded.issue("rita", ("operator", "reviewer")), f"/reviews/{two.own_review}")
     expect(page.locator("#message-form, #close-form")).to_have_count(0)
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
@@ -173,7 +173,7 @@ def test_a_page_hears_nothing_of_another_project(guarded: Guarded, two: Two) -> 
 def test_a_page_whose_token_is_revoked_goes_to_the_login_and_comes_back(doors: Windows, guarded: Guarded) -> None:
     doors.allow("status of 401")
     issued = guarded.issue("grace")
-    page = entered(doors, issued, "/queue?status=closed")
+    page = entered(doors, guarded, issued, "/queue?status=closed")
     second = page.context.new_page()
     second.goto("/activity")
     for one in (page, second):
@@ -193,7 +193,7 @@ def test_what_was_being_written_when_the_token_was_revoked_is_there_after_the_ne
     doors.allow("status of 401")
     issued = guarded.issue("grace")
     review = guarded.put_up(proposer_id="claude-7")
-    page = entered(doors, issued, f"/reviews/{review}")
+    page = entered(doors, guarded, issued, f"/reviews/{review}")
     expect(page.locator("#live")).to_have_text("live")
     page.locator("#message-body").fill("A thought that took an hour.")
     guarded.revoke(issued)
@@ -208,7 +208,7 @@ def test_a_page_with_something_on_it_that_no_window_keeps_stays(
 ) -> None:
     doors.allow("status of 401")
     issued = guarded.issue("grace")
-    page = entered(doors, issued, "/queue")
+    page = entered(doors, guarded, issued, "/queue")
     expect(page.locator("#live")).to_have_text("live")
     page.get_by_text("Close several").click()
     page.get_by_label("Reason").fill("Nobody needs them.")
@@ -229,7 +229,7 @@ def test_a_form_that_is_sent_too_late_comes_back_with_what_was_typed(doors: Wind
     doors.allow("status of 401")
     issued = guarded.issue("grace")
     review = guarded.put_up(proposer_id="claude-7")
-    page = entered(doors, issued, f"/reviews/{review}", javascript=False)
+    page = entered(doors, guarded, issued, f"/reviews/{review}", javascript=False)
     page.get_by_label("Message").fill("A thought that took an hour.\nAnd <b>another</b>.")
     guarded.revoke(issued)
     page.get_by_role("button", name="Send the message").click()
@@ -241,7 +241,7 @@ def test_a_form_that_is_sent_too_late_comes_back_with_what_was_typed(doors: Wind
 
 def test_a_windows_other_pages_leave_when_somebody_logs_out(doors: Windows, guarded: Guarded) -> None:
     doors.allow("status of 401")
-    page = entered(doors, guarded.issue("grace"), "/queue")
+    page = entered(doors, guarded, guarded.issue("grace"), "/queue")
     second = page.context.new_page()
     second.goto("/you")
     expect(page.locator("#live")).to_have_text("live")

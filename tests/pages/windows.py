@@ -56,10 +56,11 @@ class Windows:
         height: int = 800,
         scheme: Scheme = "light",
         javascript: bool = True,
+        url: str | None = None,
     ) -> Page:
         """A window of somebody who has said their name before; of somebody unknown, if there is none."""
         context = self._browser.new_context(
-            base_url=self.url,
+            base_url=url or self.url,
             viewport={"width": width, "height": height},
             color_scheme=scheme,
             java_script_enabled=javascript,
@@ -118,7 +119,9 @@ class Windows:
 
     def _on_request(self, request: Request) -> None:
         there = urlsplit(request.url)
-        if there.scheme not in _OWN_SCHEMES and there.netloc != urlsplit(self.url).netloc:
+        own = urlsplit(self.url)
+        is_own = there.netloc == own.netloc or there.netloc.endswith(f".localhost:{own.port}")
+        if there.scheme not in _OWN_SCHEMES and not is_own:
             self.trouble.append(f"request to another host: {request.method} {request.url}")
 
     def _on_dialog(self, dialog: Dialog) -> None:

@@ -198,7 +198,7 @@ async def _run(settings: Settings, instance: Instance, *, as_json: bool) -> None
 
     watching = asyncio.create_task(_watch_stop_file(instance, stop)) if platforms.STOPS_BY_FILE else None
     try:
-        await app.run_broker(settings, instance.listener, stop, on_ready=ready)
+        await app.run_broker(settings, instance.listener, stop, beside=instance.beside, on_ready=ready)
     finally:
         if watching is not None:
             watching.cancel()

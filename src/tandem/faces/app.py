@@ -62,7 +62,7 @@ def create_app(  # noqa: PLR0913 - the settings of all faces, each by its name
     """
     gatekeeper = gatekeeper or Gatekeeper.trusting(clock)
     return Application(
-        guard=HostGuard(allowed_hosts),
+        guard=HostGuard(allowed_hosts, with_logins=gatekeeper.required),
         gatekeeper=gatekeeper,
         api=JsonApi(dispatcher),
         openapi=OpenApiDocument(dispatcher.registry, version),

@@ -34,6 +34,7 @@ class Page:
         status: The HTTP status.
         heavy: Whether it takes long enough to be rendered in a thread.
         bare: Whether it is a part of a page, which has no navigation.
+        headers: In the place of those that every page has.
     """
 
     template: str
@@ -41,6 +42,7 @@ class Page:
     status: int = 200
     heavy: bool = False
     bare: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def local(address: str) -> str:

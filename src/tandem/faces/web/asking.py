@@ -39,6 +39,10 @@ class Gatekeeper(Protocol):
         """What a browser is logged in with, if it still counts."""
         ...
 
+    def login_code(self, access: Access) -> str:
+        """A code that logs a browser in as somebody, once and soon."""
+        ...
+
     async def end_login(self, login: str, seconds: float) -> None:
         """Take a login for over that could have gone on for so long."""
         ...
@@ -59,6 +63,7 @@ class Ask:
         lists: The same fields with all their values.
         gatekeeper: Tells what a token or a login's link lets somebody do.
         remember: Has the browser that a response goes to remember somebody.
+        home: The origin under which somebody has to be logged in; null if they are there.
         is_still_admitted: Whether the person would be let in now; a stream outlives its request.
         check_ready: Raises Unavailable unless the broker takes new work.
         place: The log's cursor before anything was read for the page: what comes after it, the page has to hear of.
@@ -71,6 +76,7 @@ class Ask:
     lists: Mapping[str, list[str]]
     gatekeeper: Gatekeeper
     remember: Callable[[Response, Person], None]
+    home: Callable[[Access], str | None]
     is_still_admitted: Callable[[], Awaitable[bool]]
     check_ready: Callable[[], None]
     place: str = ""

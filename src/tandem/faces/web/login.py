@@ -2,18 +2,22 @@
 
 A browser is logged in by a token that somebody pastes, or by the link that `tandem open` makes, which works once
 within a minute. From then on it has a cookie, never the token; each request looks whether the token still counts.
+
+On this machine the cookie is kept under a host name of the person's own (`persons.home`). Who logs in elsewhere is sent
+there with a code.
 """
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tandem.domain.access import Access
 from tandem.errors import Forbidden, TandemError, Unauthenticated
-from tandem.faces.web.answering import Page, local, see
+from tandem.faces.asgi.guard import is_local
+from tandem.faces.web.answering import HEADERS, Page, local, see
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.persons import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
 from tandem.faces.web.routes import PageRoute
@@ -22,6 +26,8 @@ from tandem.operations.registry import Role
 
 PATH = "/login"
 _OUT = "/logout"
+_TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
+"""By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
     f"{TOKEN_FIELD} form_name seen idempotency_key on_round claim_generation held side next mode round index viewed "
     "quiet answers counter_patch_id review_id supervisor_id original ends exists do then".split()
@@ -101,7 +107,7 @@ def kept(ask: Ask) -> Page:
 
 
 async def _by_link(ask: Ask, code: str, to: str) -> Page | Response:
-    if ask.request.headers.get("sec-fetch-site", "none") not in SAME_SITE:
+    if ask.request.headers.get("sec-fetch-site", "none") not in SAME_SITE and not _is_from_login(ask.request):
         # Another site's page must not log somebody in as whom it likes.
         elsewhere = "Another site's page opened this link, which it may not. Run `tandem open` again."
         return _form(ask, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
@@ -112,6 +118,16 @@ async def _by_link(ask: Ask, code: str, to: str) -> Page | Response:
         return see(to)
     used = "This link was used already, or is older than a minute. Run `tandem open` again."
     return _form(ask, to, Unauthenticated(used, reason="code"))
+
+
+def _is_from_login(request: Request) -> bool:
+    """Whether the login under another name of this machine sent the browser here: nobody else has our port there."""
+    there, host = urlsplit(request.headers.get("referer", "")), request.headers.get("host", "")
+    return there.scheme == "http" and all(map(is_local, (there.netloc, host))) and _port(there.netloc) == _port(host)
+
+
+def _port(netloc: str) -> int | None:
+    return urlsplit(f"//{netloc}").port
 
 
 async def _end(ask: Ask) -> None:
@@ -134,6 +150,11 @@ async def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Respons
         )
     if access is None:
         return see(to)
+    home = ask.home(access)
+    if home is not None:
+        sent_on = see(f"{home}{PATH}?{urlencode({'code': ask.gatekeeper.login_code(access), 'to': to})}")
+        sent_on.headers.update(_TO_ANOTHER_ORIGIN)
+        return sent_on
     # The owner's name is asked once, also if the login was over meanwhile.
     name = ask.person.name if access.is_owner and ask.person.was_owner else ""
     response = see(to)
@@ -146,7 +167,13 @@ async def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Respons
 def _form(ask: Ask, to: str, problem: TandemError | None = None) -> Page:
     was_here = bool(ask.person.access_id) and ask.person.access is None and problem is None
     values = {"to": to, "problem": problem, "was_here": was_here, "advice": _ADVICE}
-    return Page("login.html", values, status=problem.status if problem else 200)
+    headers: dict[str, str] = {}
+    host = ask.request.headers.get("host", "")
+    if is_local(host):
+        names = "http://*.localhost" + (f":{port}" if (port := _port(host)) else "")
+        policy = HEADERS["content-security-policy"].replace("form-action 'self'", f"form-action 'self' {names}")
+        headers = {"content-security-policy": policy, **_TO_ANOTHER_ORIGIN}
+    return Page("login.html", values, status=problem.status if problem else 200, headers=headers)
 
 
 ROUTES = (

@@ -5,6 +5,9 @@ page elsewhere, and the token keeps such a page from sending a form on the perso
 
 Where access tokens are required, the cookie holds the id of the one that somebody logged in with, never the token.
 It is sealed for another purpose than a name, so that neither is ever taken for the other.
+
+Browsers send cookies to every port of a host. So on this machine a login has a host name of its own under `localhost`,
+which only that person's browsers know, and counts under no other.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from tandem.clock import MICROSECONDS, Clock
 from tandem.domain.access import OWNER, Access
 from tandem.domain.texts import storable_text
 from tandem.errors import Forbidden, InvalidInput
+from tandem.faces.asgi.guard import is_local
 
 COOKIE = "tandem_person"
 TOKEN_FIELD = "form_token"  # noqa: S105 - a field's name
@@ -36,6 +40,7 @@ _NAME_ONLY, _WITH_LOGIN = "person", "browser"
 """What a cookie is sealed for."""
 _NOBODY = "-"
 _RUN_BYTES = 8
+_LABEL_DIGITS = 32
 SAME_SITE = ("same-origin", "none")
 
 Seal = Callable[[str], str]
@@ -127,6 +132,19 @@ class Persons:
         """The id of what a browser is logged in with; null if it is not, or has been for too long."""
         is_over = person.since + LOGIN_SECONDS <= self._now()
         return None if is_over else person.access_id or None
+
+    def home(self, request: Request, access: Access) -> str | None:
+        """The origin under which somebody has to be logged in; null if they are there.
+
+        A broker that is reached by another name than this machine's own has no names to give.
+        """
+        host = request.headers.get("host", "")
+        if not is_local(host):
+            return None
+        own = f"{self._seal(f'origin {access.name}')[:_LABEL_DIGITS]}.localhost"
+        port = urlsplit(f"//{host}").port
+        own = own if port is None else f"{own}:{port}"
+        return None if host.lower() == own else f"http://{own}"
 
     def _parsed(self, text: str) -> Person:
         """What `_told` made."""

@@ -126,6 +126,8 @@ class Site:
             return person.admitted(await self._gatekeeper.admit(bearer))
         login_id = self._persons.login_of(person)
         access = None if login_id is None else await self._gatekeeper.logged_in(person.session, login_id)
+        if access is not None and self._persons.home(Request(exchange.scope), access) is not None:
+            access = None
         return person.admitted(access)
 
     async def _answer(self, route: PageRoute, exchange: Exchange, request: Request, person: Person) -> Response:
@@ -188,6 +190,7 @@ class Site:
             lists=form,
             gatekeeper=self._gatekeeper,
             remember=lambda response, somebody: self._remember(response, somebody, request),
+            home=lambda access: self._persons.home(request, access),
             is_still_admitted=is_still_admitted,
             check_ready=self._check_ready,
         )
@@ -198,7 +201,9 @@ class Site:
         values = self._values(ask.request, ask.person) | nav | dict(page.values) | {"may": ask.may, "cursor": ask.place}
         template = self._templates.get_template(page.template)
         body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
-        return self._html(body, page.status, ask.request, ask.person)
+        response = self._html(body, page.status, ask.request, ask.person)
+        response.headers.update(page.headers)
+        return response
 
     async def _waiting(self, ask: Ask) -> dict[str, Any]:
         """What the navigation says on every page; nothing for somebody whose name is not known."""

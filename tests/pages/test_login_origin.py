@@ -1,0 +1,113 @@
+"""A login has a host name of its own: what listens on another port of this machine is sent none of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.broker import BrokerProcess
+from tests.pages.conftest import OpenWindows
+from tests.pages.elsewhere import Elsewhere, serving_elsewhere
+from tests.pages.guarded import Guarded
+from tests.pages.windows import Windows
+
+HERE = ("127.0.0.1", "localhost")
+
+
+@pytest.fixture
+def doors(browser_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+    with browser_windows(guarded.url) as opened:
+        opened.allow(r"^request to another host: GET http://[a-z0-9.]+:\d+/", "status of 403")
+        yield opened
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    with serving_elsewhere() as site:
+        yield site
+
+
+def owner(doors: Windows, guarded: Guarded) -> Page:
+    """The owner's window, as `tandem open` opens it."""
+    page = doors.open(None)
+    page.goto(guarded.link())
+    page.get_by_label("Name").fill("Grace")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
+    return page
+
+
+def test_a_page_on_another_port_is_not_sent_the_login(doors: Windows, guarded: Guarded, elsewhere: Elsewhere) -> None:
+    page = owner(doors, guarded)
+    home = httpx.URL(page.url)
+    elsewhere.pages["/bait"] = "<!doctype html><title>a fine page</title>"
+    for host in HERE:
+        page.goto(elsewhere.at(host, "/bait"))
+        assert page.evaluate("document.referrer") == ""
+    got = [headers for path, headers in elsewhere.heard if path == "/bait"]
+    assert len(got) == len(HERE)
+    for headers in got:
+        # Whatever it was sent, by whatever name it asks: it is nobody.
+        for name in (*HERE, home.host):
+            stolen = {"cookie": headers.get("cookie", ""), "host": f"{name}:{home.port}"}
+            answer = httpx.get(f"{guarded.url}/queue", headers=stolen, trust_env=False)
+            assert answer.status_code == httpx.codes.SEE_OTHER, name
+    assert home.host not in repr(got)
+    page.goto(f"http://{home.host}:{home.port}/queue")
+    expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+
+
+def test_a_token_that_is_pasted_under_this_machines_name_leads_to_the_persons_own(
+    doors: Windows, guarded: Guarded
+) -> None:
+    ada = guarded.issue("ada")
+    for javascript in (True, False):
+        page = doors.open(None, javascript=javascript)
+        page.goto("/queue?status=closed")
+        page.get_by_label("Access token").fill(ada.token)
+        page.get_by_role("button", name="Log in").click()
+        expect(page).to_have_url(f"{guarded.home(ada.token)}/queue?status=closed")
+        expect(page.get_by_role("heading", name="Queue")).to_be_visible()
+        page.goto("/queue")  # under 127.0.0.1 nobody is logged in
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+def test_everybody_has_another_name_and_none_is_told_to_who_is_not_logged_in(guarded: Guarded) -> None:
+    ada, bob = guarded.issue("ada"), guarded.issue("bob")
+    homes = {guarded.home(), guarded.home(ada.token), guarded.home(bob.token)}
+    assert len(homes) == 3
+    with guarded.client(ada) as browser:
+        # Nor does a login count under somebody else's name.
+        browser.headers["host"] = httpx.URL(guarded.home(bob.token)).netloc.decode()
+        assert browser.get("/queue").headers["location"].startswith("/login")
+    with guarded.client() as stranger:
+        for path in ("/", "/queue", "/login", "/login?code=made.up", "/healthz", "/you"):
+            answer = stranger.get(path, headers={"cookie": "tandem_person=x"})
+            assert not re.search(r"[0-9a-f]{32}\.localhost", f"{answer.headers}{answer.text}"), path
+
+
+def test_nobody_is_logged_in_as_somebody_else_by_a_link_to_that_ones_name(
+    doors: Windows, guarded: Guarded, elsewhere: Elsewhere
+) -> None:
+    mallory = guarded.issue("mallory")
+    page = owner(doors, guarded)
+    own = page.url
+    link = f"{guarded.home(mallory.token)}{guarded.link(mallory.token)}"
+    elsewhere.pages["/link"] = f'<!doctype html><a href="{link}">Look</a>'
+    for host in HERE:
+        page.goto(elsewhere.at(host, "/link"))
+        page.get_by_role("link", name="Look").click()
+        expect(page.get_by_role("alert").filter(has_text="Another site's page")).to_be_visible()
+    page.goto(own)
+    expect(page.get_by_role("link", name="Grace")).to_be_visible()
+
+
+def test_the_port_is_the_brokers_at_both_loopback_addresses(guarded: Guarded, broker: BrokerProcess) -> None:
+    """Browsers look for names under localhost at ::1 first; another program there would be shown the login."""
+    assert httpx.get(f"http://[::1]:{guarded.broker.port}/healthz", trust_env=False).is_success
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://[::1]:{broker.port}/healthz", trust_env=False)  # a trusted broker has no logins
