@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -32,6 +33,17 @@ _GITCONFIG = """\
 [maintenance]
     auto = false
 """
+
+
+def pytest_configure() -> None:
+    """Reading thousands of tests makes a million objects that all stay: nothing to look for meanwhile, nor later."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """All tests are there."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
