@@ -11,16 +11,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryFile
 from types import TracebackType
-from typing import IO, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import httpx
 import orjson
 import pytest
 
 from tests.commandline import Ended, Inside
-from tests.forked import Forked, start_tandem
+from tests.forked import Forked, run_tandem, start_tandem
 from tests.postgres import PostgresServer
 
 STOP_SECONDS = 30
@@ -151,25 +150,13 @@ class BrokerProcess:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `tandem …` on this broker's data to its end."""
-        with TemporaryFile() as out, TemporaryFile() as errors:
-            with self._started(out.fileno(), errors.fileno(), *arguments) as process:
-                try:
-                    status = process.wait(CALL_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    raise
-            told = [_all_of(stream) for stream in (out, errors)]
-        return subprocess.CompletedProcess(self.command(*arguments), status, *told)
+        where = ("--data-dir", str(self.data_dir))
+        return run_tandem([*arguments, *where], self.folder, self.environment, seconds=CALL_SECONDS)
 
     def audited(self) -> Ended:
         """`tandem audit verify --json` on this broker's data, in this process: what it looks at is in the database."""
         where = ("--data-dir", str(self.data_dir))
         return Inside(self.url, self.folder).run("audit", "verify", "--json", *where, stdin=b"", **self._settings)
-
-
-def _all_of(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    return stream.read().decode()
 
 
 class Caller:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Self
 
 from tests.fork_server import NUMBER
@@ -41,6 +42,30 @@ def start_tandem(
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
     )
+
+
+def run_tandem(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, seconds: float
+) -> subprocess.CompletedProcess[str]:
+    """Run `tandem` to its end, as `start_tandem` starts it.
+
+    Raises:
+        TimeoutExpired: It still ran after so many seconds.
+    """
+    with TemporaryFile() as out, TemporaryFile() as errors:
+        with start_tandem(arguments, folder, environment, stdout=out.fileno(), stderr=errors.fileno()) as process:
+            try:
+                status = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        told = [_all_of(stream) for stream in (out, errors)]
+    return subprocess.CompletedProcess(["tandem", *arguments], status, *told)
+
+
+def _all_of(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
 
 
 def _can_fork(environment: Mapping[str, str]) -> bool:

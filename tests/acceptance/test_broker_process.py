@@ -18,6 +18,7 @@ import pytest
 from tests.broker import CALL_SECONDS
 from tests.commandline import Inside
 from tests.faces.broker_process import WatchedBroker, watched_broker
+from tests.forked import run_tandem
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
 
@@ -37,15 +38,15 @@ class Ended:
 
 
 def tandem(*arguments: str, **environment: str) -> Ended:
+    """The command in a process of its own."""
+    ended = run_tandem(arguments, Path.cwd(), {**os.environ, **environment}, seconds=CALL_SECONDS)
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+
+def started(*arguments: str) -> Ended:
+    """The command as a person starts it, with an interpreter of its own."""
     command = [sys.executable, "-m", "tandem", *arguments]
-    ended = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=CALL_SECONDS,
-        env={**os.environ, **environment},
-    )
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=CALL_SECONDS)
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
@@ -110,10 +111,10 @@ def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
 
 def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
     where = ("--data-dir", str(data_dir))
-    started = tandem("up", "--background", "--port", "0", *where)
-    assert started.status == 0
-    url = started.output.strip()
-    assert str(data_dir) in started.errors
+    first = started("up", "--background", "--port", "0", *where)
+    assert first.status == 0
+    url = first.output.strip()
+    assert str(data_dir) in first.errors
 
     again = tandem("up", "--background", "--json", *where)
     assert (again.status, again.data["url"]) == (0, url)
@@ -126,7 +127,7 @@ def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
     assert json.loads((data_dir / "broker.json").read_text())["instance_id"] == running.data["instance_id"]
     assert tandem("status", "--broker", url).status == 0
 
-    stopped = tandem("down", "--json", *where)
+    stopped = started("down", "--json", *where)
     assert (stopped.status, stopped.data) == (0, {"ended": "stopped", "pid": again.data["pid"]})
     assert not (data_dir / "broker.json").exists()
     assert tandem("status", *where).status == 3
@@ -184,7 +185,7 @@ def test_a_broken_runtime_file_is_no_broker(data_dir: Path, text: str) -> None:
 def test_a_broker_that_cannot_use_its_data_says_why(data_dir: Path, how: list[str]) -> None:
     data_dir.mkdir()
     (data_dir / "tandem.db").write_bytes(b"this is no database" * 100)
-    refused = tandem("up", *how, "--port", "0", "--data-dir", str(data_dir))
+    refused = started("up", *how, "--port", "0", "--data-dir", str(data_dir))
     assert refused.status == 1
     assert "refused: " in refused.errors
     assert "tandem.db" in refused.errors
