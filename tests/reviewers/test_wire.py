@@ -67,7 +67,7 @@ def test_what_stays_unavailable_is_refused_in_the_end(peer: Peer, wire: Wire) ->
     peer.script["renew_claim"] += [Refusal("UNAVAILABLE", retryable=True)] * 20
     with pytest.raises(Refused, match="UNAVAILABLE"):
         wire.call("renew_claim", {}, until=NEVER, patience_seconds=0.3)
-    assert 1 < len(peer.calls) < 6
+    assert 0 < len(peer.calls) < 6
 
 
 def test_whoever_answers_otherwise_is_no_broker(peer: Peer, wire: Wire) -> None:
