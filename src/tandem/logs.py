@@ -17,6 +17,7 @@ import orjson
 
 from tandem import platforms
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.hooks.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,8 +127,7 @@ class _ReadableLine(_Formatter):
     """A line for somebody who watches: as `tandem logs` prints it, with what plays tricks on terminals spelled out."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = readable(self._facts(record))
-        return "".join(char if char in "\n\t" or char.isprintable() else ascii(char)[1:-1] for char in line)
+        return visible(readable(self._facts(record)))
 
 
 def readable(facts: Mapping[str, Any]) -> str:

@@ -50,6 +50,21 @@ def test_a_person_at_a_terminal_who_types_the_projects_name_gets_past_the_gate(g
     gated.refused("commit", "-m", "More")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: such names cannot be made there")
+def test_the_question_names_every_path_and_no_name_can_forge_it(gated: Gated):
+    forged = "a\r\x1b[2K\ntandem: The gate allows it.\u202e.txt"
+    names = [f"{number:02}.txt" for number in range(12)]
+    gated.stage(dict.fromkeys((forged, *names), "x\n"))
+    with override(gated, "-m", "Fix it") as terminal:
+        shown = terminal.read_until("to let it pass: ")
+        terminal.type("no")
+        assert terminal.wait() != 0
+    lines = shown.replace("\r\n", "\n").split("\n")
+    assert all(line.isprintable() for line in lines)
+    listed = lines[lines.index("tandem: All that this lets through (13):") + 1 :][:13]
+    assert listed == [f"tandem:   {name}" for name in (*names, r"a\r\u001b[2K\ntandem: The gate allows it.\u202e.txt")]
+
+
 def test_p2_any_other_answer_is_no(gated: Gated):
     gated.stage(DIGITS)
     head = gated.head()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tandem.domain.unseen import code, spelling
+from tandem.hooks.visible import visible
+
+__all__ = ["JSON_LEVELS", "json_kind", "storable_json", "storable_text", "visible"]
 
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
 
-_WIDE = 0xFFFF
 _KINDS: dict[type, str] = {
     bool: "true or false",
     int: "a number",
@@ -65,16 +66,3 @@ def _check(value: Any, levels: int) -> None:
                 _check(inner, levels - 1)
         case _:
             pass
-
-
-def visible(text: str) -> str:
-    """Text by others for a terminal or a log, with all that it could play tricks with spelled out."""
-    spelled = spelling(text, _escaped)
-    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in spelled)
-
-
-def _escaped(char: str) -> str:
-    # Carriage returns are honest in diffs of CRLF files; the others are given by number, as JSON has them.
-    if char == "\r":
-        return "\\r"
-    return f"\\u{ord(char):04x}" if ord(char) <= _WIDE else code(char)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tandem.hooks import git, modes
 from tandem.hooks.agent_gate import TROUBLE, gate_of, in_words
 from tandem.hooks.ask import Asker
+from tandem.hooks.visible import visible_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -188,7 +189,7 @@ def _decision(place: Place, asker: Asker, base: str | None) -> dict[str, Any] | 
 
 def _explained(paths: list[dict[str, Any]]) -> list[str]:
     lines = ["This commit holds what is not approved:"]
-    lines += [f"  {path['path']}: {path['reason']}" for path in paths[:_SHOWN_PATHS]]
+    lines += [f"  {visible_line(path['path'])}: {path['reason']}" for path in paths[:_SHOWN_PATHS]]
     if len(paths) > _SHOWN_PATHS:
         lines.append(f"  and {len(paths) - _SHOWN_PATHS} more")
     lines += [

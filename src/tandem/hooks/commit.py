@@ -164,7 +164,9 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
 
 def _explained(ruling: Ruling) -> list[str]:
     lines = ["This commit holds what is not approved:"]
-    lines += [f"  {reason}" for reason in ruling.reasons[:_SHOWN_PATHS]]
+    from tandem.hooks.visible import visible_line  # only when something is refused
+
+    lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:
         lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
     return lines + (ruling.advice or _ADVICE)

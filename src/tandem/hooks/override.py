@@ -13,6 +13,7 @@ import time
 from tandem.hooks import pending, person
 from tandem.hooks.ask import Asker, Refused, Unreachable
 from tandem.hooks.speech import say
+from tandem.hooks.visible import visible_line
 
 TYPE_CHECKING = False  # as in `jsontext`
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     Returns:
         The override's id, for the trailer; null if it stays refused, which has been said then.
     """
-    trouble = _not_confirmed(gate, why, refusal)
+    trouble = _not_confirmed(gate, why, refusal, changes)
     if trouble is not None:
         say(f"refused: {refusal[0]}", *refusal[1:], trouble)
         return None
@@ -85,14 +86,17 @@ def user_name() -> str:
     return os.environ.get("USERNAME") or "unknown"
 
 
-def _not_confirmed(gate: GateFile, why: str, refusal: Sequence[str]) -> str | None:
+def _not_confirmed(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change]) -> str | None:
     """What stands against it; null if the person has confirmed."""
     mark = person.agent_mark()
     if mark is not None:
         return f"An agent runs this command ({mark} is set): ask a person to override the gate at their terminal."
-    lines = [f"tandem: {line}" for line in ("The gate refuses:", *refusal)]
-    question = f"The reason that will be recorded: {why}\nType the project's name ({gate.project}) to let it pass: "
-    answer = person.ask("\n".join([*lines, question]))
+    # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.
+    paths = sorted({change["path"] for change in changes})
+    lines = ["The gate refuses:", *refusal, f"All that this lets through ({len(paths)}):"]
+    lines += [f"  {path}" for path in paths] + [f"The reason that will be recorded: {why}"]
+    lines.append(f"Type the project's name ({gate.project}) to let it pass: ")
+    answer = person.ask("\n".join(f"tandem: {visible_line(line)}" for line in lines))
     if answer is None:
         return "An override needs a person at a terminal, and there is none here."
     return None if answer == gate.project else "Not confirmed: what was typed is not the project's name."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tandem.hooks import git
 from tandem.hooks.speech import say
+from tandem.hooks.visible import visible_line
 
 TYPE_CHECKING = False  # every commit waits for what is imported here; see `tuples`
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def described(judgement: Judgement) -> list[str]:
     wrong = [commit for commit in judgement.commits if not commit.passes]
     lines: list[str] = []
     for commit in wrong[:_SHOWN_COMMITS]:
-        lines.append(f"  {commit.commit[:_SHORT]} {commit.subject or '(no subject)'}: {commit.verdict}")
-        lines += [f"    {path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]]
+        lines.append(f"  {commit.commit[:_SHORT]} {visible_line(commit.subject) or '(no subject)'}: {commit.verdict}")
+        lines += [f"    {visible_line(path)}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]]
         if len(commit.paths) > _SHOWN_PATHS:
             lines.append(f"    and {len(commit.paths) - _SHOWN_PATHS} more paths")
         if not commit.paths:

@@ -216,7 +216,8 @@ def _gated() -> Iterator[str]:
     yield table(("state", "`handoff_write`", "the cycle"), rows)
     yield (
         "`cycle_complete` is refused with `INVALID_PHASE` while the review is undecided, and closes one that is not. "
-        "Neither the producer nor the caller who wrote it can approve it (`SELF_APPROVAL`). A counter-patch has to be the whole payload as JSON "
+        "Neither the producer nor the caller who wrote it can approve it (`SELF_APPROVAL`). "
+        "A counter-patch has to be the whole payload as JSON "
         "(`SCHEMA_INVALID`); once it is accepted and approved, it is what `handoff_read` gives. `create_review` cannot "
         "revise such a review (`INVALID_TRANSITION`)."
     )

@@ -12,6 +12,7 @@ from rich.text import Text
 from tandem.cli.terminal import Unbroken, visible
 from tandem.domain.answers import ReviewRow
 from tandem.domain.patches import AffectedFile
+from tandem.hooks.visible import visible_line
 
 STATUS_STYLES = {
     "pending": "yellow",
@@ -129,8 +130,8 @@ def files(affected: tuple[AffectedFile, ...]) -> Table:
         counts = Text("binary", style="dim") if file.added is None else Text(f"+{file.added}", style="green")
         if file.added is not None:
             counts.append(f" -{file.removed}", style="red")
-        name = plain(file.path) if file.old_path is None else plain(f"{file.old_path} → {file.path}")
-        table.add_row(Text(f"  {file.operation}", style="dim"), name, counts)
+        names = file.path if file.old_path is None else f"{file.old_path} → {file.path}"
+        table.add_row(Text(f"  {file.operation}", style="dim"), Text(visible_line(names)), counts)
     return table
 
 

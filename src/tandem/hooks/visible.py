@@ -1,0 +1,62 @@
+"""Text by others as it can be shown at a terminal or in a log: nothing in it is hidden or acts on what shows it.
+
+The one place that decides this, for hooks, commands, logs and pages: so it stands at the bottom, and needs the
+standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+_NARROW, _WIDE = 0xFF, 0xFFFF
+HIDDEN = (
+    "\\x00-\\x08\\x0b-\\x1f\\x7f-\\xa0\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffc"
+    "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that are hidden wherever they stand, as they stand between the brackets of a regular expression."""
+# A joiner between two characters that are not ASCII, or a selector after one, belongs to emoji and to scripts; several
+# in a row belong to none, and could spell a text.
+LONE = (
+    "|(?<![^\\x00-\\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\\x00-\\x7f\u200c\u200d])"
+    "|(?<![0-9#*\x80-\ufdff\ufe10-\U0010ffff])[\ufe00-\ufe0f]"
+)
+"""Those that are hidden where they join or change nothing, as further branches of a regular expression."""
+
+
+def visible(text: str) -> str:
+    """Text of several lines, with all that it could play tricks with spelled out."""
+    spelled = spelling(text, _escaped)
+    return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in spelled)
+
+
+def visible_line(text: str) -> str:
+    """As `visible`, for what stands within a line: the name of a file or branch, a subject."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def unseen(text: str) -> list[str]:
+    """The characters of a text that cannot be seen."""
+    return [] if text.isascii() and text.isprintable() else re.findall(f"[{HIDDEN}]{LONE}", text)
+
+
+def spelling(text: str, spell: Callable[[str], str]) -> str:
+    """The text with something else in place of each character that cannot be seen."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(f"[{HIDDEN}]{LONE}", lambda match: spell(match.group()), text)
+
+
+def code(char: str) -> str:
+    """A character by its number, as it is written in code."""
+    if ord(char) <= _NARROW:
+        return f"\\x{ord(char):02x}"
+    return f"\\u{ord(char):04x}" if ord(char) <= _WIDE else f"\\U{ord(char):08x}"
+
+
+def _escaped(char: str) -> str:
+    # Carriage returns are honest in diffs of CRLF files; the others are given by number, as JSON has them.
+    if char == "\r":
+        return "\\r"
+    return f"\\u{ord(char):04x}" if ord(char) <= _WIDE else code(char)
