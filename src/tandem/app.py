@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import socket
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from functools import partial
@@ -18,6 +19,7 @@ import orjson
 import uvicorn
 
 from tandem import platforms
+from tandem.bridge.scratch import sweep
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings, masked
 from tandem.domain.access import OWNER_ACCESS
@@ -26,6 +28,7 @@ from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
+from tandem.git.memory import memory_folder
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.caller import Caller
 from tandem.operations.catalogue import REGISTRY
@@ -177,6 +180,8 @@ class Broker:
             self._services.waits.follow(self._services.projects.notice)
             await self._services.waits.start()
             stack.push_async_callback(self._services.waits.stop)
+            # What processes left behind that were killed, in this one and others; nobody waits for it.
+            threading.Thread(target=sweep, args=((None, memory_folder()),), name="sweep", daemon=True).start()
             await self._maintenance.start()
             stack.push_async_callback(self._maintenance.stop)
             self.health.phase = Phase.READY

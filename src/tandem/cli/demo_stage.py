@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.config import USER_FILE
 from tandem.examples import examples
 from tandem.git.runner import Git, clean_environment
@@ -98,7 +98,9 @@ async def stage(*, keep: bool, more: Callable[[Path], str] | None = None) -> Asy
     Raises:
         SceneFailed: The broker did not start.
     """
-    folder = _scratch_folder()
+    # One that is kept has a name that nobody sweeps.
+    scratch = None if keep else ScratchFolder("demo")
+    folder = _furnished(tempfile.mkdtemp(prefix="tandem-demo-kept-") if scratch is None else scratch.name)
     try:
         if more is not None:
             with (_config_dir(folder) / USER_FILE).open("a", encoding="utf-8") as file:
@@ -106,12 +108,12 @@ async def stage(*, keep: bool, more: Callable[[Path], str] | None = None) -> Asy
         async with _broker(folder) as url:
             yield Stage(folder, url)
     finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        if scratch is not None:
+            scratch.cleanup()
 
 
-def _scratch_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tandem-demo-")).resolve()
+def _furnished(made: str) -> Path:
+    folder = Path(made).resolve()
     (folder / PROJECT).mkdir()
     _config_dir(folder).mkdir()
     (_config_dir(folder) / USER_FILE).write_text(examples()[GATED_WORKFLOW], encoding="utf-8")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.git.handle import Handle
 from tandem.git.index import decode_index, encode_index
 from tandem.git.memory import memory_folder
@@ -51,9 +51,7 @@ class Scratch:
 
     def __init__(self, handle: Handle, *, large: bool = False) -> None:
         self._handle = handle
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="tandem-git-", dir=None if large else memory_folder(), ignore_cleanup_errors=True
-        )
+        self._folder = ScratchFolder("git", None if large else memory_folder())
         self.folder = Path(self._folder.name)
         self.environment = clean_environment(
             {

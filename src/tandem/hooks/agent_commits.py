@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.hooks import git, modes
 from tandem.hooks.agent_gate import TROUBLE, gate_of, in_words
 from tandem.hooks.ask import Asker
@@ -100,7 +100,7 @@ def _ruling(place: Place, asker: Asker, commit: Commit) -> list[str] | None:
 def _own_index(place: Place) -> Generator[None]:
     """Git works on a copy of the index here, and leaves new objects in a folder that goes away again."""
     before = {name: os.environ.get(name) for name in _OF_ITS_OWN}
-    with tempfile.TemporaryDirectory(prefix="tandem-hook-", ignore_cleanup_errors=True) as folder:
+    with ScratchFolder("hook") as folder:
         index = os.path.join(folder, "index")
         real = before["GIT_INDEX_FILE"] or os.path.join(place.git_dir, "index")
         if os.path.exists(real):

@@ -112,9 +112,9 @@ def diff(gate: GateFile, base: str) -> str:
     try:
         return git.run(gate.place, command).stdout.decode()
     except UnicodeDecodeError:
-        import tempfile  # such files are rare
+        from tandem.bridge.scratch import ScratchFolder  # such files are rare
 
-        with tempfile.TemporaryDirectory() as folder:
+        with ScratchFolder("diff") as folder:
             attributes = os.path.join(folder, "attributes")
             with open(attributes, "w", encoding="ascii") as file:
                 file.write("* -diff\n")

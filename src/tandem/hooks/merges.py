@@ -7,9 +7,9 @@ attributes would have a say, and a merge driver that somebody has set there coul
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import Self
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.hooks import git
 from tandem.hooks.state import Place
 
@@ -24,7 +24,7 @@ class Merges:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: ScratchFolder | None = None
         self._trees: dict[tuple[str, str], str | None] = {}
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class Merges:
     def _made(self, digits: int) -> str:
         if self._folder is not None:
             return self._folder.name
-        self._folder = tempfile.TemporaryDirectory(prefix="tandem-merge-", ignore_cleanup_errors=True)
+        self._folder = ScratchFolder("merge")
         folder = self._folder.name
         is_sha256 = digits == _SHA256_DIGITS
         files = {

@@ -7,8 +7,8 @@ says what the answer has to look like.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,12 +38,12 @@ class Gemini:
 
     def review(self, room: Room, prompt: str) -> Invocation:
         """One review, in the repository; the program says nothing before its one JSON object at the end."""
-        settings = _settings([clean_room.path(room, GIVEN_FOLDER)])
+        settings = _settings(room, [clean_room.path(room, GIVEN_FOLDER)])
         return self._invocation(room, prompt, settings, folder=room.workspace, trusted=False)
 
     def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
-        settings = _settings([room.workspace, clean_room.path(room, GIVEN_FOLDER)])
+        settings = _settings(room, [room.workspace, clean_room.path(room, GIVEN_FOLDER)])
         server = {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True, **clean_room.server_headers(access)}
         settings["mcpServers"] = {"tandem": server}
         # The list of tools outranks the trust in a server.
@@ -90,7 +90,7 @@ class Gemini:
         )
 
 
-def _settings(folders: list[str]) -> dict[str, Any]:
+def _settings(room: Room, folders: list[str]) -> dict[str, Any]:
     """Everything that is not reading, switched off."""
     return {
         "tools": {"core": _READING},
@@ -98,7 +98,7 @@ def _settings(folders: list[str]) -> dict[str, Any]:
         "context": {
             "includeDirectories": folders,
             "loadMemoryFromIncludeDirectories": False,
-            "fileName": f"no-memory-{secrets.token_hex(8)}.md",
+            "fileName": f"{hashlib.sha256(room.scratch.encode()).hexdigest()}.md",
         },
         "mcpServers": {},
         "skills": {"enabled": False},

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import secrets
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.errors import Unavailable
 from tandem.git.runner import Git, Output
 from tandem.hooks import git
@@ -52,7 +52,7 @@ def fire(gate: GateFile) -> list[Fired]:
         TandemError: Git cannot be run in it.
         OSError: There is no room for a scratch folder.
     """
-    with tempfile.TemporaryDirectory(prefix="tandem-doctor-", ignore_cleanup_errors=True) as folder:
+    with ScratchFolder("doctor") as folder:
         bad = _Bad(gate, Path(folder))
         return [bad.commit(), bad.update(), bad.push()]
 

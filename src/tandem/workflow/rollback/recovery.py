@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.errors import InvalidInput, Unavailable
 from tandem.workflow.rollback import scratch
 from tandem.workflow.rollback.checkout import STEP_SECONDS, Checkout
@@ -155,7 +155,7 @@ def _index_is_at(checkout: Checkout, commit: str, changed: Iterable[str]) -> boo
 
 def _equal(checkout: Checkout, commit: str, paths: Iterable[str]) -> set[str]:
     """The paths at which the working tree is, by git's own judgement, as a commit has it."""
-    with tempfile.TemporaryDirectory(prefix="tandem-index-") as folder:
+    with ScratchFolder("index") as folder:
         extra = {"GIT_INDEX_FILE": os.path.join(folder, "index")}  # noqa: PTH118 - a text for the environment
         quiet = ["-c", "core.fsmonitor=false", "-c", "core.splitIndex=false"]
         checkout.run([*quiet, "read-tree", commit], extra=extra)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from pathlib import Path, PurePosixPath
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.domain.answers import CounterPatchView, Proposal
 from tandem.errors import InvalidInput, NoCounterPatch
 from tandem.git import Repository, Scope
@@ -54,7 +54,7 @@ def bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) -
 
 def _tree(git: Git, layout: Layout, base: str, diff: str) -> str:
     """The tree that a diff makes of its base, kept in the repository as `git stash` would, for git to tidy up."""
-    with tempfile.TemporaryDirectory(prefix="tandem-steps-") as folder:
+    with ScratchFolder("steps") as folder:
         environment = {**layout.environment(), "GIT_INDEX_FILE": str(Path(folder, "index"))}
 
         def run(*arguments: str, stdin: bytes = b"") -> str:

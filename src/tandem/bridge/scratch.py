@@ -1,0 +1,156 @@
+"""Scratch folders: gone when their block ends, and swept by the broker's next start if their process was killed.
+
+Each has a file that its process keeps locked: whoever can lock it knows that nobody uses the folder any more. Process
+numbers would not say that, for who shares the folder may have numbers of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
+
+_KINDS: Final = ("demo", "diff", "doctor", "git", "hook", "index", "merge", "steps")
+_NAME = re.compile(rf"tandem-(?:{'|'.join(_KINDS)})-[a-z0-9_]{{8}}")
+_LOCK = "tandem-in-use"
+_TRIES = 10
+_OLD_SECONDS = 86_400
+"""A folder without its file is one that is just being made, or whose making was cut short."""
+
+
+class ScratchFolder:
+    """A private folder of one process.
+
+    Attributes:
+        name: Its path.
+    """
+
+    def __init__(self, kind: str, parent: str | None = None) -> None:
+        """Makes it.
+
+        Args:
+            kind: What it is for; one of those that are swept.
+            parent: Where it is made; null for the usual place.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        if kind not in _KINDS:
+            raise ValueError(f"{kind!r} is none of the kinds of scratch folders that are swept")
+        for _ in range(_TRIES):
+            self.name = tempfile.mkdtemp(prefix=f"tandem-{kind}-", dir=parent)
+            lock = os.path.join(self.name, _LOCK)
+            self._descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+            # Between the two somebody who sweeps may have been there.
+            if _lock(self._descriptor) is not False and os.path.exists(lock):
+                return
+            self.cleanup()
+        raise OSError(f"no scratch folder stays in {parent or tempfile.gettempdir()}")
+
+    def __enter__(self) -> str:
+        return self.name
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+    def cleanup(self) -> None:
+        """Removes it with all that it holds, as far as that can be; twice is safe."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            # Windows removes no file that is open; elsewhere it stays locked to the end.
+            if fcntl is None:
+                os.close(descriptor)
+            _remove(self.name)
+            if fcntl is not None:
+                os.close(descriptor)
+
+
+def sweep(parents: Iterable[str | None]) -> int:
+    """Removes the scratch folders of this user whose processes are gone; says how many.
+
+    Args:
+        parents: Where to look; null for the usual place.
+    """
+    swept = 0
+    for parent in {os.path.realpath(one or tempfile.gettempdir()) for one in parents}:
+        try:
+            with os.scandir(parent) as entries:
+                found = [one.path for one in entries if _NAME.fullmatch(one.name) and _is_ours(one)]
+        except OSError:
+            continue
+        swept += sum(_swept(path) for path in found)
+    return swept
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    try:
+        if not entry.is_dir(follow_symlinks=False):
+            return False
+        return not hasattr(os, "getuid") or entry.stat(follow_symlinks=False).st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _swept(folder: str) -> bool:
+    try:
+        descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+    except FileNotFoundError:
+        return _is_old(folder) and _remove(folder)
+    except OSError:
+        return False
+    try:
+        is_free = _lock(descriptor)
+        if fcntl is not None:
+            return is_free is True and _remove(folder)
+    finally:
+        os.close(descriptor)
+    try:
+        # Windows removes no file that somebody has open.
+        os.remove(os.path.join(folder, _LOCK))
+    except OSError:
+        return False
+    return _remove(folder)
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Locks a file: whether that was free; null where there are no such locks."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_old(folder: str) -> bool:
+    try:
+        return time.time() - os.stat(folder).st_mtime > _OLD_SECONDS
+    except OSError:
+        return False
+
+
+def _remove(folder: str) -> bool:
+    """Whether nothing of it is left."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.exists(folder):
+        # What git keeps is read-only, which Windows does not remove.
+        for place, inner, files in os.walk(folder):
+            for path in (os.path.join(place, name) for name in (os.curdir, *inner, *files)):
+                if not os.path.islink(path):
+                    with suppress(OSError):
+                        os.chmod(path, 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+    return not os.path.exists(folder)
