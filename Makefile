@@ -49,6 +49,7 @@ docs: setup ## Write the generated reference pages again
 
 constraints: setup ## Pin what .venv has installed now
 	@$(python) tools/constraints.py --write
+	@$(python) tools/constraints.py --hash
 
 clean: ## Remove the environment, caches and reports
 	@rm -rf .venv .coverage .coverage.* .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist htmlcov

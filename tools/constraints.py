@@ -1,7 +1,11 @@
-"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs.
+"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and `requirements.txt`.
 
     python tools/constraints.py --check   what is installed and what is pinned agree (run by `make test`)
     python tools/constraints.py --write   pin what is installed now; pins of other platforms stay
+    python tools/constraints.py --hash    write the pins of those who only use Tandem, with the hashes of their files
+
+`requirements.txt` is what the guides have people install: Tandem's own dependencies and what builds it, for all
+platforms. The hashes come from the package index, by `uv`, which is installed into an environment of its own for that.
 
 Markers are kept line by line: a package that is not for every platform carries one.
 """
@@ -10,17 +14,26 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 import sys
+import tempfile
+import venv
 from importlib.metadata import distributions
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
+HASHED = FILE.with_name("requirements.txt")
+HASHED_HEADER = """\
+# Every package that Tandem needs to run and to be built, with the hashes of its files: for `pip install --require-hashes`.
+# Written by `make constraints`, from `constraints.txt`.
+"""
 HEADER = """\
 # Every package that Tandem and its development install, at the version that is tested.
 # Written by `make constraints`; a marker says that a package is not for every platform.
 """
 # Ours, and what `python -m venv` puts there by itself.
 NOT_PINNED = {"tandem-broker", "pip", "setuptools", "wheel"}
+_HASHED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)")
 _LINE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;]+)(?:\s*;\s*(?P<marker>.+))?$")
 
 
@@ -30,10 +43,16 @@ def main() -> int:
     mode = parser.add_mutually_exclusive_group(required=True)
     mode.add_argument("--check", action="store_true")
     mode.add_argument("--write", action="store_true")
-    if parser.parse_args().write:
+    mode.add_argument("--hash", action="store_true")
+    asked = parser.parse_args()
+    if asked.write:
         FILE.write_text(render(installed(), pinned()), "utf-8")
         return 0
+    if asked.hash:
+        HASHED.write_text(HASHED_HEADER + compiled(), "utf-8")
+        return 0
     faults = differences(installed(), pinned(), FILE.read_text("utf-8"))
+    faults += stale(pinned(), HASHED.read_text("utf-8") if HASHED.exists() else "")
     for fault in faults:
         print(f"constraints.txt: {fault}", file=sys.stderr)
     return 1 if faults else 0
@@ -69,6 +88,50 @@ def differences(have: dict[str, str], pins: dict[str, tuple[str, str | None]], t
         if name not in have and marker is None:
             faults.append(f"{name}=={version} is pinned and nothing installs it; remove the line or give it a marker")
     return faults
+
+
+def hashed(text: str) -> dict[str, tuple[str, int]]:
+    """Version and number of hashes by normalised name, of a text with hashes."""
+    matches = ((match, block.count("--hash=sha256:")) for match, block in _blocks(text))
+    return {normalised(match["name"]): (match["version"], count) for match, count in matches}
+
+
+def _blocks(text: str) -> list[tuple[re.Match[str], str]]:
+    """Each package of a text with hashes, with all its lines."""
+    blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", text)
+    return [(match, block) for block in blocks if (match := _HASHED.match(block))]
+
+
+def stale(pins: dict[str, tuple[str, str | None]], text: str) -> list[str]:
+    """One sentence for each package whose hashes are not those of its pin."""
+    found = hashed(text)
+    faults = [] if found else ["requirements.txt has no hashes; run `make constraints`"]
+    for name, (version, count) in sorted(found.items()):
+        pin = pins.get(name, ("nothing", None))[0]
+        if pin != version or not count:
+            faults.append(
+                f"{name}: requirements.txt has {count} hashes of {version}, {pin} is pinned; run `make constraints`"
+            )
+    return faults
+
+
+def compiled() -> str:
+    """The pins of what Tandem needs, with hashes, as `uv` finds them; takes the network."""
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        binaries = Path(folder, "Scripts" if sys.platform == "win32" else "bin")
+        subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
+        how = ["--constraints", FILE, "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
+        done = subprocess.run(
+            [binaries / "uv", "pip", "compile", FILE.with_name("pyproject.toml"), "-", *how],
+            input="hatchling\n",
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    # Not what only platforms need that have no pin because Tandem does not run there.
+    pins = pinned()
+    return "".join(block for match, block in _blocks(done.stdout) if normalised(match["name"]) in pins)
 
 
 def _is_well_formed(line: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.architecture.source import ROOT
 
@@ -83,6 +85,8 @@ def test_a_failed_check_shows_its_output_and_keeps_the_tests_from_running(tree: 
 def test_pins_and_packages_must_agree(tree: Path) -> None:
     assert run(tree, "constraints.py", "--write").returncode == 0
     file = tree / "constraints.txt"
+    hashed = (ROOT / "requirements.txt").read_text("utf-8")
+    (tree / "requirements.txt").write_text(hashed, "utf-8")
     assert run(tree, "constraints.py", "--check").returncode == 0
     right = file.read_text("utf-8")
     file.write_text(
@@ -90,12 +94,51 @@ def test_pins_and_packages_must_agree(tree: Path) -> None:
         "ruff @ file:somewhere\n",
         "utf-8",
     )
+    (tree / "requirements.txt").write_text(hashed.replace("typer==", "typer==0."), "utf-8")
     done = run(tree, "constraints.py", "--check")
     assert done.returncode == 1
     assert "pytest" in done.stderr
+    assert "typer: requirements.txt has" in done.stderr
     assert "nobody-needs-this==1.0 is pinned and nothing installs it" in done.stderr
     assert "`ruff @ file:somewhere` is not of the form name==version" in done.stderr
     assert "elsewhere" not in done.stderr
+
+
+def test_everything_that_an_installation_needs_has_hashes() -> None:
+    """What the guides have people install: `pip install --require-hashes` takes nothing without one."""
+    text = (ROOT / "requirements.txt").read_text("utf-8")
+    named = re.findall(r"(?m)^([A-Za-z0-9._-]+)==\S+.*\\\n +--hash=sha256:[0-9a-f]{64}", text)
+    assert len(named) == len(re.findall(r"(?m)^[A-Za-z0-9]", text))
+    assert "://" not in text
+    assert needed("tandem-broker", set()) | needed("hatchling", set()) <= {spelled(name) for name in named}
+
+
+def needed(package: str, extras: set[str]) -> set[str]:
+    """What a package that is installed needs on this machine, and what that needs."""
+    found: set[str] = set()
+    for line in importlib.metadata.requires(package) or []:
+        one = Requirement(line)
+        if one.marker is not None and not any(one.marker.evaluate({"extra": extra}) for extra in {"", *extras}):
+            continue
+        name = spelled(one.name)
+        if name not in found:
+            found |= {name} | needed(name, one.extras)
+    return found
+
+
+def spelled(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_the_guides_install_with_hashes_and_nothing_else() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [line for page in pages for line in re.findall(r"(?m)^\S*pip (install .*)$", page.read_text("utf-8"))]
+    fetching, ours = "install --require-hashes -r requirements.txt", "install --no-deps --no-build-isolation ."
+    assert lines == [fetching, ours] * (len(lines) // 2)
+    for line in (fetching, ours):
+        # With this option pip reads the others, and does nothing.
+        asked = [sys.executable, "-m", "pip", *line.split(), "--help"]
+        assert subprocess.run(asked, check=False, capture_output=True).returncode == 0
 
 
 def test_writing_pins_keeps_markers_and_those_of_other_platforms(tree: Path) -> None:
