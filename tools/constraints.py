@@ -24,7 +24,7 @@ from pathlib import Path
 FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
 HASHED = FILE.with_name("requirements.txt")
 HASHED_HEADER = """\
-# Every package that Tandem needs to run and to be built, with the hashes of its files: for `pip install --require-hashes`.
+# Every package that Tandem needs to run and to be built, with the hashes of its files: for `pip --require-hashes`.
 # Written by `make constraints`, from `constraints.txt`.
 """
 HEADER = """\
