@@ -6,6 +6,7 @@ broker on one database needs the same secret. Keys that are agreed on beforehand
 
 from __future__ import annotations
 
+import base64
 import glob
 import hashlib
 import hmac
@@ -15,7 +16,9 @@ import secrets
 import shlex
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from tandem import platforms
@@ -38,6 +41,10 @@ _SESSION_ID = re.compile(r"ss_[0-9a-hjkmnp-tv-z]{18}")
 _SESSION_TOKEN = re.compile(r"sess_(?P<session>[0-9a-hjkmnp-tv-z]{18})_(?P<key_id>[0-9a-f]{6})_[0-9a-f]{64}")
 _LOCK_TOKEN = re.compile(r"lock_(?P<key_id>[0-9a-f]{6})_[0-9a-f]{64}")
 _KEY_ID_DIGITS = 6
+
+_VEIL_BYTES = 32
+_TAG_BYTES = 15
+"""Of 120 bits: nobody finds another text with one."""
 
 _COST, _BLOCK_SIZE, _PARALLELISM = 2**14, 8, 1
 _SALT_BYTES = 16
@@ -136,6 +143,45 @@ def _write_new(path: Path, line: bytes) -> None:
         raise
 
 
+class Veil:
+    """Hides what a client is to keep and send back: it can neither read nor make it.
+
+    The same always looks the same, so that it tells nothing either when it is given twice.
+    """
+
+    __slots__ = ("_mac",)
+
+    def __init__(self, mac: Callable[..., str]) -> None:
+        self._mac = mac
+
+    def hide(self, data: bytes) -> str:
+        """The text to give out; it says as much as how many times 32 bytes there are."""
+        padded = data.ljust(-(-len(data) // _VEIL_BYTES) * _VEIL_BYTES)
+        tag = self._tag(padded)
+        return base64.urlsafe_b64encode(tag + self._stirred(padded, tag)).decode().rstrip("=")
+
+    def show(self, text: str) -> bytes:
+        """What was hidden, perhaps with blanks behind it.
+
+        Raises:
+            ValueError: Nothing was hidden so, or it was for somebody else.
+        """
+        whole = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        tag = whole[:_TAG_BYTES]
+        data = self._stirred(whole[_TAG_BYTES:], tag)
+        if not hmac.compare_digest(tag, self._tag(data)):
+            raise ValueError("nothing that was hidden here")
+        return data
+
+    def _tag(self, data: bytes) -> bytes:
+        return bytes.fromhex(self._mac(b"tag", data))[:_TAG_BYTES]
+
+    def _stirred(self, data: bytes, tag: bytes) -> bytes:
+        blocks = range(-(-len(data) // _VEIL_BYTES))
+        stream = b"".join(bytes.fromhex(self._mac(b"stream", tag, b"%d" % block)) for block in blocks)
+        return bytes(one ^ other for one, other in zip(data, stream, strict=False))
+
+
 def _remove_leftovers(path: Path) -> None:
     """Remove what a crash left beside the file, which has the same secret in it or one that nobody uses."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 16}.new"):
@@ -168,6 +214,10 @@ class Tokens:
     def seal(self, text: str) -> str:
         """A text's keyed hash: who reads it later knows that a broker with this secret wrote it."""
         return self._mac(b"page", text.encode())
+
+    def veil(self, reader: str) -> Veil:
+        """Hides things for one reader from that reader."""
+        return Veil(partial(self._mac, b"veil", reader.encode()))
 
     def session_token(self, session_id: str) -> str:
         """The token of a session.

@@ -155,3 +155,78 @@ def test_the_parent_of_a_review_is_of_the_project_too(shop: Bearer, stranger: Be
     too_long = {**asked, "intent": "x" * 300_000}
     answers = [stranger.plain("create_review", **too_long, parent_id=name) for name in (parent, "rv_" + "0" * 18)]
     assert {answer["error"]["code"] for answer in answers} == {"NOT_FOUND"}
+
+
+GIVES_PLACES: dict[str, dict[str, Any]] = {
+    "get_audit_log": {"limit": 10},
+    "get_activity_feed": {"limit": 1},
+    "list_reviews": {"limit": 1},
+    "search_reviews": {"limit": 1, "sort": "updated"},
+    "get_inbox": {"person": "mallory"},
+    "get_review_timeline": {},
+    "get_review_status": {},
+    "get_discussion": {"limit": 1},
+}
+"""Operations whose answers say where in the log, or in a list, the caller is."""
+
+OF_A_REVIEW = ("get_review_timeline", "get_review_status", "get_discussion")
+
+
+def test_no_answer_changes_with_what_happens_in_other_projects(shop: Bearer, stranger: Bearer):
+    reviews = [stranger.put_up() for _ in range(3)]
+    stranger.say(reviews[0], "proposer")
+    stranger.claim(reviews[0])
+    stranger.say(reviews[0], "reviewer")
+
+    def everything() -> dict[str, Any]:
+        about = {"review_id": reviews[0]}
+        return {
+            name: stranger.do(
+                name, **asked, **(about if "review_id" in REGISTRY.get(name).request.model_fields else {})
+            )
+            for name, asked in GIVES_PLACES.items()
+        }
+
+    before = everything()
+    for _ in range(3):
+        shop.put_up()
+    assert everything() == before
+    # Nor is there a number in them that would have counted the others' events since the last time.
+    for name, answer in before.items():
+        assert not answer.get("cursor", "").rpartition(".")[2].isdigit(), name
+        assert all(event["seq"] is None for event in answer.get("events", [])), name
+
+
+def test_places_that_say_nothing_can_be_gone_on_from(shop: Bearer, stranger: Bearer):
+    cursor = stranger.do("get_audit_log")["cursor"]
+    reviews = [stranger.put_up() for _ in range(3) if shop.put_up()]
+    seen: list[str] = []
+    more = True
+    while more:
+        page = stranger.do("get_audit_log", cursor=cursor, limit=1)
+        seen += [event["subject"] for event in page["events"]]
+        cursor, more = page["cursor"], page["more"]
+    assert seen == reviews
+    listed: list[str] = []
+    asked: dict[str, Any] = {"limit": 1}
+    while asked:
+        page = stranger.do("get_activity_feed", **asked)
+        listed += [entry["review"]["review_id"] for entry in page["entries"]]
+        asked = {"limit": 1, "page": page["next_page"]} if page["next_page"] else {}
+    assert listed == reviews[::-1]
+    waited = stranger.do("get_audit_log", cursor=cursor, wait=True, timeout_s=0.1)
+    assert (waited["changed"], waited["cursor"]) == (False, cursor)
+    last = stranger.put_up()
+    assert stranger.do("get_audit_log", cursor=cursor, wait=True, timeout_s=5)["events"][0]["subject"] == last
+
+
+def test_a_place_is_of_use_to_nobody_else(shop: Bearer, stranger: Bearer):
+    cursor = shop.do("get_audit_log")["cursor"]
+    stranger.refused("CURSOR_EXPIRED", "get_audit_log", cursor=cursor)
+    log_id = cursor.rpartition(".")[0]
+    # Not even to ask how far the log has come.
+    ahead = [stranger.refused("CURSOR_EXPIRED", "get_audit_log", cursor=f"{log_id}.{place}") for place in (1, 10**9)]
+    assert ahead[0] == ahead[1]
+    with shop.give("trudy", *EVERY_ROLE, bound=True) as other:
+        theirs = stranger.do("get_audit_log")["cursor"]
+        other.refused("CURSOR_EXPIRED", "get_audit_log", cursor=theirs)

@@ -263,9 +263,9 @@ class ReviewClosed:
 
 @dataclass(frozen=True, slots=True)
 class EventView:
-    """One event of the log."""
+    """One event of the log; `seq` is null for a token of one project, as it counts all projects' events."""
 
-    seq: int
+    seq: int | None
     at: str
     project: str
     subject: str

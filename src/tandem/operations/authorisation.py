@@ -77,11 +77,14 @@ class Authorisation:
             await subjects.require_within(self._services, access.project, named)
 
     def services_for(self, caller: Caller) -> Services:
-        """What the operation stands on: without the names of projects that are none of the caller's business."""
+        """What the operation stands on: without the names and doings of projects that are not the caller's business."""
         project = _required(caller).project
         if project is None:
             return self._services
-        return replace(self._services, projects=self._services.projects.only(project))
+        services = self._services
+        return replace(
+            services, projects=services.projects.only(project), waits=services.waits.only(project, services.tokens)
+        )
 
     async def check_again(self, request: Request, caller: Caller) -> None:
         """After a wait: what it brought is for nobody whose token was revoked meanwhile.

@@ -74,11 +74,11 @@ async def list_page(services: Services, *, limit: int, page: str | None) -> Toke
         InvalidInput: The page is none of this list.
     """
     pages.check_limit(services, limit)
-    before: str | None = pages.decode(page, str)[0] if page else None
+    before: str | None = pages.decode(services, page, str)[0] if page else None
     found = await services.store.read(lambda unit: access_tokens.list_page(unit, before=before, limit=limit + 1))
     now = services.clock.now_us()
     shown = found[:limit]
-    following = pages.encode(shown[-1].id) if len(found) > limit else None
+    following = pages.encode(services, shown[-1].id) if len(found) > limit else None
     return TokenList(tuple(_view(token, now) for token in shown), following)
 
 

@@ -139,14 +139,14 @@ async def list_page(services: Services, project: str, wanted: Wanted, *, limit: 
         raise InvalidInput("Name one of plan, review_id and commits.", field="plan")
     if wanted.commits is not None:
         return await _named(services, project, wanted.commits)
-    after: int | None = pages.decode(page, int)[0] if page else None
+    after: int | None = pages.decode(services, page, int)[0] if page else None
 
     def work(unit: Unit) -> CommitPage:
         found = commits.list_page(
             unit, project, limit=limit + 1, after=after, plan=wanted.plan, review_id=wanted.review_id
         )
         shown = found[:limit]
-        following = pages.encode(shown[-1].event_seq) if len(found) > limit else None
+        following = pages.encode(services, shown[-1].event_seq) if len(found) > limit else None
         return CommitPage(tuple(_view(unit, commit) for commit in shown), following)
 
     return await services.store.read(work)

@@ -96,7 +96,7 @@ async def list_page(services: Services, asked: Asked, *, limit: int, page: str |
     """
     pages.check_limit(services, limit)
     project = services.projects.resolve(asked.project, asked.endpoint_project)
-    before = pages.decode(page, int, str) if page else None
+    before = pages.decode(services, page, int, str) if page else None
 
     def work(unit: Unit) -> CyclePage:
         found = cycles.list_page(unit, limit + 1, project=project, workflow=asked.workflow, before=before)
@@ -106,7 +106,7 @@ async def list_page(services: Services, asked: Asked, *, limit: int, page: str |
             workflows=tuple(
                 WorkflowView(one.name, one.roles, one.mode, one.as_dict()) for one in services.workflows.values()
             ),
-            next_page=pages.encode(last.created_at, last.id) if last else None,
+            next_page=pages.encode(services, last.created_at, last.id) if last else None,
         )
 
     return await services.store.read(work)

@@ -152,7 +152,7 @@ async def read(
         InvalidInput: The page token is none of ours.
     """
     pages.check_limit(services, limit)
-    after = pages.decode(page, int, int) if page else (0, -2)
+    after = pages.decode(services, page, int, int) if page else (0, -2)
 
     def work(unit: Unit) -> Discussion:
         review = reviews.get(unit, review_id)
@@ -160,7 +160,7 @@ async def read(
         found = rows.list_entries(unit, review_id, round_number=round_number, after=after, limit=limit + 1)
         shown = found[:limit]
         entries = tuple(_entry(unit, review_id, kind, entry_id) for kind, entry_id, _, _ in shown)
-        following = pages.encode(shown[-1][2], shown[-1][3]) if len(found) > limit else None
+        following = pages.encode(services, shown[-1][2], shown[-1][3]) if len(found) > limit else None
         return Discussion(
             review_id=review.id,
             round=review.round,

@@ -18,7 +18,7 @@ from tandem.domain.reviewers import Pool
 from tandem.domain.reviews import Review, State
 from tandem.services import pages, pool_state, views
 from tandem.services.context import Services
-from tandem.store import cycles, events, inbox, reviewers
+from tandem.store import cycles, inbox, reviewers
 from tandem.store.base import Unit
 from tandem.store.inbox import Special
 
@@ -67,7 +67,7 @@ async def show(services: Services, person: str, *, project: str | None, limit: i
     pages.check_limit(services, limit)
 
     def work(unit: Unit) -> Inbox:
-        _, newest = events.head(unit)
+        newest = services.waits.newest(unit)
         now = services.clock.now_us()
         trays = _fill(unit, services, person, project, _Trays(limit), now)
         count = {tray: len(held) for tray, held in trays.held.items()}

@@ -27,20 +27,24 @@ def check_limit(services: Services, limit: int) -> None:
         )
 
 
-def encode(*place: Any) -> str:
+def encode(services: Services, *place: Any) -> str:
     """The token for the place after a row's sort key."""
-    return base64.urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
+    key = orjson.dumps(place)
+    veil = services.waits.veil
+    return base64.urlsafe_b64encode(key).decode().rstrip("=") if veil is None else veil.hide(key)
 
 
-def decode(token: str, *types: type) -> Any:
+def decode(services: Services, token: str, *types: type) -> Any:
     """The sort key in a token, as a tuple of those types.
 
     Raises:
         InvalidInput: It is no token of this kind of list.
     """
+    veil = services.waits.veil
     try:
         padded = token + "=" * (-len(token) % 4)
-        place: list[Any] = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        key = base64.b64decode(padded, altchars=b"-_", validate=True) if veil is None else veil.show(token)
+        place: list[Any] = orjson.loads(key)
         fits = len(place) == len(types) and all(type(value) is kind for value, kind in zip(place, types, strict=True))
     except (binascii.Error, ValueError, TypeError):
         fits, place = False, []

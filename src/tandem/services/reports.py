@@ -44,13 +44,16 @@ async def timeline(services: Services, review_id: str, project: str | None) -> T
     Raises:
         NotFound: There is no such review (in that project).
     """
+    hub = services.waits
 
     def work(unit: Unit) -> Timeline:
         review = reviews.get(unit, review_id)
         check_project(review, project)
         found = events.list_after(unit, 0, _TIMELINE_LIMIT, subject=review_id)
         return Timeline(
-            review_id, tuple(views.event(event) for event in found), services.waits.cursor(review.event_seq)
+            review_id,
+            tuple(views.event(event, hub) for event in found),
+            services.waits.cursor(review.event_seq),
         )
 
     return await services.store.read(work)
@@ -76,11 +79,10 @@ async def feed(
     pages.check_limit(services, limit)
     hub = services.waits
     after = hub.place(cursor)
-    before: int = pages.decode(page, int)[0] if page else _BEFORE_ALL
+    before: int = pages.decode(services, page, int)[0] if page else _BEFORE_ALL
 
     def work(unit: Unit) -> ActivityFeed:
-        _, newest = events.head(unit)
-        hub.check_place(after, newest)
+        newest = hub.newest(unit, after)
         found, floor = [], before
         for _ in range(1 if after is None else _SCANS):
             found, floor = reports.list_activity(
@@ -89,9 +91,9 @@ async def feed(
             if found or floor <= (after or 0):
                 break
         shown = found[:limit]
-        entries = tuple(FeedEntry(views.row(review), views.event(event)) for review, event in shown)
+        entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
         end = shown[-1][0].event_seq if len(found) > limit else floor
-        following = pages.encode(end) if end else None
+        following = pages.encode(services, end) if end else None
         # What was not looked through may be news: the next page has it.
         newest_seen = shown[0][0].event_seq if shown else floor
         is_news = after is not None and newest_seen > after
@@ -130,8 +132,7 @@ async def audit_log(
     after = hub.place(cursor)
 
     def work(unit: Unit) -> AuditPage:
-        _, newest = events.head(unit)
-        hub.check_place(after, newest)
+        newest = hub.newest(unit, after)
         filters = {"project": project, "subject": review_id, "kind": kind, "actor": actor}
         if after is None:
             found, more = events.list_newest(unit, limit, **filters), False
@@ -144,7 +145,10 @@ async def audit_log(
             found, more = ahead[:limit], len(ahead) > limit or stopped is not None
             newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
         return AuditPage(
-            tuple(views.event(event) for event in found), hub.cursor(newest), changed=bool(found), more=more
+            tuple(views.event(event, hub) for event in found),
+            hub.cursor(newest),
+            changed=bool(found),
+            more=more,
         )
 
     async def look() -> tuple[AuditPage, bool]:

@@ -189,18 +189,17 @@ async def list_page(
     pages.check_limit(services, limit)
     hub = services.waits
     after = hub.place(cursor)
-    place = pages.decode(page, int, int, str) if page else None
+    place = pages.decode(services, page, int, int, str) if page else None
 
     def work(unit: Unit) -> tuple[ReviewPage, bool]:
-        _, newest = events.head(unit)
-        hub.check_place(after, newest)
+        newest = hub.newest(unit, after)
         found = reports.list_queue(unit, limit=limit + 1, attention=wanted.attention, after=place, **wanted.columns())
         shown = found[:limit]
         is_news = after is not None and _has_news(unit, wanted, after, newest)
         following = None
         if len(found) > limit:
             last = shown[-1]
-            following = pages.encode(last.priority, last.created_at, last.id)
+            following = pages.encode(services, last.priority, last.created_at, last.id)
         rows = tuple(views.row(review) for review in shown)
         return ReviewPage(rows, following, hub.cursor(newest), changed=is_news), is_news
 

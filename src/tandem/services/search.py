@@ -13,7 +13,7 @@ from tandem.domain.inbox_search import Wanted, missing_words
 from tandem.domain.reviews import PRIORITIES, Review, State
 from tandem.services import pages, views
 from tandem.services.context import Services
-from tandem.store import events, search
+from tandem.store import search
 from tandem.store.base import Unit
 from tandem.store.search import KEYS, Candidate, Key, Shape, Sort
 
@@ -32,14 +32,14 @@ async def find_page(services: Services, wanted: Wanted, *, sort: Sort, limit: in
         InvalidInput: The page token is none of ours.
     """
     pages.check_limit(services, limit)
-    after: Key | None = pages.decode(page, *KEYS[sort]) if page else None
+    after: Key | None = pages.decode(services, page, *KEYS[sort]) if page else None
 
     def work(unit: Unit) -> SearchPage:
-        _, newest = events.head(unit)
+        newest = services.waits.newest(unit)
         found, following, stopped_us = _find(unit, wanted, sort, limit, after)
         return SearchPage(
             reviews=tuple(found),
-            next_page=pages.encode(*following) if following else None,
+            next_page=pages.encode(services, *following) if following else None,
             searched_back_to=views.time_or_none(stopped_us),
             cursor=services.waits.cursor(newest),
         )

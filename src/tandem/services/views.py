@@ -11,6 +11,7 @@ from tandem.domain.answers import CounterPatchView, EventView, Proposal, ReviewR
 from tandem.domain.events import Event
 from tandem.domain.patches import AffectedFile, CounterPatch, Round
 from tandem.domain.reviews import PRIORITIES, Review, next_action
+from tandem.services.waits import WaitHub
 from tandem.store import discussion, reviews
 from tandem.store.base import Unit
 
@@ -77,10 +78,10 @@ def row(review: Review) -> ReviewRow:
     )
 
 
-def event(record: Event) -> EventView:
+def event(record: Event, hub: WaitHub) -> EventView:
     """One event of the log, without the rows that only a replay reads."""
     return EventView(
-        seq=record.seq,
+        seq=hub.number(record.seq),
         at=isoformat(record.at),
         project=record.project,
         subject=record.subject,

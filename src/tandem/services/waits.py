@@ -11,13 +11,15 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from functools import partial
 from typing import TypeVar
 
 from tandem.domain.events import Event
 from tandem.errors import CursorExpired, InvalidInput
+from tandem.secret_key import Tokens, Veil
 from tandem.store import events
-from tandem.store.base import REREAD, Store
+from tandem.store.base import REREAD, Store, Unit
 
 T = TypeVar("T")
 _log = logging.getLogger("tandem.waits")
@@ -47,7 +49,12 @@ def _topics(event: Event) -> Iterator[str]:
 
 
 class WaitHub:
-    """Follows the log and wakes who waits for what it says."""
+    """Follows the log and wakes who waits for what it says.
+
+    Attributes:
+        veil: Hides places in the log from a caller who may know of one project only, as their numbers count what
+            happens in all; null for other callers.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,13 +64,15 @@ class WaitHub:
         self._seen = 0
         self._hint = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._closing = False
+        self._closing = asyncio.Event()
+        self._project: str | None = None
+        self.veil: Veil | None = None
         self._reading = False
 
     @property
     def closing(self) -> bool:
         """Whether the broker drains: waits are answered at once."""
-        return self._closing
+        return self._closing.is_set()
 
     @property
     def parked(self) -> int:
@@ -83,7 +92,7 @@ class WaitHub:
 
     async def stop(self) -> None:
         """Answer every wait and stop following; stopping twice is safe."""
-        self._closing = True
+        self._closing.set()
         for name in list(self._parked):
             self._wake(name)
         task, self._task = self._task, None
@@ -95,9 +104,30 @@ class WaitHub:
         """Have every batch of new events told to `follower`, in order."""
         self._followers.append(follower)
 
+    def only(self, project: str, tokens: Tokens) -> WaitHub:
+        """This hub for a caller who is let in to one project, and hears nothing of others, not even how much."""
+        one = copy(self)
+        one._project, one.veil = project, tokens.veil(project)  # noqa: SLF001 - its own
+        return one
+
+    def newest(self, unit: Unit, after: int | None = None) -> int:
+        """The place of the newest event that the caller may know of, once it is sure that `after` is in the log.
+
+        Raises:
+            CursorExpired: It is ahead of the log.
+        """
+        _, newest = events.head(unit)
+        self.check_place(after, newest)
+        return newest if self._project is None else events.newest_of(unit, self._project)
+
+    def number(self, seq: int) -> int | None:
+        """An event's number as the caller may know it: null where it would count other projects' events too."""
+        return seq if self.veil is None else None
+
     def cursor(self, seq: int) -> str:
         """The opaque cursor for a place in the log."""
-        return f"{self._log_id}{_SEPARATOR}{seq}"
+        place = str(seq) if self.veil is None else self.veil.hide(b"%d" % seq)
+        return f"{self._log_id}{_SEPARATOR}{place}"
 
     def place(self, cursor: str | None) -> int | None:
         """The place in the log that a cursor stands for.
@@ -109,6 +139,11 @@ class WaitHub:
         if cursor is None:
             return None
         log_id, separator, digits = cursor.rpartition(_SEPARATOR)
+        if self.veil is not None:
+            try:
+                digits = self.veil.show(digits).decode().rstrip()
+            except ValueError:
+                raise CursorExpired("This cursor is of another log or token; call again without one.") from None
         if not separator or not (digits.isascii() and digits.isdigit()) or len(digits) > _SEQ_DIGITS:
             raise InvalidInput("This is no cursor; send one exactly as an answer gave it.", field="cursor")
         if log_id != self._log_id:
@@ -140,11 +175,11 @@ class WaitHub:
 
         async def pause(timeout_seconds: float) -> bool:
             nonlocal waiter
-            if self._closing:
+            if self.closing:
                 return False
             if not waiter.done():
                 await asyncio.wait((waiter,), timeout=max(0.0, timeout_seconds))
-            if not waiter.done() or self._closing:
+            if not waiter.done() or self.closing:
                 return False
             self._leave(names, waiter)
             waiter = asyncio.get_running_loop().create_future()

@@ -22,6 +22,7 @@ _set_checkpoint = Statement(
     .where(tables.log_head.c.id == 1)
     .values(checkpoint_seq=bindparam("new_checkpoint_seq"), event_hash=bindparam("new_event_hash"))
 )
+_newest_of = Statement(select(_e.seq).where(_e.project == bindparam("project")).order_by(_e.seq.desc()).limit(1))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
 _FOREVER = 2**62
@@ -67,6 +68,12 @@ def head(unit: Unit) -> tuple[str, int]:
     if row is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
     return str(row[1]), int(row[2])
+
+
+def newest_of(unit: Unit, project: str) -> int:
+    """The number of a project's newest event; 0 if it has none."""
+    row = unit.one_or_none(_newest_of, project=project)
+    return int(row[0]) if row is not None else 0
 
 
 def lock(unit: Unit) -> None:

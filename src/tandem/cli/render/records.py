@@ -33,7 +33,7 @@ def _events(events: tuple[answers.EventView, ...]) -> Table:
     for event in events:
         change = f"{event.old or ''} → {event.new}" if event.new and event.new != event.old else ""
         table.add_row(
-            str(event.seq), ago(event.at), event.kind, plain(event.subject), plain(event.actor), plain(change)
+            str(event.seq or ""), ago(event.at), event.kind, plain(event.subject), plain(event.actor), plain(change)
         )
     return table
 
