@@ -102,7 +102,11 @@ class Instance:
             raise
         port = self.listener.getsockname()[1]
         self.url = f"http://{_bracketed(_REACHED_AT.get(settings.host, settings.host))}:{port}"
-        self._describe(self._lock, port)
+        try:
+            self._describe(self._lock, port)
+        except BaseException:
+            self.release()
+            raise
 
     def __enter__(self) -> Self:
         """The instance itself."""

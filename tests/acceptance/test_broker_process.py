@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -221,3 +222,28 @@ def test_nobody_else_can_look_into_the_data(broker: WatchedBroker) -> None:
     assert broker.data_dir.stat().st_mode & 0o077 == 0
     assert (broker.data_dir / "tandem.db").stat().st_mode & 0o077 == 0
     assert (broker.data_dir / "logs" / "broker.jsonl").stat().st_mode & 0o077 == 0
+
+
+OWN_DISK = 'mount -t tmpfs -o size=4m tmpfs "$1" && { cat /dev/zero > "$1/filler" 2> "$2"; shift 2; exec "$@"; }'
+"""Runs a command that alone sees a disk of its own at a folder, without room."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: only Linux lets a process have a disk of its own")
+def test_a_broker_that_starts_on_a_full_disk_says_so_and_comes_back_by_itself(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", OWN_DISK, "sh", str(disk), os.devnull]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True, timeout=CALL_SECONDS).returncode:
+        pytest.skip("platform: this machine lets nobody mount anything")
+    command = [*alone, sys.executable, "-m", "tandem", "up", "--json", "--port", "0", "--data-dir", str(disk / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as broker:
+        assert broker.stdout is not None
+        assert broker.stderr is not None
+        try:
+            assert "is full. Make room" in broker.stderr.readline()
+            Path(f"/proc/{broker.pid}/root{disk}/filler").unlink()
+            url = json.loads(broker.stdout.readline())["data"]["url"]
+            assert httpx.get(f"{url}/healthz", timeout=CALL_SECONDS).json()["data"]["phase"] == "ready"
+        finally:
+            broker.terminate()
+        assert "Traceback" not in broker.stderr.read()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import shutil
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -36,6 +38,10 @@ _LOOK_SECONDS = 0.05
 _FOLLOW_SECONDS = 0.2
 _STOP_FILE_SECONDS = 0.5
 _PROBE_SECONDS = 5.0
+_FULL_SECONDS = 1.0
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+_LEAST_ROOM_BYTES = 1_000_000
+"""A start takes about half of it."""
 
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
@@ -165,7 +171,37 @@ def show_logs(
 
 
 def _serve(settings: Settings, *, as_json: bool) -> None:
-    """Be the broker until asked to stop."""
+    """Be the broker until asked to stop; where the disk is full, once there is room."""
+    is_told = False
+    while True:
+        try:
+            return _serve_now(settings, as_json=as_json)
+        except (TandemError, OSError) as error:
+            if not _lacks_room(error, settings.data_dir):
+                raise
+        if not is_told:
+            say(f"The disk of {settings.data_dir} is full. Make room: the broker then starts by itself.")
+            is_told = True
+        time.sleep(_FULL_SECONDS)
+
+
+def _lacks_room(error: BaseException | None, folder: Path) -> bool:
+    """Whether an error came about because the disk is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        # SQLite says in many ways that it could not make a file.
+        if hasattr(error, "sqlite_errorcode") and _is_full(folder):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES
+
+
+def _serve_now(settings: Settings, *, as_json: bool) -> None:
     from tandem import logs
 
     with Instance(settings) as instance:
@@ -256,6 +292,8 @@ def _start_in_background(settings: Settings, port: int | None, host: str | None)
             said = time.monotonic()
             say(f"Waiting for the broker ({round(START_SECONDS - (deadline - said))} s) …")
         time.sleep(_LOOK_SECONDS)
+    if _is_full(settings.data_dir):
+        raise Unavailable(f"The disk of {settings.data_dir} is full. Make room: the broker then starts by itself.")
     raise Unavailable(
         f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
     )
