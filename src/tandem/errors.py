@@ -30,11 +30,11 @@
     ├── ArchiveNotAllowed       409 ARCHIVE_NOT_ALLOWED
     ├── PoolDisabled            409 POOL_DISABLED
     ├── PoolCapReached          409 POOL_CAP_REACHED
+    ├── ConfigInvalid           409 CONFIG_INVALID
     ├── CursorExpired           410 CURSOR_EXPIRED
     ├── TooLarge                413 TOO_LARGE
     ├── RateLimited             429 RATE_LIMITED (retryable)
     ├── SpawnCooldown           429 SPAWN_COOLDOWN (retryable)
-    ├── ConfigInvalid           500 CONFIG_INVALID
     ├── InternalError           500 INTERNAL_ERROR
     ├── Unavailable             503 UNAVAILABLE (retryable)
     └── TimedOut                504 TIMEOUT (retryable)
@@ -314,7 +314,7 @@ class ConfigInvalid(TandemError):
     """A setting that cannot be used; `details.setting` and `details.origin` say which and whence."""
 
     code = "CONFIG_INVALID"
-    status = 500
+    status = 409
 
 
 class InternalError(TandemError):

@@ -30,6 +30,8 @@ from tandem.operations.requests import ProjectRequest, Request, WriteRequest
 from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.operations")
+_MOST_PROBLEMS = 1000
+_FIELD_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +194,22 @@ class Dispatcher:
             raise _invalid_input(operation, error) from None
 
 
+def _field(place: tuple[int | str, ...]) -> str:
+    """Where a complaint is; names that nobody gave to a field may have any length."""
+    return ".".join(name if len(name) <= _FIELD_LENGTH else f"{name[:_FIELD_LENGTH]}…" for name in map(str, place))
+
+
 def _invalid_input(operation: Operation, error: ValidationError) -> InvalidInput:
-    """The first complaint in words, all of them in the details; never the refused values."""
+    """The first complaint in words, the first ones in the details; never the refused values."""
+    if error.error_count() > _MOST_PROBLEMS:  # to word them would take longer than everything else
+        return InvalidInput(
+            f"{operation.name}: {error.error_count()} things are wrong with the arguments; details.allowed_fields "
+            "lists the fields there are.",
+            field="arguments",
+            allowed_fields=sorted(operation.request.model_fields),
+        )
     problems = [
-        {"field": ".".join(str(part) for part in problem["loc"]) or "arguments", "problem": problem["msg"]}
+        {"field": _field(problem["loc"]) or "arguments", "problem": problem["msg"]}
         for problem in error.errors(include_url=False, include_context=False, include_input=False)
     ]
     first = problems[0]

@@ -70,6 +70,8 @@ class GetGate(ProjectRequest):
 class OverrideGate(WriteRequest):
     """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
 
+    has_long_list: ClassVar[bool] = True
+
     changes: Changes
     reason: Annotated[FullText, Field(description="Why it may pass without an approval.")]
     override_id: Annotated[
@@ -82,6 +84,8 @@ class OverrideGate(WriteRequest):
 
 class RecordCommit(WriteRequest):
     """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
+
+    has_long_list: ClassVar[bool] = True
 
     commit: CommitId
     parent: Annotated[CommitId | None, Field(description="Its first parent; null for a root commit.")] = None
@@ -134,6 +138,8 @@ class CarriedCommit(Request):
 
 class RecordRollback(WriteRequest):
     """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
+
+    has_long_list: ClassVar[bool] = True
 
     review_id: Id
     branch: Annotated[Ref, Field(description="The branch that moved.")]

@@ -68,6 +68,9 @@ class Request(BaseModel):
     keeps_to_caller: ClassVar[bool] = False
     """Whether a request without a project is still for callers of one project, as its answer has nothing else."""
 
+    has_long_list: ClassVar[bool] = False
+    """Whether it lists the changes of a whole commit, or as many commits; others are small but for their texts."""
+
 
 class ProjectRequest(Request):
     """A request that concerns one project."""
@@ -292,6 +295,8 @@ class GateChange(Request):
 
 class CheckGate(Request):
     """Is exactly this content approved? Give the raw changes or a digest."""
+
+    has_long_list: ClassVar[bool] = True
 
     project: Name
     changes: Annotated[list[GateChange] | None, Field(max_length=100_000)] = None

@@ -9,6 +9,7 @@ import orjson
 from tandem.errors import InvalidInput, NotFound
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
+from tandem.faces.asgi.json_body import MOST_LONG_LIST_VALUES, MOST_VALUES, parse_json
 from tandem.faces.asgi.names import find_operation
 from tandem.faces.asgi.replies import send_outcome
 from tandem.faces.asgi.watching import run_watched
@@ -51,11 +52,12 @@ class JsonApi:
         Raises:
             ClientGone: The client hung up, and its call has been cancelled.
             InvalidInput: The body is not JSON, or a header or the project cannot be used.
+            TooLarge: It holds too many values.
         """
         headers = exchange.headers
         caller = identify("http", None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
         _check_content_type(headers.get(b"content-type", b""))
-        arguments = _with_key(_parsed(body), operation, headers.get(b"idempotency-key"))
+        arguments = _with_key(_parsed(body, operation), operation, headers.get(b"idempotency-key"))
         del body  # a waiting call keeps no more than it needs
         outcome = await run_watched(self._dispatcher.dispatch(operation.name, arguments, caller), exchange.receive)
         await send_outcome(exchange.send, outcome)
@@ -66,12 +68,12 @@ def _check_content_type(content_type: bytes) -> None:
         raise UnsupportedMediaType("Send the request as JSON, with Content-Type: application/json.", field="body")
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(body: bytes, operation: Operation) -> Any:
     """The body's JSON; nothing at all stands for a request without fields."""
     if not body:
         return {}
     try:
-        return orjson.loads(body)
+        return parse_json(body, MOST_LONG_LIST_VALUES if operation.request.has_long_list else MOST_VALUES)
     except orjson.JSONDecodeError as error:
         raise InvalidInput(f"The body is not JSON: {error}.", field="body") from None
 

@@ -10,6 +10,7 @@ from tandem.domain.workflows import Workflow
 from tandem.faces.asgi.body import replaying
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
+from tandem.faces.asgi.json_body import parse_json
 from tandem.faces.asgi.replies import send_bytes
 from tandem.faces.mcp import fastpath
 from tandem.faces.mcp.messages import PARSE_ERROR, server_stamp
@@ -84,13 +85,14 @@ class McpEndpoints:
         Raises:
             ClientGone: The client hung up, and its call has been cancelled.
             InvalidInput: A `Tandem-Agent` or `project` that cannot be used.
+            TooLarge: The message holds too many values.
             Unavailable: The SDK could not be started.
         """
         tools = self._tools[exchange.path]
         agent = exchange.headers.get(AGENT_HEADER)
         identify("mcp", tools.role, exchange.query, agent)
         try:
-            message = orjson.loads(body)
+            message = parse_json(body)
         except orjson.JSONDecodeError:
             await send_bytes(exchange.send, 400, PARSE_ERROR)
             return

@@ -10,6 +10,7 @@ import orjson
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput, TandemError
+from tandem.faces.asgi.json_body import parse_json
 from tandem.faces.web.answering import Page, see
 from tandem.faces.web.asking import Ask, Handler
 from tandem.faces.web.persons import TOKEN_FIELD
@@ -97,7 +98,7 @@ def _comment(ask: Ask) -> dict[str, Any]:
 def _comments(ask: Ask) -> list[dict[str, Any]]:
     """The comments on lines: those that a script collected, and the one of the fields."""
     try:
-        kept: Any = orjson.loads(ask.form.get("comments") or "[]")
+        kept: Any = parse_json((ask.form.get("comments") or "[]").encode())
     except orjson.JSONDecodeError:
         raise InvalidInput("The comments on lines cannot be read; load the page again.", field="comments") from None
     if not isinstance(kept, list):
