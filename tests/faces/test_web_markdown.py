@@ -52,9 +52,9 @@ def test_links_lead_to_the_web_only_and_say_that_they_are_not_vouched_for() -> N
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "LOCALHOST.", "a.localhost:7337", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0",
-     "[::1]:1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "example.org@localhost", "%6cocalhost",
-     "example.org:80@127.0.0.1:7337", "/localhost", "127.0.0.1%2e", "10.0.0.1", "169.254.0.1", "[fe80::1]", "broker"],
+    ["localhost", "LOCALHOST.", "a.localhost:7337", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1",
+     "0.0.0.0", "[::1]:1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "example.org@localhost",
+     "%6cocalhost", "example.org:80@127.0.0.1:7337", "/localhost", "127.0.0.1%2e", "10.0.0.1", "169.254.0.1", "[fe80::1]", "broker"],
 )  # fmt: skip
 def test_nothing_of_this_machine_or_its_network_is_a_link(host: str) -> None:
     for text in (f"[a](http://{host}/x)", f"<http://{host}/x>", f"![a](http://{host}/x)", f"[a](HTTPS://{host})"):
@@ -88,6 +88,21 @@ def test_hostile_texts_never_come_out_as_markup(text: str) -> None:
 @given(before=st.lists(PIECES, max_size=14).map("".join), after=st.lists(PIECES, max_size=14).map("".join))
 def test_hostile_texts_never_come_out_of_a_comparison(before: str, after: str) -> None:
     assert_harmless(page_of(compare(before, after)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("|" + "a|" * 4_000 + "\n|" + "-|" * 4_000 + "\n" + "x\n" * 9_000, id="few words fill a table"),
+        pytest.param("> |a|b\n> -|-\n" + "> x|y\n" * 6_000, id="a long table"),
+        pytest.param("a\n\n" * 20_000, id="lines"),
+    ],
+)
+def test_what_would_take_long_is_shown_as_it_was_written_and_says_so(text: str) -> None:
+    page = doc(text)
+    assert page.find("p")[0].text == "Shown as it was written: it would take too long to lay it out."
+    assert page.find("pre")[0].text == text
+    assert not page.find("td")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from binascii import a2b_qp
 from collections.abc import Callable, Sequence
@@ -18,9 +17,10 @@ from starlette.routing import compile_path
 from tandem.clock import Clock
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
 from tandem.faces.asgi.admission import bearer_of
-from tandem.faces.asgi.body import read_body, replaying
+from tandem.faces.asgi.body import ClientGone, read_body, replaying
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.replies import MethodNotAllowed
+from tandem.faces.asgi.watching import run_watched
 from tandem.faces.web import activity, cycles, inbox, login, projects, queue, reviewers, statistics, you
 from tandem.faces.web.answering import HEADERS, Page, see
 from tandem.faces.web.asking import Ask, Gatekeeper
@@ -30,6 +30,7 @@ from tandem.faces.web.review import routes as review_routes
 from tandem.faces.web.routes import PageRoute
 from tandem.faces.web.static import StaticFiles
 from tandem.faces.web.stream import events
+from tandem.faces.web.workers import in_worker
 from tandem.operations.dispatch import Dispatcher
 
 _log = logging.getLogger("tandem.faces")
@@ -94,7 +95,7 @@ class Site:
         """Answer one request.
 
         Raises:
-            ClientGone: The client hung up while sending a form.
+            ClientGone: The client hung up; what it asked for is not made.
         """
         request = Request(exchange.scope, exchange.receive)
         person = self._persons.read(request)
@@ -103,7 +104,11 @@ class Site:
             if route.needs_broker:
                 self._check_ready()
                 person = await self._admitted(exchange, person)
-            response = await self._answer(route, exchange, request, person)
+            answer = self._answer(route, exchange, request, person)
+            # What nobody waits for is not made; a form is done all the same.
+            response = await (answer if request.method == "POST" else run_watched(answer, exchange.receive))
+        except ClientGone:
+            raise
         except TandemError as error:
             response = self._refusal(error, request, person)
         except Exception:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
@@ -218,7 +223,7 @@ class Site:
         nav = {} if page.bare or "waiting" in page.values else {"waiting": await self._waiting(ask)}
         values = self._values(ask.request, ask.person) | nav | dict(page.values) | {"may": ask.may, "cursor": ask.place}
         template = self._templates.get_template(page.template)
-        body = await asyncio.to_thread(template.render, values) if page.heavy else template.render(values)
+        body = await in_worker(template.render, values) if page.heavy else template.render(values)
         response = self._html(body, page.status, ask.request, ask.person)
         response.headers.update(page.headers)
         return response

@@ -30,6 +30,7 @@ _KEPT_AROUND = 1
 _FEWEST_FOLDED = 3
 _LISTS = {"bullet_list_open", "ordered_list_open"}
 _HIGHLIGHT_SECONDS = 0.1
+_MARK_SECONDS = 0.3
 
 
 class Block(NamedTuple):
@@ -71,13 +72,13 @@ def compare(before: str, after: str, *, heading: int = 3) -> DocumentDiff:
         after: Markdown, as it is.
         heading: The level that first-level headings get on the page.
     """
-    budget = Budget(_HIGHLIGHT_SECONDS)
+    budget, time = Budget(_HIGHLIGHT_SECONDS), Budget(_MARK_SECONDS)
     left, right = _blocks(before, heading, budget), _blocks(after, heading, budget)
     found: list[Block] = []
     at_left = at_right = 0
     same = common_runs([_said(block) for block in left], [_said(block) for block in right], _MOST_BLOCK_EDITS)
     for run in [*same, Run(len(left), len(right), 0)]:
-        found += _replaced(left[at_left : run.left], right[at_right : run.right])
+        found += _replaced(left[at_left : run.left], right[at_right : run.right], time)
         found += [Block("same", block) for block in right[run.right : run.right + run.length]]
         at_left, at_right = run.left + run.length, run.right + run.length
     kinds = [block.kind for block in found]
@@ -114,8 +115,8 @@ def _items(part: list[Token]) -> Iterator[list[Token]]:
             item = []
 
 
-def _replaced(left: list[Markup], right: list[Markup]) -> Iterator[Block]:
-    """Blocks that took the place of others: those that are alike become one with its words marked."""
+def _replaced(left: list[Markup], right: list[Markup], time: Budget) -> Iterator[Block]:
+    """Blocks that took the place of others: those that are alike become one with its words marked, while time lasts."""
     if not left or not right:
         yield from (Block("deleted", block) for block in left)
         yield from (Block("added", block) for block in right)
@@ -123,7 +124,8 @@ def _replaced(left: list[Markup], right: list[Markup]) -> Iterator[Block]:
     gone: list[Block] = []
     new: list[Block] = []
     for one, other in pairs([_text(block) for block in left], [_text(block) for block in right]):
-        marked = None if one is None or other is None else _marked(left[one], right[other])
+        is_pair = one is not None and other is not None and time.left()
+        marked = _marked(left[one or 0], right[other or 0]) if is_pair else None
         if marked is not None:
             yield from (*gone, *new, Block("changed", marked))
             gone, new = [], []

@@ -6,13 +6,16 @@ the sanitiser keeps only the tags and classes listed here, and the page's Conten
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
@@ -27,6 +30,11 @@ from tandem.faces.web.diffs.visible import escape
 LONGEST = 100_000
 """Characters of a text; longer ones are shown as they were written."""
 _MOST_SIGNS = 20_000
+_MOST_LINES = 10_000
+_MOST_CELLS = 10_000
+_PARSE_SECONDS = 0.4
+_DELIMITERS = re.compile(r"[-|: \t>*+0-9.)]*")
+_NOTE = "<p><em>Shown as it was written: it would take too long to lay it out.</em></p>\n"
 _SIGNS = "[]*_`<&|~\\!"
 _KEPT_LENGTH = 20_000
 _HIGHLIGHT_SECONDS = 0.1
@@ -59,24 +67,52 @@ def _kept(text: str, heading: int) -> Markup:
 def blocks_html(text: str, heading: int) -> Markup:
     """As `markdown`, without keeping it."""
     if is_too_much(text):
-        return Markup("<pre>{}</pre>").format(Markup(escape(text)))  # noqa: S704 - escaped
+        return as_written(text)
     return rendered(parsed(text), heading, Budget(_HIGHLIGHT_SECONDS))
 
 
+def as_written(text: str) -> Markup:
+    """A text that is not laid out, and says so."""
+    return Markup(_NOTE + "<pre>{}</pre>").format(Markup(escape(text)))  # noqa: S704 - escaped
+
+
 def is_too_much(text: str) -> bool:
-    """Whether the parser would take too long over a text: it is long, or it consists of signs."""
-    return len(text) > LONGEST or sum(map(text.count, _SIGNS)) > _MOST_SIGNS
+    """Whether the parser would take too long over a text: it is long, consists of signs, or is a huge table."""
+    return (
+        len(text) > LONGEST
+        or sum(map(text.count, _SIGNS)) > _MOST_SIGNS
+        or text.count("\n") > _MOST_LINES
+        or _most_cells(text) > _MOST_CELLS
+    )
+
+
+def _most_cells(text: str) -> int:
+    """How many cells the tables of a text have at most: each row gets as many as the line below the head says."""
+    cells = columns = 0
+    for line in text.split("\n"):
+        if not line.strip():
+            columns = 0
+        elif "-" in line and _DELIMITERS.fullmatch(line.rstrip()):
+            columns = max(columns, line.count("|") + 1)
+        cells += columns
+    return cells
 
 
 def parsed(text: str) -> list[Token]:
-    """The tokens of a text; one that is nested too deeply is a single block of code, as it was written."""
+    """The tokens of a text; one that is nested too deeply, or takes too long, is a block of code, as it was written."""
     readable = spelled(text.replace("\r\n", "\n"))
-    tokens = _parser.parse(readable, {})
-    if max((token.level for token in tokens), default=0) < _DEEPEST - 1:
+    try:
+        tokens = _parser.parse(readable, {"budget": Budget(_PARSE_SECONDS)})
+    except _TooLongError:
+        tokens = None
+    if tokens is not None and max((token.level for token in tokens), default=0) < _DEEPEST - 1:
         return tokens
     # The parser drops what lies deeper, and nobody must be able to hide a text that way.
     lines = readable.count("\n") + 1
-    return [Token("fence", "code", 0, content=readable, map=[0, lines], block=True)]
+    return [
+        Token("html_block", "", 0, content=_NOTE, block=True),
+        Token("fence", "code", 0, content=readable, map=[0, lines], block=True),
+    ]
 
 
 def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
@@ -105,6 +141,17 @@ def _attribute(_: str, name: str, value: str) -> str | None:
     if name == "href" and not may_be_link(value):
         return None
     return value
+
+
+class _TooLongError(Exception):
+    """The parser took longer over a text than it may."""
+
+
+def _watch(state: StateBlock | StateInline, *_: object) -> bool:
+    """Tried as the first rule at each place of a text: ends the parser when its time is over."""
+    if not state.env["budget"].left():
+        raise _TooLongError
+    return False
 
 
 class _Renderer(RendererHTML):
@@ -182,6 +229,8 @@ def _made() -> MarkdownIt:
     made.disable("reference")
     made.validateLink = may_be_link
     made.core.ruler.push("boxes", _boxes)
+    made.block.ruler.before("table", "watch", _watch)
+    made.inline.ruler.before("text", "watch", _watch)
     return made
 
 

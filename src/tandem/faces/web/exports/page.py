@@ -20,7 +20,7 @@ from tandem.faces.web.diffs.views import FileView, view
 from tandem.faces.web.diffs.visible import shown
 from tandem.faces.web.exports.facts import facts, happened, said
 
-_HIGHLIGHT_SECONDS = 5.0
+_HIGHLIGHT_SECONDS = 1.0
 _MOST_LINES = 200_000
 _MOST_MARKUP = 50_000_000
 _STYLES = ("export.css", "diff.css", "syntax.css")

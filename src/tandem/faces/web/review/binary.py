@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from tandem.faces.web.review.against import whole_change
 from tandem.faces.web.review.places import place
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 _SIDES = ("before", "after")
 _PICTURES = (
@@ -72,7 +72,7 @@ async def content(ask: Ask, review: ReviewView, index: int, file: FileDiff) -> C
     if any(one["binary"] or (one["exists"] and one["base64"] is None) for one in found):
         return Content(versions)
     before, after = (b64decode(one["base64"] or "").decode() for one in found)
-    return Content(versions, text=await asyncio.to_thread(whole_change, file, before, after))
+    return Content(versions, text=await in_worker(whole_change, file, before, after))
 
 
 async def _read(ask: Ask, review: ReviewView, file: FileDiff, side: str) -> dict[str, Any]:
@@ -116,7 +116,7 @@ async def serve(ask: Ask) -> Response:
         TooLarge: It is larger than what is sent.
     """
     review = await load(ask, ask.path("review_id"))
-    found = await asyncio.to_thread(outline, review.diff)
+    found = await in_worker(outline, review.diff)
     index = place(ask, found)
     side = "before" if ask.query("side") == "before" else "after"
     answer = await _read(ask, review, found.files[index], side)

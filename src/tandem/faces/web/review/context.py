@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from tandem.domain.hunk_gaps import Gap
@@ -16,6 +15,7 @@ from tandem.faces.web.review.files import FilePart, change, lines_after
 from tandem.faces.web.review.places import place
 from tandem.faces.web.review.view import load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 MOST = 400
 """Lines of one answer, so that a click on a long gap stays quick."""
@@ -50,7 +50,7 @@ async def show(ask: Ask) -> Page:
     """
     wanted = _wanted(ask)
     review = await load(ask, ask.path("review_id"))
-    found = await asyncio.to_thread(change, review)
+    found = await in_worker(change, review)
     index = place(ask, found)
     file = found.files[index]
     first = wanted.gap.new_first + wanted.skipped
@@ -58,7 +58,7 @@ async def show(ask: Ask) -> Page:
     texts: list[str] = lines["lines"]
     texts = texts[: fitting(texts, Budget(0))]
     opened = Gap(wanted.gap.old_first + wanted.skipped, first, len(texts))
-    rows = await asyncio.to_thread(context_rows, file.path, index, texts, opened, layout=review.mode)
+    rows = await in_worker(context_rows, file.path, index, texts, opened, layout=review.mode)
     part = FilePart(review, index, file, "shown")
     values = {
         "view": review,

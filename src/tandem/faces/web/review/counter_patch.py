@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tandem.faces.web.answering import Page
@@ -13,6 +12,7 @@ from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.review.against import between
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 FIRST_INDEX = 100_000
 """Its files are counted from here, so that their lines have other names than those of the round's files."""
@@ -24,7 +24,7 @@ _LEVEL = 3
 async def show(ask: Ask) -> Page:
     """The section by itself, brought up to date when something happens to the review."""
     view = await load(ask, ask.path("review_id"))
-    values = await asyncio.to_thread(counter_patch_values, view)
+    values = await in_worker(counter_patch_values, view)
     return Page("review/counter_patch.html", {"view": view, **values}, heavy=True, bare=True)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 from markupsafe import Markup
 
 from tandem.faces.web.asking import Ask
-from tandem.faces.web.diffs.markdown import markdown
+from tandem.faces.web.diffs.markdown import as_written, markdown
+from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView
 from tandem.faces.web.review.advice import advice
 from tandem.faces.web.review.offers import Offers, offers
@@ -23,6 +24,7 @@ from tandem.faces.web.review.view import ReviewView
 Entry = Mapping[str, Any]
 
 _KEY_BYTES = 12
+_WORDS_SECONDS = 1.0
 _NEW_ROUND = {"review_revised", "counter_patch_accepted"}
 
 
@@ -94,11 +96,13 @@ class Acts:
     Attributes:
         offers: What the person may do.
         rounds: The stream.
+        time: How long what people and agents wrote may take to be laid out, all of it together.
     """
 
     view: ReviewView
     offers: Offers
     rounds: tuple[RoundPart, ...]
+    time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
 
     def thread(self, path: str, line: int | None) -> tuple[Entry, ...]:
         """The comments on a line of the shown round; None stands for the file."""
@@ -127,8 +131,8 @@ class Acts:
         return next((entry for entry in self.view.discussion if entry["id"] == entry_id), None)
 
     def words(self, text: str) -> Markup:
-        """What somebody wrote, as HTML."""
-        return markdown(text, heading=4)
+        """What somebody wrote, as HTML; as it was written, when the page has taken long enough."""
+        return markdown(text, heading=4) if self.time.left() else as_written(text)
 
     def patch(self, diff: str, number: int, name: str) -> list[FileView]:
         """What a counter-patch changes of its round; all of it, where that is not the round that is shown.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from tandem.faces.web.review.scripts import CONFLICT, is_script
 from tandem.faces.web.review.staleness import changes_since
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 Mode = Literal["files", "text", "patch"]
 
@@ -178,8 +178,8 @@ async def _result(ask: Ask, view: ReviewView, draft: Draft) -> Result:
     made = Result(found["applies"], found["problem"] or "", counter_patch=body)
     if draft.mode == "text":
         before = view.proposal["description"] or ""
-        return replace(made, document=await asyncio.to_thread(compare, before, body, heading=4))
-    return replace(made, files=await asyncio.to_thread(patch_views, body, view.proposal["diff"], "draft"))
+        return replace(made, document=await in_worker(compare, before, body, heading=4))
+    return replace(made, files=await in_worker(patch_views, body, view.proposal["diff"], "draft"))
 
 
 def _typed(ask: Ask) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Literal
 
@@ -13,6 +12,7 @@ from tandem.faces.web import exports
 from tandem.faces.web.asking import Ask
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 
 def _markdown(view: ReviewView) -> str:
@@ -56,7 +56,7 @@ async def export(ask: Ask) -> Response:
         raise NotFound(f"A review is exported as {', '.join(_KINDS)}.", kind=ask.path("kind")[:20])
     kind, make, media_type = found
     view = await load(ask, ask.path("review_id"))
-    body = await asyncio.to_thread(make, view)
+    body = await in_worker(make, view)
     name = exports.file_name(dict(view.proposal), kind)
     headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
     return Response(body, media_type=media_type, headers=headers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from tandem.faces.web.review.places import place
 from tandem.faces.web.review.remarks import OF_ONE_FILE
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 State = Literal["shown", "later", "viewed"]
 Key = tuple[str, int, int, str]
@@ -252,7 +252,7 @@ async def show(ask: Ask) -> Page:
         NotFound: The change has no such file.
     """
     review = await load(ask, ask.path("review_id"))
-    found = await asyncio.to_thread(change, review)
+    found = await in_worker(change, review)
     index = place(ask, found)
     opened, start = ask.query("open"), ask.number("start") or 0
     file = found.files[index]
@@ -260,12 +260,12 @@ async def show(ask: Ask) -> Page:
         file = await opened_file(ask, review, file, opened)
     content = await binary.content(ask, review, index, file) if file.binary else None
     if content is not None:
-        made = await asyncio.to_thread(fresh_part, review, index, content.text or file, start)
+        made = await in_worker(fresh_part, review, index, content.text or file, start)
         made = replace(made, is_usual=False, content=content)
     elif opened or start:
-        made = replace(await asyncio.to_thread(fresh_part, review, index, file, start), is_usual=False)
+        made = replace(await in_worker(fresh_part, review, index, file, start), is_usual=False)
     else:
-        made = await asyncio.to_thread(part, review, index, file)
+        made = await in_worker(part, review, index, file)
     values: dict[str, Any] = {"view": review, "part": made, **discussion.values(review, ask)}
     if ask.query("part"):
         return Page("review/file_part.html", values, heavy=True, bare=True)

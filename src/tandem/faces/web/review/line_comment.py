@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from tandem.faces.web.review.places import place
 from tandem.faces.web.review.text import source
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 FORM = "line"
 
@@ -92,7 +92,7 @@ def _message(ask: Ask, spot: Spot) -> dict[str, Any]:
 
 async def _look(ask: Ask) -> tuple[ReviewView, Spot]:
     review = await load(ask, ask.path("review_id"))
-    return review, await asyncio.to_thread(_find, ask, review)
+    return review, await in_worker(_find, ask, review)
 
 
 def _find(ask: Ask, review: ReviewView) -> Spot:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tandem.faces.web.answering import Page
@@ -15,6 +14,7 @@ from tandem.faces.web.review.rounds import selector
 from tandem.faces.web.review.text import text_values
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.workers import in_worker
 
 _LONG_DIGEST = 16
 
@@ -37,7 +37,7 @@ async def whole(ask: Ask, review_id: str, status: int = 200, **extra: Any) -> Pa
         NotFound: There is no such review or round.
     """
     view = await load(ask, review_id)
-    values = head_values(view) | await _content(ask, view) | await asyncio.to_thread(counter_patch_values, view)
+    values = head_values(view) | await _content(ask, view) | await in_worker(counter_patch_values, view)
     return Page("review/page.html", {**values, **discussion.values(view, ask), **extra}, status, heavy=True)
 
 
@@ -54,7 +54,7 @@ def head_values(view: ReviewView) -> dict[str, Any]:
 
 async def _content(ask: Ask, view: ReviewView) -> dict[str, Any]:
     if view.shape == "diff":
-        return await asyncio.to_thread(_diff_values, view)
+        return await in_worker(_diff_values, view)
     return await text_values(ask, view)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from tandem.domain.hunks import FileDiff
@@ -13,6 +12,7 @@ from tandem.faces.web.review.about import metadata
 from tandem.faces.web.review.document import as_lines, document, payload, pretty_json
 from tandem.faces.web.review.files import FilePart, change
 from tandem.faces.web.review.view import ReviewView
+from tandem.faces.web.workers import in_worker
 
 _LEVEL = 3
 _NAMELESS = "description.md"
@@ -29,12 +29,12 @@ async def text_values(ask: Ask, view: ReviewView) -> dict[str, Any]:
     }
     if show == "changes" and view.round > 1:
         before = await ask.call("get_proposal", review_id=view.review_id, round=view.since or view.round - 1)
-        return values | {"changes": await asyncio.to_thread(compare, before["description"] or "", text, heading=_LEVEL)}
+        return values | {"changes": await in_worker(compare, before["description"] or "", text, heading=_LEVEL)}
     if show == "source":
-        return values | {"part": await asyncio.to_thread(_source, view)}
+        return values | {"part": await in_worker(_source, view)}
     fields = payload(text) if view.proposal["category"] == "handoff" else ()
     laid_out = "" if fields else _laid_out(text)
-    return values | {"show": "rendered", "payload": fields, "document": await asyncio.to_thread(document, laid_out)}
+    return values | {"show": "rendered", "payload": fields, "document": await in_worker(document, laid_out)}
 
 
 def _laid_out(text: str) -> str:
