@@ -127,7 +127,7 @@ class Broker:
         self._started = time.monotonic()
         self._clock = clock or SystemClock()
         self._store = store_of(settings)
-        git = GitSettings(settings.git_executable, settings.git_timeout_seconds)
+        git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
         tokens = Tokens(load_or_make(settings.secret_key))
         self._services = Services(
             store=self._store,

@@ -116,6 +116,12 @@ class Settings(BaseSettings):
     diff_limit_bytes: Bytes = Field(
         5_000_000, description="Largest diff.", json_schema_extra={"tighten": Tighten.LOWER}
     )
+    inflated_limit_bytes: Bytes = Field(
+        50_000_000,
+        description="Most bytes, without compression, of all files that one change touches; a git that validates it may"
+        " take eight times as much memory, and 128 MB.",
+        json_schema_extra={"tighten": Tighten.LOWER},
+    )
     text_limit_bytes: Bytes = Field(
         256_000, description="Largest single text.", json_schema_extra={"tighten": Tighten.LOWER}
     )

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if sys.platform == "win32":
@@ -92,6 +93,15 @@ def accounts() -> list[str]:
         for one in pwd.getpwall()
         if one.pw_uid in _PEOPLE and not one.pw_shell.endswith(("nologin", "false", "sync", "halt", "shutdown"))
     ]
+
+
+def others_logged_in() -> set[str]:
+    """The names of other people who are logged in now; empty where the system does not tell."""
+    import psutil
+
+    # Windows puts the domain before the name of who runs a process.
+    own = {psutil.Process().username().rpartition("\\")[2], os.environ.get("SUDO_USER", "")}
+    return {user.name for user in psutil.users()} - own
 
 
 def lock_file(descriptor: int) -> bool:
@@ -248,6 +258,21 @@ def _find(process: ProcessIdentity) -> psutil.Process | None:
     except psutil.Error:
         return None
     return found if is_it else None
+
+
+def limit_process(number: int, most_bytes: int) -> None:
+    """Bound what memory a process of this user's may take from now on, and each file that it writes.
+
+    On Linux only; elsewhere a process cannot be bound from outside.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        # Not RLIMIT_AS: a large repository's packs, which are only looked at in place, do not count.
+        for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
+            # It may have ended, or be bound more closely already.
+            with suppress(OSError, ValueError):
+                resource.prlimit(number, kind, (most_bytes, most_bytes))
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

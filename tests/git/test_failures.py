@@ -75,7 +75,7 @@ def test_a_step_that_hangs_is_a_time_out_and_the_next_try_is_fresh(
 
 
 def test_an_outgrown_answer_is_too_large(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_OUTPUT_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(runner, "OUTPUT_LIMIT_BYTES", 1000)
     program = fake_git(tmp_path, "exec yes")
     with Repository(sandbox.root, program) as repository, pytest.raises(TooLarge) as refused:
         repository.resolve_base(None)

@@ -16,7 +16,6 @@ from tandem.git.index import decode_index, encode_index
 from tandem.git.patch import read_patches
 from tandem.git.paths import quote, unquote
 from tandem.git.raw import FORMATS, Entry, parse_raw, raw_bytes
-from tandem.git.scratch import Scratch
 from tests.git.sandbox import Sandbox, edit
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -102,7 +101,7 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
     with Repository(sandbox.root) as repository:
         handle = repository._open()
         found = handle.base(base)
-        with Scratch(handle) as scratch:
+        with handle.scratch() as scratch:
             sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
             whole = outcome(lambda: applying._apply_to_whole_tree(scratch, found, read_patches(damaged.encode())))
     assert sparse == whole

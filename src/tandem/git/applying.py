@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tandem.domain.gates import Change
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
+from tandem.git.binary import inflated_bytes
 from tandem.git.handle import Base, Handle
 from tandem.git.patch import FilePatch, read_patches
+from tandem.git.paths import quote
 from tandem.git.raw import RAW_OPTIONS, Entry, changes_between, parse_raw
-from tandem.git.runner import Output
+from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 
 _APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")
 _SHOWN_CHARACTERS = 2_000
-# What git says when not the diff but the machine is to blame.
-_MACHINE_FAULTS = ("No space left on device", "nable to write", "nable to create", "out of memory")
+# What git says when not the diff but the machine is to blame. Where it names a file of the diff's, the
+# line ends otherwise.
+_MACHINE_FAULT = re.compile(
+    r"^(?:fatal|error): (?!.*(?:in index|not apply|:\d+)$)(?:Out of memory|.*\bunable to (?:write|create) |.*: "
+    r"(?:No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error)$)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_KILLED = -getattr(signal, "SIGKILL", 1_000)
 _NOT_THERE = re.compile(r"^error: (.*): does not exist in index$", re.MULTILINE)
 _CULPRITS = (
     re.compile(r"^error: patch failed: (.*):\d+$", re.MULTILINE),
@@ -58,20 +68,46 @@ def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> App
 
     Raises:
         InvalidDiff: Git refuses it; the message has git's own words.
+        TooLarge: It stands for more content than git may take up.
         TimedOut: Git did not end in time.
         Unavailable: Git or the repository cannot be used.
     """
     patches = read_patches(diff)
     candidates = {path for patch in patches for path in (patch.old, patch.new) if path}
-    (scratch.folder / "diff").write_bytes(diff)
+    ensure_no_nul(candidates)
     before = handle.objects.entries(base.tree, candidates)
+    touched = (before.entries[patch.old] for patch in patches if patch.old in before.entries)
+    handle.ensure_fits(touched, inflated_bytes(diff))
+    (scratch.folder / "diff").write_bytes(diff)
     if not before.conflicts:
         scratch.write_index(before.entries)
-        output = scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+        output = _apply(scratch, base)
         if _is_certain(output, candidates):
             counts = _accepted(output, base)
             return Applied(_differences(before.entries, scratch.read_index(), handle), counts, patches)
     return _apply_to_whole_tree(scratch, base, patches)
+
+
+def ensure_no_nul(paths: Iterable[bytes]) -> None:
+    r"""Refuses a quoted name with `\000`: git takes what stands before it for the name.
+
+    Raises:
+        InvalidDiff: There is one.
+    """
+    for path in paths:
+        if b"\0" in path:
+            shown = quote(path).decode("ascii")
+            raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
+
+
+def _apply(scratch: Scratch, base: Base) -> Output:
+    """Git's answer; where git itself fails at a diff, that is the diff's fault unless the machine ended it."""
+    try:
+        return scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+    except GitFailed as exc:
+        if exc.status_code == _KILLED:
+            raise
+        raise refusal(exc.words or exc.message, base) from exc
 
 
 def _is_certain(output: Output, candidates: set[bytes]) -> bool:
@@ -84,7 +120,7 @@ def _is_certain(output: Output, candidates: set[bytes]) -> bool:
 
 def _accepted(output: Output, base: Base) -> dict[bytes, LineCounts]:
     """Git's line counts, if it took the diff."""
-    if any(words in output.words for words in _MACHINE_FAULTS):
+    if _MACHINE_FAULT.search(output.words):
         raise Unavailable(f"git could not keep the result: {output.words[:_SHOWN_CHARACTERS]}", git=output.words)
     if output.status_code != 0:
         raise refusal(output.words, base)
@@ -101,7 +137,7 @@ def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: 
 def _apply_to_whole_tree(scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
     try:
         scratch.run(["read-tree", base.tree])
-        output = scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+        output = _apply(scratch, base)
         counts = _accepted(output, base)
         raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
         return Applied(parse_raw(raw.stdout), counts, patches)

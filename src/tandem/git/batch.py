@@ -1,17 +1,20 @@
-"""A `git cat-file --batch` that stays: one question costs a line in a pipe instead of a process."""
+"""A `git cat-file --batch-command` that stays: one question costs a line in a pipe instead of a process."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TypeVar
 
 from tandem.errors import TimedOut
 from tandem.git.deadlines import TimeLimit, end
 from tandem.git.layout import Layout, neutral_folder
-from tandem.git.runner import Git
+from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, too_much_output
+from tandem.git.scratch import Scratch
+
+T = TypeVar("T")
 
 # So much fits into every system's pipe, so that no side ever waits for the other to read first.
 _QUESTION_BYTES = 3_500
@@ -42,27 +45,44 @@ class Batch:
 
     def __init__(self, git: Git, layout: Layout) -> None:
         self._timeout_seconds = git.timeout_seconds
-        self._process = git.start(
-            ["cat-file", "--batch"],
-            cwd=neutral_folder(),
-            environment=layout.environment(),
-            stdin=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
+        # Git looks at its folder once, before the first answer: the folder has the configuration, and nothing else.
+        with Scratch(git, layout) as scratch:
+            self._process = git.start(
+                ["cat-file", "--batch-command"],
+                cwd=neutral_folder(),
+                environment={**scratch.environment, "GIT_OBJECT_DIRECTORY": str(layout.object_folder)},
+                stdin=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                self.ask([layout.objects.empty_tree.encode()])
+            except BaseException:
+                self.close()
+                raise
 
     def ask(self, names: Sequence[bytes]) -> list[GitObject | None]:
         """The objects of these names, in order; None for what does not exist.
 
         Raises:
             TimedOut: No answer in time.
+            TooLarge: An object that nobody would read.
             BatchEnded: The process died.
         """
-        answers: list[GitObject | None] = []
+        return self._ask(b"contents", names, self._object)
+
+    def sizes(self, names: Sequence[bytes]) -> list[int | None]:
+        """How many bytes the objects of these names have; otherwise as `ask`."""
+        return self._ask(b"info", names, lambda header: int(header[2]))
+
+    def _ask(self, command: bytes, names: Sequence[bytes], read: Callable[[list[bytes]], T]) -> list[T | None]:
+        answers: list[T | None] = []
         with TimeLimit(self._process, self._timeout_seconds) as limit:
             try:
-                for part in _in_parts(names):
+                for part in _in_parts([command + b" " + name for name in names]):
                     self._send(part)
-                    answers.extend([self._answer() for _ in part])
+                    for _ in part:
+                        header = self._header()
+                        answers.append(None if header is None else read(header))
             except (BatchEnded, OSError) as exc:
                 if limit.passed:
                     raise TimedOut(
@@ -72,12 +92,13 @@ class Batch:
                 raise BatchEnded from exc
         return answers
 
-    def _send(self, names: Sequence[bytes]) -> None:
+    def _send(self, lines: Sequence[bytes]) -> None:
         stdin = _pipe(self._process.stdin)
-        stdin.write(b"".join(name + b"\n" for name in names))
+        stdin.write(b"".join(line + b"\n" for line in lines))
         stdin.flush()
 
-    def _answer(self) -> GitObject | None:
+    def _header(self) -> list[bytes] | None:
+        """Id, kind and size of an object; None if there is none."""
         stdout = _pipe(self._process.stdout)
         line = stdout.readline()
         if not line.endswith(b"\n"):
@@ -86,8 +107,13 @@ class Batch:
         # `<name> missing`, `<name> ambiguous`; a name may have spaces, but no size is a word.
         if len(header) != _HEADER_FIELDS or not header[2].isdigit():
             return None
+        return header
+
+    def _object(self, header: list[bytes]) -> GitObject:
         size = int(header[2])
-        content = stdout.read(size + 1)
+        if size > OUTPUT_LIMIT_BYTES:
+            raise too_much_output()
+        content = _pipe(self._process.stdout).read(size + 1)
         if len(content) != size + 1:
             raise BatchEnded
         return GitObject(header[0].decode(), header[1].decode(), content[:-1])
@@ -109,15 +135,15 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def _in_parts(names: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """The names in groups that can be sent at once."""
+def _in_parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The lines in groups that can be sent at once."""
     part: list[bytes] = []
     size = 0
-    for name in names:
-        if part and size + len(name) >= _QUESTION_BYTES:
+    for line in lines:
+        if part and size + len(line) >= _QUESTION_BYTES:
             yield part
             part, size = [], 0
-        part.append(name)
-        size += len(name) + 1
+        part.append(line)
+        size += len(line) + 1
     if part:
         yield part

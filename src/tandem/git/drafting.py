@@ -31,7 +31,7 @@ class _Sides:
 def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
     """The round's change with the edits made to what it leaves; see `Repository.diff_with_edits`."""
     names = {path: checked_name(path, _FIELD) for path in edits}
-    with Scratch(handle, large=True) as scratch:
+    with handle.scratch(large=True) as scratch:
         sides = _applied(handle, scratch, patch, {*names.values()})
         _ensure_editable(scratch, sides.after, edits, names)
         made = _written(scratch, edits)

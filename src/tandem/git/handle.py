@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.batch import GitObject
 from tandem.git.layout import Layout, neutral_folder
 from tandem.git.objects import ObjectReader
-from tandem.git.runner import Git
+from tandem.git.raw import GITLINK, Entry
+from tandem.git.runner import Git, Output
+from tandem.git.scratch import Scratch
 
 _HEAD = "HEAD"
 _UNUSABLE = ("\n", "\r", "\0")
+_HEX = re.compile(r"[0-9a-f]+")
+# What references say (a branch, a tag, an entry of a log), and the way from there through objects.
+_EXPRESSION = re.compile(r"((?:@\{[^}]*\}|[^~^:])*)(.*)")
+_BRANCH = re.compile(r"ref: (refs/heads/.+)\n")
+_LONGEST_REFERENCE = 4096
+_ASK = ("rev-parse", "--verify", "--end-of-options")
+_ANSWERS = (0, 1, 128)
+_NO_WORDS = ("", "Needed a single revision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,28 @@ class Handle:
     layout: Layout
     objects: ObjectReader
 
+    def scratch(self, *, large: bool = False) -> Scratch:
+        """A private repository over the objects of this one; see `Scratch`."""
+        return Scratch(self.git, self.layout, large=large)
+
+    def ensure_fits(self, entries: Iterable[Entry], more_bytes: int = 0) -> None:
+        """Checks, before git takes up any of it, that it is not asked to hold too much at once.
+
+        Args:
+            entries: Files before the change; one counts as often as it comes, because git holds it as often.
+            more_bytes: What comes besides.
+
+        Raises:
+            TooLarge: It is.
+        """
+        if self.git.limits is None:
+            return
+        oids = [entry.oid for entry in entries if entry.mode != GITLINK]
+        sizes = self.objects.sizes(oids)
+        actual = more_bytes + sum(sizes.get(oid, 0) for oid in oids)
+        if actual > self.git.limits.content_bytes:
+            raise self.git.limits.exceeded(actual)
+
     def base(self, name: str | None, field: str = "base") -> Base:
         """The commit or tree that a name stands for; HEAD without a name, the empty tree before the first commit.
 
@@ -50,44 +85,90 @@ class Handle:
         """
         self.layout.ensure_present()
         revision = name or _HEAD
-        commit = self._find(f"{revision}^{{commit}}", field)
+        if any(letter in revision for letter in _UNUSABLE):
+            raise InvalidInput(f"The {field} has a line break or a NUL byte; name one commit.", field=field)
+        oid, words = self.resolve(revision)
+        commit = self._find(oid, "commit")
         if commit is not None:
             # A commit begins with `tree <id>`.
             return Base(commit.oid, commit.content[5 : 5 + 2 * self.layout.objects.size_bytes].decode("ascii"))
         if revision == _HEAD:
-            return self._unborn(field)
-        tree = self._find(f"{revision}^{{tree}}", field)
+            return self._unborn(oid, field)
+        tree = self._find(oid, "tree")
         if tree is None:
+            reason = f"; git says: {words}" if words not in _NO_WORDS else ""
             raise InvalidInput(
-                f"{revision!r} is no commit or tree of the repository at {self.layout.root}; name one that is.",
+                f"{revision!r} is no commit or tree of the repository at {self.layout.root}{reason}. Name one that is.",
                 field=field,
                 actual=revision,
             )
         return Base(tree.oid, tree.oid)
 
-    def _find(self, name: str, field: str) -> GitObject | None:
-        """One object by an expression; `cat-file` reads names from lines, so that none is ever an option."""
-        if any(letter in name for letter in _UNUSABLE):
-            raise InvalidInput(f"The {field} has a line break or a NUL byte; name one commit.", field=field)
-        return self.objects.find([name.encode("utf-8", "surrogateescape")])[0]
+    def _find(self, oid: str | None, kind: str) -> GitObject | None:
+        """What an id comes to as a commit or a tree. No client's expression gets to the process that stays."""
+        return None if oid is None else self.objects.find([f"{oid}^{{{kind}}}".encode("ascii")])[0]
 
-    def _unborn(self, field: str) -> Base:
+    def resolve(self, revision: str) -> tuple[str | None, str]:
+        """Id of what a revision names; null if it names nothing, with git's reason.
+
+        Only its start is looked up in the repository, where git reads references, and no object. The way from there,
+        such as `~3`, leads through objects, and is gone without the repository's configuration.
+
+        Raises:
+            Unavailable: The repository cannot be read.
+        """
+        parts = _EXPRESSION.fullmatch(revision)
+        start, way = parts.groups() if parts else ("", "")
+        oid, words = (start, "") if self._is_id(start) else self._named(start)
+        if oid is None or not way:
+            return oid, words
+        with self.scratch() as scratch:
+            return self._answer(scratch.run([*_ASK, oid + way], accept=_ANSWERS))
+
+    def _named(self, name: str) -> tuple[str | None, str]:
+        oid = self._checked_out() if name == _HEAD else None
+        if oid is not None:
+            return oid, ""
+        output = self._run([*_ASK, name], accept=_ANSWERS)
+        if output.status_code:
+            # Of a repository that cannot be used at all git says so again.
+            self._run(["rev-parse", "--git-dir"])
+        return self._answer(output)
+
+    def _checked_out(self) -> str | None:
+        """Id of the branch's newest commit, where files say so, as nearly always: a start of git takes 2 ms."""
+        branch = _BRANCH.fullmatch(_start_of(self.layout.git_dir / _HEAD))
+        oid = _start_of(self.layout.common_dir / branch.group(1)).strip() if branch else ""
+        return oid if self._is_id(oid) else None
+
+    def _is_id(self, text: str) -> bool:
+        return len(text) == 2 * self.layout.objects.size_bytes and _HEX.fullmatch(text) is not None
+
+    def _answer(self, output: Output) -> tuple[str | None, str]:
+        said = output.stdout.decode("ascii", "replace").strip()
+        return (said if self._is_id(said) else None), output.words.removeprefix("fatal: ")
+
+    def _run(self, arguments: Sequence[str], accept: Sequence[int] = (0,)) -> Output:
+        """Git in the repository itself, for what only its references say."""
+        environment = self.layout.environment(isolated=True)
+        return self.git.run(arguments, cwd=neutral_folder(), environment=environment, accept=accept)
+
+    def _unborn(self, oid: str | None, field: str) -> Base:
         """The empty tree, if HEAD is a branch without a commit."""
-        known = self.git.run(
-            ["rev-parse", "--quiet", "--verify", _HEAD],
-            cwd=neutral_folder(),
-            environment=self.layout.environment(),
-            accept=(0, 1),
-        )
-        if known.status_code == 0:
+        if oid is not None:
             raise Unavailable(f"HEAD of the repository at {self.layout.root} cannot be read; run `git fsck`.")
-        branch = self.git.run(
-            ["symbolic-ref", "--quiet", _HEAD],
-            cwd=neutral_folder(),
-            environment=self.layout.environment(),
-            accept=(0, 1),
-        )
-        if branch.status_code != 0:
+        if self._run(["symbolic-ref", "--quiet", _HEAD], accept=(0, 1)).status_code != 0:
             raise InvalidInput(f"HEAD of the repository at {self.layout.root} is no commit.", field=field)
         empty = self.layout.objects.empty_tree
         return Base(empty, empty)
+
+
+def _start_of(file: Path) -> str:
+    """The beginning of a small file; empty if it cannot be read."""
+    try:
+        if not file.is_file():
+            return ""
+        with file.open(encoding="utf-8") as opened:
+            return opened.read(_LONGEST_REFERENCE)
+    except (OSError, ValueError):
+        return ""

@@ -14,7 +14,7 @@ from tandem.git.validation import apply_reviewable, encoded, repaired
 
 def interdiff(handle: Handle, first: tuple[str, str], second: tuple[str, str]) -> str:
     """The way from the first round's result to the second's; see `Repository.interdiff`."""
-    with Scratch(handle) as scratch:
+    with handle.scratch() as scratch:
         rounds = [_applied(handle, scratch, diff, base) for diff, base in (first, second)]
         touched = {change.path.encode() for _, changes in rounds for change in changes}
         trees = [_tree(handle, scratch, base, changes, touched) for base, changes in rounds]

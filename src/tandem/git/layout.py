@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.raw import FORMATS, ObjectFormat
-from tandem.git.runner import Git, GitFailed, clean_environment
+from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
 
@@ -49,12 +49,16 @@ class Layout:
         if not (self.git_dir / "HEAD").exists():
             raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
 
-    def environment(self) -> dict[str, str]:
-        """For git in the user's own repository, with the user's configuration and no other influence."""
+    def environment(self, *, isolated: bool = False) -> dict[str, str]:
+        """For git in the user's own repository, with the repository's configuration.
+
+        Args:
+            isolated: Whether the user's and the system's are left out, and nothing may be fetched.
+        """
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
-        return clean_environment(extra, isolated=False)
+        return clean_environment(extra, isolated=isolated)
 
 
 def layout_at(git: Git, folder: Path) -> Layout:
@@ -66,6 +70,7 @@ def layout_at(git: Git, folder: Path) -> Layout:
     """
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", field="path", path=str(folder))
+    ensure_recent(git)
     try:
         output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=clean_environment({}, isolated=False))
     except GitFailed as exc:

@@ -6,9 +6,10 @@ import re
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tandem.errors import Unavailable
 from tandem.git.batch import Batch, BatchEnded, GitObject
@@ -16,6 +17,7 @@ from tandem.git.layout import Layout
 from tandem.git.raw import EXECUTABLE, REGULAR, Entry
 from tandem.git.runner import Git
 
+T = TypeVar("T")
 _PROCESSES = 4
 _CACHED_ENTRIES = 60_000
 _TREE_MODE = "040000"
@@ -62,29 +64,40 @@ class ObjectReader:
             TimedOut: No answer in time.
             Unavailable: The repository is gone, or git cannot be started.
         """
-        answers = self._ask(names)
+        answers = self._ask(lambda batch: batch.ask(names))
         if None in answers:
-            # A process reads the list of alternates, and some stores of references, only once.
+            # A process reads the list of alternates only once.
             self._layout.ensure_present()
-            answers = self._ask(names, fresh=True)
+            answers = self._ask(lambda batch: batch.ask(names), fresh=True)
         return answers
 
-    def _ask(self, names: Sequence[bytes], *, fresh: bool = False) -> list[GitObject | None]:
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        """How many bytes objects have, by their ids; those that are missing are left out.
+
+        Raises:
+            TimedOut: No answer in time.
+            Unavailable: The repository is gone, or git cannot be started.
+        """
+        wanted = sorted(set(oids))
+        found = self._ask(lambda batch: batch.sizes([oid.encode("ascii") for oid in wanted])) if wanted else []
+        return {oid: size for oid, size in zip(wanted, found, strict=True) if size is not None}
+
+    def _ask(self, question: Callable[[Batch], T], *, fresh: bool = False) -> T:
         try:
-            return self._ask_once(names, fresh=fresh)
+            return self._ask_once(question, fresh=fresh)
         except BatchEnded:
             self._layout.ensure_present()
         try:
-            return self._ask_once(names, fresh=True)
+            return self._ask_once(question, fresh=True)
         except BatchEnded as exc:
             raise Unavailable(
                 f"git cannot read the repository at {self._layout.root}; `git status` there says more.",
                 path=str(self._layout.root),
             ) from exc
 
-    def _ask_once(self, names: Sequence[bytes], *, fresh: bool) -> list[GitObject | None]:
+    def _ask_once(self, question: Callable[[Batch], T], *, fresh: bool) -> T:
         with self._lease(fresh=fresh) as batch:
-            return batch.ask(names)
+            return question(batch)
 
     @contextmanager
     def _lease(self, *, fresh: bool) -> Generator[Batch]:

@@ -51,7 +51,7 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
     if entry.mode == ABSENT_MODE:
         return None
     ensure_file(path, entry)
-    with Scratch(handle) as scratch:
+    with handle.scratch() as scratch:
         content = read_blobs(scratch, [entry.oid])[entry.oid]
         if content is None and after and change is not None and patch.diff is not None:
             content = _made_by_diff(handle, scratch, patch, path, entry.oid)

@@ -17,7 +17,7 @@ from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import Entry
 from tandem.git.reading import RoundPatch
-from tandem.git.runner import Git
+from tandem.git.runner import Git, Limits
 from tandem.git.snapshot import Scope, WorkingDiff
 from tandem.git.worktree import WorktreeUpdate
 
@@ -32,9 +32,9 @@ class Repository:
         root: Top level of the work tree.
     """
 
-    def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10) -> None:
+    def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10, limits: Limits | None = None) -> None:
         self.root = root
-        self._git = Git(git, timeout_seconds)
+        self._git = Git(git, timeout_seconds, limits)
         self._lock = threading.Lock()
         self._handle: Handle | None = None
 

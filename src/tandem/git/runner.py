@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
+from tandem import platforms
 from tandem.errors import TimedOut, TooLarge, Unavailable
 from tandem.git.deadlines import TimeLimit, end
 from tandem.git.memory import memory_folder
 
-_OUTPUT_LIMIT_BYTES = 64 * 1024 * 1024
+OUTPUT_LIMIT_BYTES = 64 * 1024 * 1024
 _WORDS_LIMIT_BYTES = 16 * 1024
 _CHUNK_BYTES = 1024 * 1024
+_VERSION_CHARACTERS = 100
+
+OLDEST_GIT = (2, 38)
+"""The first whose `merge-tree` writes a tree, by which merges are judged; `cat-file --batch-command` is older."""
+
+HOW_TO_INSTALL = (
+    f"Install git {'.'.join(map(str, OLDEST_GIT))} or newer (https://git-scm.com/downloads, or the system's package"
+    " manager) and put it on PATH."
+)
+
+CONTENT_SETTING = "inflated_limit_bytes"
+_LEAST_PROCESS_BYTES = 128_000_000
+_NO_MEMORY = re.compile(r"^fatal: (?:Out of memory|data too large to fit)|Cannot allocate memory$", re.MULTILINE)
+_FILE_TOO_LARGE = -getattr(signal, "SIGXFSZ", 1_000)
+"""How a process ends that writes a file over its limit, where the system has such a limit."""
 
 # Whatever else runs here must not steer git, and git must neither ask, nor fetch, nor take a lock it can do without.
 _ALWAYS = {
@@ -27,8 +46,10 @@ _ALWAYS = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-# For git folders of our own: no configuration and no attributes but those in them.
+# For git folders of our own: no configuration and no attributes but those in them. No remote is asked either, not even
+# by a git that does not know GIT_NO_LAZY_FETCH: no protocol is allowed.
 _ISOLATED = {
+    "GIT_ALLOW_PROTOCOL": "",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -44,6 +65,32 @@ def clean_environment(extra: Mapping[str, str], *, isolated: bool) -> dict[str, 
     """
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("GIT_")}
     return {**kept, **_ALWAYS, **(_ISOLATED if isolated else {}), **extra}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What git may take up for content that somebody else sent.
+
+    Attributes:
+        content_bytes: Most bytes of all files that a change touches together, as they are without compression.
+    """
+
+    content_bytes: int
+
+    @property
+    def process_bytes(self) -> int:
+        """Most memory of one git, and most bytes of a file that it writes: it keeps content more than once."""
+        return _LEAST_PROCESS_BYTES + 8 * self.content_bytes
+
+    def exceeded(self, actual: int | None = None) -> TooLarge:
+        """The error for a change over the limits."""
+        return TooLarge(
+            f"The files that the change touches have {'too many' if actual is None else actual} bytes without"
+            f" compression; {self.content_bytes} are allowed. Make the change smaller, or raise {CONTENT_SETTING}.",
+            limit=self.content_bytes,
+            setting=CONTENT_SETTING,
+            **({} if actual is None else {"actual": actual}),
+        )
 
 
 class GitFailed(Unavailable):
@@ -82,10 +129,12 @@ class Git:
     Attributes:
         program: Its name or path.
         timeout_seconds: How long one command may take.
+        limits: What one process may take up; null for a user's own content.
     """
 
     program: str = "git"
     timeout_seconds: float = 10.0
+    limits: Limits | None = None
 
     def run(
         self,
@@ -108,7 +157,7 @@ class Git:
         Raises:
             GitFailed: Another exit status.
             TimedOut: The time was up; git and all its children are gone.
-            TooLarge: More output than anyone could review.
+            TooLarge: More output than anyone could review, or more memory than is allowed.
             Unavailable: Git, or the folder, is not there.
         """
         # Files instead of pipes: nothing has to be pumped while the output is read.
@@ -124,6 +173,8 @@ class Git:
                 )
             words.seek(0)
             said = words.read(_WORDS_LIMIT_BYTES).decode("utf-8", "replace").strip()
+        if self.limits is not None and (status_code == _FILE_TOO_LARGE or _NO_MEMORY.search(said)):
+            raise self.limits.exceeded()
         if status_code not in accept:
             raise GitFailed(_command(arguments), status_code, said)
         return Output(status_code, stdout, said)
@@ -143,7 +194,7 @@ class Git:
             Unavailable: Git, or the folder, is not there.
         """
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [self.program, *arguments],
                 cwd=cwd,
                 env=environment,
@@ -156,10 +207,35 @@ class Git:
             if not cwd.is_dir():
                 raise Unavailable(f"The folder {cwd} is no longer there; restore it.", path=str(cwd)) from exc
             raise Unavailable(
-                f"The program {self.program!r} cannot be started ({exc.strerror}). Install git 2.31 or newer"
-                " (https://git-scm.com/downloads, or the system's package manager) and put it on PATH.",
+                f"The program {self.program!r} cannot be started ({exc.strerror}). {HOW_TO_INSTALL}",
                 program=self.program,
             ) from exc
+        if self.limits is not None:
+            # From outside, at once: a step between fork and exec would cost threads their safety, and time.
+            platforms.limit_process(process.pid, self.limits.process_bytes)
+        return process
+
+
+def too_much_output() -> TooLarge:
+    """The error for what is more than anyone could review."""
+    return TooLarge(
+        f"git answered with more than {OUTPUT_LIMIT_BYTES} bytes; make the change smaller.", limit=OUTPUT_LIMIT_BYTES
+    )
+
+
+@cache
+def ensure_recent(git: Git) -> str:
+    """Checks, once for each program, that git is not too old; what it says of itself.
+
+    Raises:
+        Unavailable: It is, or it is missing.
+    """
+    output = git.run(["version"], cwd=Path(tempfile.gettempdir()), environment=clean_environment({}, isolated=True))
+    said = output.stdout.decode("utf-8", "replace").strip()[:_VERSION_CHARACTERS]
+    version = re.match(r"git version (\d+)\.(\d+)", said)
+    if version is None or tuple(map(int, version.groups())) < OLDEST_GIT:
+        raise Unavailable(f"{git.program!r} is too old ({said}). {HOW_TO_INSTALL}", program=git.program, actual=said)
+    return said
 
 
 def _command(arguments: Sequence[str]) -> str:
@@ -190,10 +266,7 @@ def _read(process: subprocess.Popen[bytes]) -> bytes:
     while chunk := stdout.read(_CHUNK_BYTES):
         chunks.append(chunk)
         size += len(chunk)
-        if size > _OUTPUT_LIMIT_BYTES:
+        if size > OUTPUT_LIMIT_BYTES:
             end(process)
-            raise TooLarge(
-                f"git answered with more than {_OUTPUT_LIMIT_BYTES} bytes; make the change smaller.",
-                limit=_OUTPUT_LIMIT_BYTES,
-            )
+            raise too_much_output()
     return b"".join(chunks)

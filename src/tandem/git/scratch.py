@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Self
 
 from tandem.bridge.scratch import ScratchFolder
-from tandem.git.handle import Handle
 from tandem.git.index import decode_index, encode_index
+from tandem.git.layout import Layout
 from tandem.git.memory import memory_folder
 from tandem.git.paths import quote
 from tandem.git.raw import Entry
-from tandem.git.runner import Output, clean_environment
+from tandem.git.runner import Git, Output, clean_environment
 
 _CONFIG = """\
 [core]
@@ -25,6 +25,7 @@ _CONFIG = """\
 	protectHFS = true
 	protectNTFS = true
 	fsync = none
+	commitGraph = false
 	looseCompression = 0
 	splitIndex = false
 	untrackedCache = false
@@ -45,18 +46,22 @@ class Scratch:
     """A bare repository of our own over the objects of another, gone when the block ends.
 
     Args:
-        handle: The other repository.
+        git: The program.
+        layout: The other repository.
         large: Whether whole files of any size may be kept here, for which memory is no place.
     """
 
-    def __init__(self, handle: Handle, *, large: bool = False) -> None:
-        self._handle = handle
+    def __init__(self, git: Git, layout: Layout, *, large: bool = False) -> None:
+        self._git = git
+        self._layout = layout
         self._folder = ScratchFolder("git", None if large else memory_folder())
         self.folder = Path(self._folder.name)
         self.environment = clean_environment(
             {
                 "GIT_DIR": str(self.folder),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(handle.layout.object_folder),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(layout.object_folder),
+                # Which commits a shallow clone has no parents of; without it a walk would end in an error.
+                "GIT_SHALLOW_FILE": str(layout.common_dir / "shallow"),
                 "HOME": str(self.folder),
                 "XDG_CONFIG_HOME": str(self.folder),
             },
@@ -64,7 +69,7 @@ class Scratch:
         )
 
     def __enter__(self) -> Self:
-        objects = self._handle.layout.objects
+        objects = self._layout.objects
         plain = objects.name == "sha1"
         config = _CONFIG.format(version=0 if plain else 1)
         try:
@@ -84,17 +89,15 @@ class Scratch:
 
     def run(self, arguments: Sequence[str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
         """Runs git in the private folder; see `Git.run`."""
-        return self._handle.git.run(
-            arguments, cwd=self.folder, environment=self.environment, stdin=stdin, accept=accept
-        )
+        return self._git.run(arguments, cwd=self.folder, environment=self.environment, stdin=stdin, accept=accept)
 
     def write_index(self, entries: Mapping[bytes, Entry]) -> None:
         """Makes the private index hold exactly these entries."""
-        (self.folder / "index").write_bytes(encode_index(entries, self._handle.layout.objects))
+        (self.folder / "index").write_bytes(encode_index(entries, self._layout.objects))
 
     def read_index(self) -> dict[bytes, Entry]:
         """The private index's entries."""
-        return decode_index((self.folder / "index").read_bytes(), self._handle.layout.objects)
+        return decode_index((self.folder / "index").read_bytes(), self._layout.objects)
 
     def tree_of(self, entries: Mapping[bytes, Entry]) -> str:
         """Id of a tree with exactly these entries, kept here."""
@@ -119,7 +122,7 @@ class Scratch:
 
     def borrow_index(self) -> dict[str, str]:
         """For git in the user's own repository, but with a copy of its index and with new objects kept here."""
-        layout = self._handle.layout
+        layout = self._layout
         copy = self.folder / "borrowed-index"
         if layout.index.exists():
             # With its times: git trusts a file's size and time only when they are older than the index.

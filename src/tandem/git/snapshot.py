@@ -53,7 +53,7 @@ def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
     if scope.staged and scope.revision is not None:
         raise InvalidInput("Submit either what is staged or a revision, not both.", field="revision")
     left_out: tuple[str, ...] = ()
-    with Scratch(handle, large=True) as scratch:
+    with handle.scratch(large=True) as scratch:
         if scope.revision is not None:
             base, tree = _revisions(handle, scope.revision)
         else:
@@ -87,12 +87,8 @@ def _first_parent(handle: Handle, target: Base) -> Base:
 
 
 def _merge_base(handle: Handle, one: Base, other: Base) -> Base:
-    output = handle.git.run(
-        ["merge-base", one.oid, other.oid],
-        cwd=handle.layout.root,
-        environment=handle.layout.environment(),
-        accept=(0, 1),
-    )
+    with handle.scratch() as scratch:
+        output = scratch.run(["merge-base", one.oid, other.oid], accept=(0, 1))
     if output.status_code:
         raise InvalidInput("The two commits have no ancestor in common; name one to compare with.", field="revision")
     return handle.base(output.stdout.decode("ascii").split()[0])

@@ -12,7 +12,6 @@ from tandem.git.applying import LineCounts
 from tandem.git.handle import Handle
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import EXECUTABLE, REGULAR, Entry
-from tandem.git.scratch import Scratch
 
 _CONTEXT_LINES = 3
 # As git: only a line feed ends a line.
@@ -65,7 +64,8 @@ def _checked(path: str, text: str) -> tuple[bytes, bytes]:
 
 def _counts(handle: Handle, before: Entry, data: bytes) -> LineCounts:
     """Lines gained and lost against the file as it is, counted by git."""
-    with Scratch(handle) as scratch:
+    handle.ensure_fits([before], len(data))
+    with handle.scratch() as scratch:
         written = scratch.run(["hash-object", "-w", "--stdin", "--no-filters"], stdin=data).stdout.decode().strip()
         output = scratch.run(["diff", "--numstat", "--no-ext-diff", "--no-textconv", before.oid, written])
     if not output.stdout:

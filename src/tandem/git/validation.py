@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 from tandem.domain.gates import ABSENT_MODE, Change
 from tandem.domain.patches import AffectedFile, FileOperation, ValidatedContent
-from tandem.errors import InvalidDiff
-from tandem.git.applying import Applied, LineCounts, apply_diff
+from tandem.errors import InvalidDiff, InvalidInput
+from tandem.git.applying import Applied, LineCounts, apply_diff, ensure_no_nul
 from tandem.git.handle import Base, Handle
+from tandem.git.layout import layout_at
 from tandem.git.patch import FilePatch, read_patches
 from tandem.git.paths import quote, unsafe_reason
 from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, digest_of
-from tandem.git.runner import GitFailed, clean_environment
 from tandem.git.scratch import Scratch
 
 _BINARY_PATCH = "\nGIT binary patch\n"
@@ -57,7 +57,7 @@ def validate_diff(handle: Handle, diff: str, base: str | None) -> ValidatedConte
     content = repaired(diff)
     data = encoded(content)
     found = handle.base(base)
-    with Scratch(handle) as scratch:
+    with handle.scratch() as scratch:
         applied = apply_reviewable(handle, scratch, data, found)
     return ValidatedContent(
         content=content,
@@ -93,6 +93,7 @@ def parse_only(diff: str) -> ValidatedContent:
     """
     content = repaired(diff)
     patches = read_patches(encoded(content))
+    ensure_no_nul(path for patch in patches for path in (patch.old, patch.new) if path)
     named = [patch for patch in patches if patch.path]
     if not named or not any(map(_says_something, named)):
         raise InvalidDiff("The text is not a diff; send the output of `git diff`.")
@@ -176,12 +177,11 @@ def _is_known_commit(handle: Handle, path: str, oid: str) -> bool:
     if folder.is_symlink() or not (folder / ".git").exists():
         return False
     try:
-        handle.git.run(
-            ["cat-file", "-e", f"{oid}^{{commit}}"], cwd=folder, environment=clean_environment({}, isolated=True)
-        )
-    except GitFailed:
+        module = layout_at(handle.git, folder)
+    except InvalidInput:
         return False
-    return True
+    with Scratch(handle.git, module) as scratch:
+        return scratch.run(["cat-file", "-e", f"{oid}^{{commit}}"], accept=(0, 1, 128)).status_code == 0
 
 
 def _affected(applied: Applied) -> tuple[AffectedFile, ...]:

@@ -44,7 +44,7 @@ class WorktreeUpdate:
 def apply_to_worktree(handle: Handle, diff: str, base: str | None, *, index: bool) -> WorktreeUpdate:
     """Applies an approved diff to the working tree; see `Repository.apply_to_worktree`."""
     found = handle.base(base)
-    with Scratch(handle, large=True) as scratch:
+    with handle.scratch(large=True) as scratch:
         applied = apply_reviewable(handle, scratch, encoded(repaired(diff)), found)
         return _Update(handle, scratch, found, applied.changes).run(index=index)
 

@@ -12,6 +12,7 @@ from tandem.domain.answers import ProjectList, ProjectRemoved, ProjectView
 from tandem.domain.events import Event, Kind
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.git.repository import Repository
+from tandem.git.runner import Limits
 from tandem.store import projects as rows
 from tandem.store.base import Store, Unit
 from tandem.store.projects import ProjectRecord
@@ -21,8 +22,13 @@ from tandem.store.projects import ProjectRecord
 class GitSettings:
     """How git is run."""
 
-    executable: str = "git"
-    timeout_seconds: float = 10.0
+    executable: str
+    timeout_seconds: float
+    inflated_limit_bytes: int
+
+    def repository(self, root: Path) -> Repository:
+        """A repository in which git is run so."""
+        return Repository(root, self.executable, self.timeout_seconds, Limits(self.inflated_limit_bytes))
 
 
 class ProjectMoved(Unavailable):
@@ -145,7 +151,7 @@ class Projects:
             return None
         found = self._repositories.get(record.root)
         if found is None:
-            found = Repository(Path(record.root), git=self._git.executable, timeout_seconds=self._git.timeout_seconds)
+            found = self._git.repository(Path(record.root))
             self._repositories[record.root] = found
         return found
 

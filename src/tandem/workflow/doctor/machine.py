@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,14 +14,12 @@ from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.config import load_settings
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.git.runner import Git, GitFailed
+from tandem.git.runner import Git, ensure_recent
 from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.finding import Finding, note, ok, problem
 from tandem.workflow.program import find_program
 
 OLDEST_PYTHON: Final = (3, 11)
-OLDEST_GIT: Final = (2, 38)
-"""The first whose `merge-tree` writes a tree, by which merges are judged."""
 
 _FREE_BYTES = 200_000_000
 
@@ -48,20 +45,10 @@ def _python() -> Finding:
 
 
 def _git() -> Finding:
-    oldest = ".".join(map(str, OLDEST_GIT))
     try:
-        done = Git().run(["--version"], cwd=Path.cwd(), environment=os.environ)
-    except (GitFailed, TandemError) as error:
-        return problem("git", f"git cannot be run: {error}", f"install git {oldest} or newer, and put it on PATH")
-    said = done.stdout.decode("utf-8", "replace").strip()
-    version = re.search(r"(\d+)\.(\d+)", said)
-    if version is None or tuple(map(int, version.groups())) < OLDEST_GIT:
-        return problem(
-            "git",
-            f"{said} is too old for the gate, which asks git what a merge makes.",
-            f"install git {oldest} or newer",
-        )
-    return ok("git", said)
+        return ok("git", ensure_recent(Git()))
+    except TandemError as error:
+        return problem("git", error.message, "install it, and call tandem doctor again")
 
 
 async def check_settings(here: Circumstances) -> list[Finding]:
