@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.broker import BrokerProcess
@@ -137,12 +139,33 @@ def test_the_doctor_names_who_is_trusted_where_others_have_accounts(
     gated: Gated, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tandem.platforms.accounts", lambda: ["rita", "sam"])
+    monkeypatch.setattr("psutil.users", list)
     [asks] = said(examined(gated), "users")
     assert (asks["state"], "asks for access tokens" in asks["message"]) == ("ok", True)
     trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
     found = said(gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting), "users", "access")
     assert [one["state"] for one in found] == ["note", "ok"]
     assert 'auth = "token"' in found[0]["fix"]
+
+
+def test_the_doctor_warns_of_who_is_logged_in_and_can_read_what_was_committed(
+    gated: Gated, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = psutil.Process().username()
+    present = [SimpleNamespace(name=name) for name in (own, "sam", own, "sam")]
+    monkeypatch.setattr("psutil.users", lambda: present)
+    [asks] = said(examined(gated), "users")
+    assert asks["state"] == "ok"
+    trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
+    ended = gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting)
+    [found] = said(ended, "users")
+    assert (ended.status, found["state"], 'auth = "token"' in found["fix"]) == (1, "problem", True)
+    assert "logged in on this machine (sam)" in found["message"]
+    assert "every file that was ever committed" in found["message"]
+    # Nobody else there any more.
+    present[:] = present[:1]
+    [alone] = said(gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting), "users")
+    assert alone["state"] != "problem"
 
 
 def test_the_doctor_finds_tokens_that_nobody_is_asked_for(gated: Gated, shared_broker: BrokerProcess) -> None:

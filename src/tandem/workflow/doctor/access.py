@@ -23,12 +23,23 @@ _ASK_FOR_TOKENS = (
 
 
 async def check_users(here: Circumstances) -> list[Finding]:
-    """Whether others have an account here: without access tokens, whoever reaches the port is trusted."""
+    """Whether others are logged in, or could be: without access tokens, whoever reaches the port is trusted."""
     others = sorted(platforms.accounts())
-    if len(others) <= 1:
+    present = sorted(await asyncio.to_thread(platforms.others_logged_in))
+    if len(others) <= 1 and not present:
         return [ok("users", "Nobody else has an account here.")]
     if await asyncio.to_thread(_asks_for_tokens, here):
-        return [ok("users", f"{len(others)} people have an account here, and the broker asks for access tokens.")]
+        return [ok("users", "Other people have an account here, and the broker asks for access tokens.")]
+    if present:
+        return [
+            problem(
+                "users",
+                f"Others are logged in on this machine ({', '.join(present[:5])}), and the broker trusts everybody who"
+                " reaches its port: they can read every file that was ever committed in the repositories that you"
+                " registered, and review and approve under any name.",
+                _ASK_FOR_TOKENS,
+            )
+        ]
     return [
         note(
             "users",
