@@ -243,11 +243,18 @@ def _common_name(value: bytes) -> bytes | None:
         return _without_prefix(quoted[0])
     if len(value) > _LONGEST_NAMES:
         return None
+    start = value.find(b"/") + 1
     at = value.find(b" ")
     while at >= 0:
-        left, right = _without_prefix(value[:at]), value[at + 1 :]
-        other = unquote(right)
-        if left == _without_prefix(right if other is None else other[0]):
-            return left
+        left = slice(start if start <= at else 0, at)
+        other = unquote(value[at + 1 :]) if value.startswith(b'"', at + 1) else None
+        if other is not None:
+            if value[left] == _without_prefix(other[0]):
+                return value[left]
+        else:
+            # Most places are told apart by length, without a copy of the names: a hostile header is all spaces.
+            begin = value.find(b"/", at + 1) + 1 or at + 1
+            if len(value) - begin == at - left.start and value[begin:] == value[left]:
+                return value[left]
         at = value.find(b" ", at + 1)
     return None
