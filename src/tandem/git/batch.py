@@ -48,7 +48,7 @@ class Batch:
         # Git looks at its folder once, before the first answer: the folder has the configuration, and nothing else.
         with Scratch(git, layout) as scratch:
             self._process = git.start(
-                ["cat-file", "--batch-command"],
+                ["cat-file", "--batch-command", "--buffer"],
                 cwd=neutral_folder(),
                 environment={**scratch.environment, "GIT_OBJECT_DIRECTORY": str(layout.object_folder)},
                 stdin=subprocess.PIPE,
@@ -94,7 +94,8 @@ class Batch:
 
     def _send(self, lines: Sequence[bytes]) -> None:
         stdin = _pipe(self._process.stdin)
-        stdin.write(b"".join(line + b"\n" for line in lines))
+        # All answers at once: each would wake us up by itself.
+        stdin.write(b"".join(line + b"\n" for line in [*lines, b"flush"]))
         stdin.flush()
 
     def _header(self) -> list[bytes] | None:

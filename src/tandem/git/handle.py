@@ -168,7 +168,7 @@ def _start_of(file: Path) -> str:
     try:
         if not file.is_file():
             return ""
-        with file.open(encoding="utf-8") as opened:
-            return opened.read(_LONGEST_REFERENCE)
+        with file.open("rb", buffering=0) as opened:
+            return opened.read(_LONGEST_REFERENCE).decode()
     except (OSError, ValueError):
         return ""
