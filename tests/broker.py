@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -18,6 +19,8 @@ import httpx
 import orjson
 import pytest
 
+from tandem.domain.events import Seal
+from tandem.secret_key import Tokens, load_or_make
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
 from tests.postgres import PostgresServer
@@ -67,6 +70,9 @@ STATUS_OF = {
 """Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
 
 
+_SHARED_KEY = Path(mkdtemp(prefix="tandem-key-")) / "secret.key"
+
+
 class BrokerProcess:
     """`python -m tandem up` in the foreground, with settings from its environment.
 
@@ -78,6 +84,9 @@ class BrokerProcess:
         self.folder = folder
         self.data_dir = folder / "data"
         self.port = 0
+        if "database_url" in settings:
+            # Brokers that share a database need the same key, and tests copy databases.
+            settings.setdefault("secret_key_file", _SHARED_KEY)
         self._settings = {f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()}
         self._process: Forked | subprocess.Popen[bytes] | None = None
 
@@ -109,6 +118,12 @@ class BrokerProcess:
     def environment(self) -> dict[str, str]:
         """The environment that it runs in."""
         return {**os.environ, **self._settings}
+
+    @property
+    def seal(self) -> Seal:
+        """How this broker hashes events, for a forger who has read its secret."""
+        key = self._settings.get("TANDEM_SECRET_KEY_FILE", self.data_dir / "secret.key")
+        return Tokens(load_or_make(Path(key))).seal_event
 
     def start(self) -> None:
         """Return once it answers."""
@@ -153,10 +168,12 @@ class BrokerProcess:
         where = ("--data-dir", str(self.data_dir))
         return run_tandem([*arguments, *where], self.folder, self.environment, seconds=CALL_SECONDS)
 
-    def audited(self) -> Ended:
+    def audited(self, *, as_json: bool = True) -> Ended:
         """`tandem audit verify --json` on this broker's data, in this process: what it looks at is in the database."""
         where = ("--data-dir", str(self.data_dir))
-        return Inside(self.url, self.folder).run("audit", "verify", "--json", *where, stdin=b"", **self._settings)
+        return Inside(self.url, self.folder).run(
+            "audit", "verify", *["--json"][:as_json], *where, stdin=b"", **self._settings
+        )
 
 
 class Caller:

@@ -23,6 +23,7 @@ from tandem.bridge.scratch import sweep
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings, masked
 from tandem.domain.access import OWNER_ACCESS
+from tandem.domain.events import Seal
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
@@ -75,9 +76,9 @@ def policy_of(settings: Settings) -> Policy:
     )
 
 
-def store_of(settings: Settings) -> Store:
-    """The store that the settings name, not open yet."""
-    return make_store(settings.database, durability=settings.durability, readers=settings.reader_threads)
+def store_of(settings: Settings, seal: Seal) -> Store:
+    """The store that the settings name, not open yet; its events are hashed with the seal."""
+    return make_store(settings.database, durability=settings.durability, readers=settings.reader_threads, seal=seal)
 
 
 def reading_store_of(settings: Settings) -> Store:
@@ -126,9 +127,9 @@ class Broker:
         self.instance_id = secrets.token_hex(8)
         self._started = time.monotonic()
         self._clock = clock or SystemClock()
-        self._store = store_of(settings)
-        git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
         tokens = Tokens(load_or_make(settings.secret_key))
+        self._store = store_of(settings, tokens.seal_event)
+        git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
         self._services = Services(
             store=self._store,
             clock=self._clock,
@@ -143,8 +144,10 @@ class Broker:
             reviewer_logs=settings.reviewer_logs,
             options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},
         )
+        self._record = log.Record(settings.data_dir, masked("database_url", settings.database))
         self._maintenance = Maintenance(
             self._services,
+            self._record,
             sweep_seconds=settings.sweep_interval_seconds,
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
@@ -170,11 +173,10 @@ class Broker:
     async def running(self) -> AsyncGenerator[None]:
         """Open the data, recover, and serve until left; whatever began is ended in reverse."""
         async with contextlib.AsyncExitStack() as stack:
-            known = self._settings.data_dir / log.RECORD, masked("database_url", self._settings.database)
-            log.refuse_missing(self._store, *known)
+            self._record.refuse_missing(self._store)
             await self._store.open()
             stack.push_async_callback(self._store.close)
-            await log.begin(self._store, self._clock, *known)
+            await log.begin(self._store, self._clock, self._record)
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
             self._services.waits.follow(self._services.projects.notice)

@@ -83,6 +83,18 @@ def load_or_make(path: Path) -> bytes:
     return key
 
 
+def find(path: Path) -> bytes | None:
+    """The secret in a file, or None if there is no file; none is made. Blocks for the disk.
+
+    Raises:
+        ConfigInvalid: The file holds something else, or can be read by others.
+    """
+    try:
+        return _load(path)
+    except FileNotFoundError:
+        return None
+
+
 def _load(path: Path) -> bytes:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     text = _read(path)
@@ -94,7 +106,8 @@ def _load(path: Path) -> bytes:
         raise ConfigInvalid(
             f"The secret key file {path} does not hold a key, {2 * KEY_BYTES} hexadecimal digits. Put the right one in "
             "its place from a backup, or delete it: the broker then makes a new key at its next start, and what "
-            "sessions and locks were given out before is void.",
+            "sessions and locks were given out before is void. The log in the database then needs a new beginning: see "
+            "docs/guide/operating.md#when-the-secret-is-lost.",
             setting=SETTING,
         )
     return bytes.fromhex(text.decode("ascii"))
@@ -198,11 +211,12 @@ class Tokens:
         key_id: Tells tokens of this secret from those of another; says nothing about the secret.
     """
 
-    __slots__ = ("_keyed", "key_id")
+    __slots__ = ("_keyed", "_log_key", "key_id")
 
     def __init__(self, key: bytes) -> None:
         self._keyed = hmac.new(key, digestmod=hashlib.sha256)
         self.key_id = self._mac(b"key")[:_KEY_ID_DIGITS]
+        self._log_key = bytes.fromhex(self._mac(b"log"))
 
     def __repr__(self) -> str:
         return f"Tokens(key_id={self.key_id!r})"
@@ -218,6 +232,11 @@ class Tokens:
     def veil(self, reader: str) -> Veil:
         """Hides things for one reader from that reader."""
         return Veil(partial(self._mac, b"veil", reader.encode()))
+
+    def seal_event(self, content: bytes) -> str:
+        """The hash of an event of the log, which nobody without the secret can make."""
+        # Keyed BLAKE2b rather than HMAC: half a microsecond instead of two, in every write.
+        return hashlib.blake2b(content, digest_size=_HASH_BYTES, key=self._log_key).hexdigest()
 
     def session_token(self, session_id: str) -> str:
         """The token of a session.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tandem.domain.events import GENESIS, Event, Seal, unkeyed
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer
@@ -37,6 +38,23 @@ class Archive:
                 return server.execute(statement.encode()).rowcount
         with closing(sqlite3.connect(self.database, isolation_level=None)) as file:
             return file.execute(statement).rowcount
+
+    def all(self, statement: str) -> list[tuple[Any, ...]]:
+        """Rows of the database."""
+        if self.database.startswith("postgresql"):
+            with psycopg.connect(self.database) as server:
+                return server.execute(statement.encode()).fetchall()
+        with closing(sqlite3.connect(self.database)) as file:
+            return file.execute(statement).fetchall()
+
+    def row(self, statement: str) -> tuple[Any, ...]:
+        """The first of them."""
+        return self.all(statement)[0]
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What another broker needs to use the same database."""
+        return {"database_url": self.database} if self.database.startswith("postgresql") else {}
 
     def audit(self) -> dict[str, Any]:
         """What `tandem audit verify` says; its exit status says the same."""
@@ -102,13 +120,22 @@ def original(
 @pytest.fixture
 def archive(request: pytest.FixtureRequest, original: Archive, tmp_path: Path) -> Iterator[Archive]:
     """A copy of that history, to be spoilt."""
+    with copy_of(original, tmp_path, request) as copy:
+        yield copy
+
+
+@contextmanager
+def copy_of(original: Archive, folder: Path, request: pytest.FixtureRequest) -> Generator[Archive]:
+    """The history in another place, with what its broker knows of it."""
     if original.database.startswith("postgresql"):
         server: PostgresServer = request.getfixturevalue("postgres_server")
         url = server.copy_database(original.database)
-        yield Archive(BrokerProcess(tmp_path, database_url=url), url, original.review)
+        broker = BrokerProcess(folder, database_url=url)
+        shutil.copytree(original.broker.data_dir, broker.data_dir)
+        yield Archive(broker, url, original.review)
         server.drop_database(url)
     else:
-        broker = BrokerProcess(tmp_path)
+        broker = BrokerProcess(folder)
         shutil.copytree(original.broker.data_dir, broker.data_dir)
         yield Archive(broker, str(broker.data_dir / DATABASE_FILE), original.review)
 
@@ -152,11 +179,178 @@ FORGERIES = {
     "a counter-patch's fate": "UPDATE counter_patches SET status = 'pending'",
     "a round's digest": "UPDATE rounds SET digest = 'abc' WHERE round = 2",
     "a diff's bytes": "UPDATE contents SET body = replace(body, 'best', 'worst')",
+    "all texts gone": "DELETE FROM contents",
+    "checkpoints that nobody wrote": "UPDATE log_head SET checkpoint_seq = 100000",
+    "an approval of nothing": "INSERT INTO approvals VALUES ('x', 'abc', 'rv_none', 1)",
+    "a path that no review approved": "INSERT INTO approved_paths (project, path, blob_after, review_id, round, kind,"
+    " mode_before, blob_before, mode_after) SELECT project, path, blob_after, 'project:' || project, round, kind,"
+    " mode_before, blob_before, mode_after FROM approved_paths",
     "a counter": "UPDATE counters SET count = count + 1 WHERE metric = 'approved'",
     "a project's folder": "UPDATE projects SET root = '/elsewhere'",
     "a project without events": "INSERT INTO projects"
     " SELECT 'invented', root, registered_at, event_seq, event_hash FROM projects",
 }
+
+
+ON_SQLITE = {
+    "a trigger": "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN DELETE FROM approvals; END",
+    "a view": "CREATE VIEW decided AS SELECT * FROM verdicts",
+    "a table": "CREATE TABLE notes (body TEXT)",
+    "a column": "ALTER TABLE gates ADD COLUMN note TEXT",
+    "an index gone": "DROP INDEX uq_cycles_active",
+    "a table gone": "DROP TABLE messages",
+    "a column gone": "ALTER TABLE verdicts DROP COLUMN reason",
+    "the schema's version gone": "DROP TABLE alembic_version",
+    "a text that is none": "UPDATE verdicts SET reason = CAST(x'ff41' AS TEXT)",
+    "an event's subject that is none": "UPDATE events SET subject = CAST(x'ff41' AS TEXT)",
+    "a name of a content that is none": "UPDATE contents SET id = CAST(x'ff41' AS TEXT) WHERE id IN"
+    " (SELECT max(id) FROM contents)",
+    "bytes for a text": "UPDATE events SET delta = x'00', subject = x'00' WHERE kind = 'verdict_submitted'",
+    "bytes for a content": "UPDATE contents SET body = x'00'",
+    "a text for a number": "UPDATE events SET at = 'yesterday'",
+    "a text for the log's end": "UPDATE log_head SET seq = 'far'",
+}
+ON_POSTGRESQL = {
+    "a trigger": "CREATE FUNCTION quiet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+    " CREATE TRIGGER quiet BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION quiet()",
+    "a rule": "CREATE RULE quiet AS ON DELETE TO approvals DO INSTEAD NOTHING",
+    "a row policy": "ALTER TABLE events ENABLE ROW LEVEL SECURITY",
+    "a check": "ALTER TABLE verdicts ADD CONSTRAINT narrow CHECK (verdict <> 'x')",
+    "a column": "ALTER TABLE gates ADD COLUMN note TEXT",
+    "an index gone": "DROP INDEX uq_cycles_active",
+    "a table gone": "DROP TABLE messages",
+    "the schema's version gone": "DROP TABLE alembic_version",
+}
+
+
+def test_p8_damage_of_every_kind_is_named_with_what_to_do(original: Archive, tmp_path: Path, request: Any):
+    """No damage ends the audit itself: it says what it found, and exits with 1."""
+    on_postgresql = original.database.startswith("postgresql")
+    silent: list[str] = []
+    for number, (damage, statement) in enumerate((ON_POSTGRESQL if on_postgresql else ON_SQLITE).items()):
+        with copy_of(original, tmp_path / str(number), request) as archive:
+            archive.change(statement)
+            ended = archive.broker.audited(as_json=False)
+            if (ended.status, ended.stdout.count("not intact")) != (1, 1) or "problem " not in ended.stdout:
+                silent.append(f"{damage}: {ended.stdout} {ended.stderr}")
+            assert "Traceback" not in ended.stderr
+            assert "restore a copy" in ended.stdout
+    assert silent == []
+
+
+def test_p8_a_file_that_is_damaged_is_named(original: Archive, tmp_path: Path, request: Any):
+    if original.database.startswith("postgresql"):
+        return
+    whole = Path(original.database).read_bytes()
+    pages = len(whole) // 4096
+    middle = pages // 2 * 4096
+    for number, content in enumerate((b"Dear friend, " * 1000, whole[:middle], whole[:middle] + b"\xff" * 8192)):
+        with copy_of(original, tmp_path / str(number), request) as archive:
+            Path(archive.database).write_bytes(content)
+            assert archive.problems()
+
+
+def forged_event(archive: Archive, seal: Seal, **changed: object) -> None:
+    """Append an event as the broker would, with a right number, chain and hash, and nothing that it did."""
+    newest = Event(*archive.row("SELECT * FROM events ORDER BY seq DESC LIMIT 1"))
+    drafted = newest._replace(seq=newest.seq + 1, delta="{}", data="{}", previous=GENESIS, **changed)
+    values = ", ".join("NULL" if value is None else f"'{value}'" for value in drafted.sealed(seal))
+    archive.change(f"INSERT INTO events VALUES ({values})")
+    archive.change("UPDATE log_head SET seq = seq + 1")
+
+
+def test_p8_an_event_that_does_not_say_what_it_did_is_detected(archive: Archive):
+    """Forged by somebody who has only the database, and by somebody who has the secret as well."""
+    override = {"project": "x", "subject": "override:x/ov-1", "actor": "a person", "kind": "gate_overridden"}
+    forged_event(archive, unkeyed, **override, old=None, new="overridden")
+    forged_event(archive, archive.broker.seal, **{**override, "subject": "override:x/ov-2"}, old=None, new="overridden")
+    closed = archive.row("SELECT * FROM events WHERE kind = 'review_closed' ORDER BY seq DESC LIMIT 1")[3]
+    forged_event(archive, archive.broker.seal, subject=closed, kind="verdict_submitted", old="closed", new="approved")
+    problems = archive.problems()
+    assert "gate_overridden of override:x/ov-1) was changed: its hash does not fit" in problems
+    assert "gate_overridden of override:x/ov-2) cannot be replayed" in problems
+    assert f"verdict_submitted of {closed}) cannot be replayed" in problems
+
+
+def rewritten(archive: Archive) -> None:
+    """Change what was decided, and every hash to go with it, as far as that takes no secret."""
+    events = [Event(*row) for row in archive.all("SELECT * FROM events ORDER BY seq")]
+    newest: dict[str, str] = {}
+    for event in events:
+        said = event._replace(data=event.data.replace("Better words", "Worse words"))
+        said = said._replace(previous=newest.get(event.subject, GENESIS)).sealed(unkeyed)
+        newest[event.subject] = said.hash
+        data = said.data.replace("'", "''")
+        hashes = f"previous = '{said.previous}', hash = '{said.hash}'"
+        archive.change(f"UPDATE events SET data = '{data}', {hashes} WHERE seq = {said.seq}")
+        for table in ("reviews", "projects", "log_head"):
+            archive.change(f"UPDATE {table} SET event_hash = '{said.hash}' WHERE event_hash = '{event.hash}'")
+
+
+def test_p8_who_has_only_the_database_cannot_rewrite_the_log(archive: Archive):
+    rewritten(archive)
+    assert "its hash does not fit" in archive.problems()
+    # Nor call the whole of it a log of an older Tandem, whose hashes have no key.
+    archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
+    assert "the database was replaced" in archive.problems()
+    archive.change("UPDATE log_head SET keyed_from = seq")
+    assert "no event vouches for those before" in archive.problems()
+    archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
+    assert "the database is an older copy, or somebody replaced it" in archive.broker.run("up").stderr
+
+
+def test_p8_a_log_that_was_taken_back_whole_is_detected_and_stays_on_record(
+    archive: Archive, tmp_path: Path, repo_template: Path
+):
+    """An older copy of the database is right in itself: only the broker knows that there was more."""
+    if archive.database.startswith("postgresql"):
+        return
+    older = Path(archive.database).read_bytes()
+    with archive.broker as broker, Desk(broker.url, fresh_project()) as desk:
+        desk.register(shutil.copytree(repo_template, tmp_path / "repository"))
+    Path(archive.database).write_bytes(older)
+    assert "this is an older copy of the database" in archive.problems()
+    archive.broker.start()
+    archive.broker.stop()
+    report = archive.audit()
+    assert report["intact"]
+    assert "a copy was restored, or the log was cut off" in "\n".join(report["notes"])
+
+
+def test_p8_a_broker_with_another_secret_is_refused_and_a_lost_one_is_replaced_on_record(archive: Archive):
+    folder = archive.broker.data_dir
+    other = BrokerProcess(folder.parent, secret_key_file=folder / "other.key", **archive.settings)
+    refused = other.run("up", "--json")
+    assert refused.returncode != 0
+    assert "copy the file secret.key of the first one" in refused.stdout + refused.stderr
+    # Without the secret, everything is checked but the hashes; with another one, nothing passes.
+    absent = BrokerProcess(folder.parent, secret_key_file=folder / "absent.key", **archive.settings)
+    report = absent.audited().data
+    assert report["intact"]
+    assert "the hashes were not checked" in "\n".join(report["notes"])
+    assert "not made with this secret key" in "\n".join(other.audited().data["problems"])
+    # What the guide says to do when it is lost.
+    archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
+    (folder / "log-head.json").unlink(missing_ok=True)
+    other.start()
+    other.stop()
+    report = other.audited().data
+    assert report["problems"] == []
+    assert "hashes of another secret key" in "\n".join(report["notes"])
+    archive.change("UPDATE events SET actor = 'somebody' WHERE seq = 3")
+    assert "were changed" in "\n".join(other.audited().data["problems"])
+
+
+def test_p8_checkpoints_are_written_though_somebody_says_that_they_are(
+    archive: Archive, tmp_path: Path, repo_template: Path
+):
+    archive.change("UPDATE log_head SET checkpoint_seq = 100000")
+    assert "log_head says that checkpoints cover" in archive.problems()
+    before = archive.row("SELECT count(*) FROM events WHERE kind = 'checkpoint'")[0]
+    with archive.broker as broker, Desk(broker.url, fresh_project()) as desk:
+        desk.register(shutil.copytree(repo_template, tmp_path / "repository"))
+    assert archive.row("SELECT count(*) FROM events WHERE kind = 'checkpoint'")[0] > before
+    assert archive.audit()["intact"]
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)

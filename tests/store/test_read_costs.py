@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from tandem.domain.access import Names
+from tandem.domain.events import Seal
 from tandem.store import inbox, search
 from tandem.store.engine import make_store
 from tandem.store.postgres_unit import PostgresUnit
@@ -38,6 +39,11 @@ class Weighed:
         self.dialect = unit.dialect
         self.reviews = reviews
         self.steps = 0
+
+    @property
+    def seal(self) -> Seal:
+        """See `Unit`."""
+        return self._unit.seal
 
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
         """See `Unit`."""

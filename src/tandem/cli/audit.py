@@ -23,8 +23,9 @@ from tandem.cli.generated import new_group
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import console, show, show_envelope
 from tandem.cli.whereabouts import JsonOption
-from tandem.config import Settings, load_settings
+from tandem.config import Settings, load_settings, masked
 from tandem.errors import NotFound
+from tandem.secret_key import Tokens, find
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -72,21 +73,26 @@ async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool)
     # Late: the log and the other commands need none of what the broker is made of.
     from tandem.app import reading_store_of
     from tandem.services import audit
+    from tandem.services.log import HELP, Record
 
-    store = reading_store_of(settings)
-    await store.open()
-    try:
-        with _progress() as progress:
-            report = await audit.verify(store, progress)
-    finally:
-        await store.close()
+    key = find(settings.secret_key)
+    # Of another database, such as a copy, the broker here knows nothing.
+    known = Record(settings.data_dir, masked("database_url", settings.database)).find()
+    with _progress() as progress:
+        report = await audit.verify(
+            reading_store_of(settings), seal=Tokens(key).seal_event if key else None, known=known, progress=progress
+        )
     if as_json:
         show_envelope(orjson.dumps({"ok": True, "data": {**asdict(report), "intact": report.intact}}))
     else:
         for problem in report.problems:
             show(Text.assemble(("problem  ", "red"), plain(problem)))
+        for note in report.notes:
+            show(Text.assemble(("note     ", "yellow"), plain(note)))
         word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
         show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+        if not report.intact:
+            show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
     return Exit.DONE if report.intact else Exit.REFUSED
 
 

@@ -16,8 +16,11 @@ Key = tuple[Any, ...]
 VOLATILE = frozenset({"lease_expires_at"})
 """Columns of a review that no event restores: renewals of a lease are not events."""
 
-UNRESTORED = VOLATILE | {"last_seen_at", "key_hash", "token_hash"}
-"""All such columns: the use of a session is no event either, and the hash of a key or token is no one's business."""
+UNRESTORED = VOLATILE | {"last_seen_at"}
+"""All such columns: the use of a session is no event either."""
+
+SEALED = frozenset({"key_hash", "token_hash"})
+"""Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
 
 ROWS = {
     "round": ("rounds", ("review_id", "round")),
@@ -37,6 +40,56 @@ ROWS = {
 
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
+
+SAYS: dict[str, tuple[str, ...]] = {
+    Kind.REVIEW_CREATED: ("review round",),
+    Kind.REVIEW_REVISED: ("review round",),
+    Kind.REVIEW_CLAIMED: ("review",),
+    Kind.CLAIM_RELEASED: ("review",),
+    Kind.REVIEW_RECLAIMED: ("review",),
+    Kind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
+    Kind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
+    Kind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
+    Kind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
+    Kind.COUNTER_PATCH_REJECTED: ("review decision",),
+    Kind.COUNTER_PATCH_SUPERSEDED: ("review decision",),
+    Kind.MESSAGE_SENT: ("review messages",),
+    Kind.MESSAGE_RESOLVED: ("review resolved",),
+    Kind.REVIEW_CLOSED: ("review",),
+    Kind.ATTENTION_RAISED: ("review",),
+    Kind.ATTENTION_CLEARED: ("review",),
+    Kind.CHANGE_ROLLED_BACK: ("review rollback",),
+    Kind.POOL_REGISTERED: ("pool",),
+    Kind.POOL_ENDED: ("pool",),
+    Kind.POOL_PAUSED: ("pool",),
+    Kind.POOL_RESUMED: ("pool",),
+    Kind.CIRCUIT_OPENED: ("pool",),
+    Kind.CIRCUIT_CLOSED: ("pool",),
+    Kind.REVIEWER_REQUESTED: ("reviewer",),
+    Kind.REVIEWER_SPAWNED: ("reviewer",),
+    Kind.REVIEWER_DRAIN_START: ("reviewer",),
+    Kind.REVIEWER_TERMINATED: ("reviewer",),
+    Kind.REVIEWER_OUTCOME: ("reviewer",),
+    Kind.SESSION_OPENED: ("session",),
+    Kind.SESSION_CLOSED: ("session_end",),
+    Kind.CYCLE_STARTED: ("cycle",),
+    Kind.LOCK_ACQUIRED: ("cycle",),
+    Kind.HANDOFF_WRITTEN: ("cycle handoff",),
+    Kind.CYCLE_ADVANCED: ("cycle", "cycle advanced", "cycle handoff"),
+    Kind.CYCLE_COMPLETED: ("cycle",),
+    Kind.CYCLE_ARCHIVED: ("cycle",),
+    Kind.PROJECT_REGISTERED: ("project",),
+    Kind.GATE_SWITCHED: ("gate",),
+    Kind.GATE_OVERRIDDEN: ("override",),
+    Kind.COMMIT_RECORDED: ("commit",),
+    Kind.TOKEN_CREATED: ("access_token", "cycle_key"),
+    Kind.TOKEN_REVOKED: ("access_token", "cycle_key"),
+    Kind.CHECKPOINT: ("",),
+}
+"""The parts of the delta of each kind of event, the first one its subject's; for some kinds there are several ways."""
+
+_PREFIXES = {"access_token": "token:", "cycle_key": "key:", "session_end": "session:", "review": "", "": "log"}
+"""How subjects begin, by the first part of a delta, where it is not the part's own name."""
 
 STAMPED = frozenset({"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
@@ -62,6 +115,8 @@ class Replay:
             TypeError: Likewise.
         """
         delta: dict[str, Any] = orjson.loads(event.delta)
+        if not _says_its_kind(event, delta):
+            raise ValueError(event.kind)
         for part, (table, key) in ROWS.items():
             if part in delta:
                 row: Row = delta[part]
@@ -118,6 +173,8 @@ class Replay:
             after = Review(**whole)
         else:
             after = before._replace(**changed, **stamp)
+        if (event.old, event.new) != (before.state if before else None, after.state):
+            raise ValueError(event.new)
         self._review = after
         self._rows("reviews")[(after.id,)] = {
             name: value for name, value in after._asdict().items() if name not in VOLATILE
@@ -158,6 +215,17 @@ class Replay:
                 "kind": "change" if approved["path"] is None else "text",
                 **change,
             }
+
+
+def _says_its_kind(event: Event, delta: Row) -> bool:
+    """Whether an event changes what its kind changes, of a subject that has it."""
+    for words in SAYS.get(event.kind, ()):
+        parts = words.split()
+        first = parts[0] if parts else ""
+        if delta.keys() == set(parts):
+            prefix = _PREFIXES.get(first, f"{first}:")
+            return event.subject.startswith(prefix) and (prefix != "" or event.is_of_review)
+    return False
 
 
 def commit_reviews_of(commit: Row) -> list[Row]:

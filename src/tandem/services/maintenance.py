@@ -3,59 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Coroutine, Iterable
-
-import orjson
+from collections.abc import Coroutine
 
 from tandem.clock import MICROSECONDS
-from tandem.domain.events import LOG_SUBJECT, Event, Kind
-from tandem.services import claims, sessions
+from tandem.domain.events import Event
+from tandem.services import claims, log, sessions
 from tandem.services.context import Services
-from tandem.store import events, idempotency, ledger, logins
-from tandem.store.base import Unit
+from tandem.store import events, idempotency, logins
 
 _log = logging.getLogger("tandem.maintenance")
-CHECKPOINT_EVENTS = 5_000
-"""How many events one checkpoint covers at most, so that its transaction stays short."""
-
-
-def chain(log: Iterable[Event]) -> str:
-    """One hash over the place and hash of every event, in order: what a checkpoint vouches for."""
-    digest = hashlib.sha256()
-    for event in log:
-        digest.update(f"{event.seq} {event.subject} {event.hash}\n".encode())
-    return digest.hexdigest()
-
-
-def write_checkpoint(unit: Unit, now_us: int) -> int:
-    """Chain what came since the last checkpoint into a new one; how many events it covers."""
-    since, previous = events.checkpoint(unit)
-    covered = events.list_after(unit, since, CHECKPOINT_EVENTS)
-    if not covered or (len(covered) == 1 and covered[0].kind == Kind.CHECKPOINT):
-        return 0
-    first, last = covered[0].seq, covered[-1].seq
-    facts = {"first": first, "last": last, "events": len(covered), "chain": chain(covered)}
-    event = ledger.append(
-        unit,
-        Event(
-            seq=0,
-            at=now_us,
-            project="",
-            subject=LOG_SUBJECT,
-            actor="broker",
-            kind=Kind.CHECKPOINT,
-            old=None,
-            new=None,
-            data=orjson.dumps(facts).decode(),
-            delta="{}",
-            previous=previous,
-        ),
-    )
-    # The next one begins where this one's cover ends, so that it covers this very event too.
-    events.set_checkpoint(unit, last, event.hash)
-    return len(covered)
 
 
 class Maintenance:
@@ -64,8 +21,11 @@ class Maintenance:
     On several nodes an advisory lock lets one do the sweep at a time.
     """
 
-    def __init__(self, services: Services, *, sweep_seconds: float, checkpoint_seconds: float) -> None:
+    def __init__(
+        self, services: Services, record: log.Record, *, sweep_seconds: float, checkpoint_seconds: float
+    ) -> None:
         self._services = services
+        self._record = record
         self._sweep_seconds = sweep_seconds
         self._checkpoint_seconds = checkpoint_seconds
         self._task: asyncio.Task[None] | None = None
@@ -136,8 +96,14 @@ class Maintenance:
             if not granted:
                 return
             now = services.clock.now_us()
-            while await services.store.write(lambda unit: write_checkpoint(unit, now)) == CHECKPOINT_EVENTS:
-                pass
+            newest: Event | None = None
+            while (event := await services.store.write(lambda unit: log.write_checkpoint(unit, now))) is not None:
+                newest = event
+                if log.covered_by(event) < log.CHECKPOINT_EVENTS:
+                    break
+            if newest is not None:
+                known = log.KnownLog(services.waits.log_id, newest.seq, newest.hash)
+                await asyncio.to_thread(self._record.write, known)
             kept = round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
             # Between the last event and this start a day may have passed, or a clock may have been set: neither
             # ages a key.

@@ -8,13 +8,13 @@ import orjson
 from sqlalchemy import bindparam, insert, select, update
 
 from tandem.domain.access import AccessToken
-from tandem.domain.events import GENESIS, Event, Kind
+from tandem.domain.events import GENESIS, Event, Kind, sealed_value
 from tandem.store import ledger, tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 
 _t = tables.access_tokens.c
-_UNLOGGED = frozenset({"token_hash", "event_seq", "event_hash"})
+_UNLOGGED = frozenset({"event_seq", "event_hash"})
 
 _by_id = select(tables.access_tokens).where(_t.id == bindparam("token_id"))
 _find = Statement(_by_id)
@@ -48,8 +48,8 @@ def list_page(unit: Unit, *, before: str | None, limit: int) -> list[AccessToken
 
 
 def add(unit: Unit, token: AccessToken) -> AccessToken:
-    """Write a new token; its hash is in no event."""
-    event = ledger.append(unit, _event(token, Kind.TOKEN_CREATED, None, "valid", actor=token.created_by))
+    """Write a new token; the event has a keyed hash of its hash."""
+    event = ledger.append(unit, _event(unit, token, Kind.TOKEN_CREATED, None, "valid", actor=token.created_by))
     written = token._replace(event_seq=event.seq, event_hash=event.hash)
     unit.execute(_insert, **written._asdict())
     return written
@@ -58,7 +58,7 @@ def add(unit: Unit, token: AccessToken) -> AccessToken:
 def revoke(unit: Unit, token: AccessToken, *, actor: str, now_us: int) -> AccessToken:
     """Make a token void that is not yet; its row is locked already."""
     revoked = token._replace(revoked_at=now_us)
-    event = ledger.append(unit, _event(revoked, Kind.TOKEN_REVOKED, "valid", "revoked", actor=actor))
+    event = ledger.append(unit, _event(unit, revoked, Kind.TOKEN_REVOKED, "valid", "revoked", actor=actor))
     touched = unit.execute(
         _revoke, key=token.id, new_revoked_at=now_us, new_event_seq=event.seq, new_event_hash=event.hash
     )
@@ -67,8 +67,9 @@ def revoke(unit: Unit, token: AccessToken, *, actor: str, now_us: int) -> Access
     return revoked._replace(event_seq=event.seq, event_hash=event.hash)
 
 
-def _event(token: AccessToken, kind: Kind, old: str | None, new: str, *, actor: str) -> Event:
+def _event(unit: Unit, token: AccessToken, kind: Kind, old: str | None, new: str, *, actor: str) -> Event:
     row: dict[str, Any] = {name: value for name, value in token._asdict().items() if name not in _UNLOGGED}
+    row["token_hash"] = sealed_value(unit.seal, token.token_hash)
     facts = {"what": "access token", "name": token.name, "roles": token.roles.split(","), "project": token.project}
     return Event(
         seq=0,

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from tandem.domain.events import Seal, unkeyed
 from tandem.errors import Unavailable
 from tandem.store.jobs import Delivery, Inbox, Job
 
@@ -63,6 +64,11 @@ class Unit(Protocol):
         """`sqlite` or `postgresql`."""
         ...
 
+    @property
+    def seal(self) -> Seal:
+        """What the hashes of this store's events are made with."""
+        ...
+
     def execute(self, statement: Statement, **params: Any) -> int:
         """Run a statement for its effect; how many rows it touched."""
         ...
@@ -110,7 +116,8 @@ class Store(ABC):
 
     dialect: str
 
-    def __init__(self) -> None:
+    def __init__(self, seal: Seal = unkeyed) -> None:
+        self._seal = seal
         self._delivery = Delivery()
         self._writes = Inbox(WAITING_LIMIT)
         self._reads = Inbox(WAITING_LIMIT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
+from tandem.domain.events import Seal, unkeyed
 from tandem.errors import ConfigInvalid
 from tandem.store.base import REREAD, Conflict, Row, Statistics, Store, StoreError, Unit
 from tandem.store.schema import TANDEM, Schema
@@ -35,9 +36,10 @@ async def open_store(
     readers: int = 2,
     connections: int = 8,
     schema: Schema = TANDEM,
+    seal: Seal = unkeyed,
 ) -> Store:
     """Make a store and open it; see `make_store` and `Store.open`."""
-    store = make_store(url, durability=durability, readers=readers, connections=connections, schema=schema)
+    store = make_store(url, durability=durability, readers=readers, connections=connections, schema=schema, seal=seal)
     await store.open()
     return store
 
@@ -49,6 +51,7 @@ def make_store(
     readers: int = 2,
     connections: int = 8,
     schema: Schema = TANDEM,
+    seal: Seal = unkeyed,
 ) -> Store:
     """A store that is not open yet.
 
@@ -58,17 +61,18 @@ def make_store(
         readers: Threads that read, on SQLite.
         connections: Threads that read and write, each with a connection, on PostgreSQL.
         schema: The tables that the database has to have.
+        seal: What the hashes of events are made with; a broker gives one with its secret.
 
     Raises:
         ConfigInvalid: The URL is of neither kind.
     """
     if url.startswith(_SQLITE) and (path := url.removeprefix(_SQLITE)) and path != ":memory:":
-        return SqliteStore(Path(path), schema, durability=durability, readers=readers)
+        return SqliteStore(Path(path), schema, durability=durability, readers=readers, seal=seal)
     if url.startswith(_POSTGRESQL):
         # The driver takes 0.1 s to import, which a broker on SQLite need not spend.
         from tandem.store.postgres import PostgresStore
 
-        return PostgresStore(url, schema, durability=durability, connections=connections)
+        return PostgresStore(url, schema, durability=durability, connections=connections, seal=seal)
     raise ConfigInvalid(
         "the database has to be sqlite:///path or postgresql://…; in memory it could not be shared by threads",
         setting="database_url",

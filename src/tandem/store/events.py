@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tandem.domain.events import GENESIS, Event
+from tandem.domain.events import GENESIS, Event, Seal
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
@@ -23,6 +23,12 @@ _set_checkpoint = Statement(
     .values(checkpoint_seq=bindparam("new_checkpoint_seq"), event_hash=bindparam("new_event_hash"))
 )
 _newest_of = Statement(select(_e.seq).where(_e.project == bindparam("project")).order_by(_e.seq.desc()).limit(1))
+_set_keyed = Statement(
+    update(tables.log_head)
+    .where(tables.log_head.c.id == 1)
+    .values(keyed_from=bindparam("new_keyed_from"), key_check=bindparam("new_key_check"))
+)
+_find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
 _FOREVER = 2**62
@@ -51,9 +57,34 @@ _begin = PerDialect(
 )
 
 
+class Head(NamedTuple):
+    """The one row of `log_head`, in the order of its columns."""
+
+    id: int
+    log_id: str
+    seq: int
+    checkpoint_seq: int
+    event_hash: str
+    keyed_from: int
+    key_check: str
+
+    def fits(self, seal: Seal) -> bool:
+        """Whether the hashes of this log are made with this seal's secret, from the event on that it says."""
+        return self.key_check == seal(f"log {self.log_id} {self.keyed_from}".encode())
+
+
 def begin(unit: Unit, log_id: str) -> None:
-    """Give a fresh database its log; one that has one keeps it."""
-    unit.execute(_begin[unit.dialect], id=1, log_id=log_id, seq=0, checkpoint_seq=0, event_hash=GENESIS)
+    """Give a fresh database its log, whose hashes are keyed from the first event on; one that has one keeps it."""
+    unit.execute(
+        _begin[unit.dialect],
+        id=1,
+        log_id=log_id,
+        seq=0,
+        checkpoint_seq=0,
+        event_hash=GENESIS,
+        keyed_from=1,
+        key_check=unit.seal(f"log {log_id} 1".encode()),
+    )
 
 
 def find_id(unit: Unit) -> str | None:
@@ -64,10 +95,22 @@ def find_id(unit: Unit) -> str | None:
 
 def head(unit: Unit) -> tuple[str, int]:
     """Which log this is, and the number of its newest event."""
+    found = read_head(unit)
+    return found.log_id, found.seq
+
+
+def read_head(unit: Unit) -> Head:
+    """All that is noted of the log beside its events."""
     row = unit.one_or_none(_head)
     if row is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
-    return str(row[1]), int(row[2])
+    return Head(*row)
+
+
+def find_hash(unit: Unit, seq: int) -> str | None:
+    """The hash of an event by its number."""
+    row = unit.one_or_none(_find_hash, seq=seq)
+    return row[0] if row else None
 
 
 def newest_of(unit: Unit, project: str) -> int:
@@ -81,16 +124,13 @@ def lock(unit: Unit) -> None:
     unit.one_or_none(_lock_head)
 
 
-def checkpoint(unit: Unit) -> tuple[int, str]:
-    """The newest checkpoint's number (0 for none), and the hash of the log's own newest event."""
-    row = unit.one_or_none(_head)
-    if row is None:
-        raise LookupError("the log has no head; the database was not made by Tandem")
-    return int(row[3]), str(row[4])
+def set_keyed(unit: Unit, log_id: str, seq: int) -> None:
+    """Note that the hashes of events are keyed from this one on, and with which secret."""
+    unit.execute(_set_keyed, new_keyed_from=seq, new_key_check=unit.seal(f"log {log_id} {seq}".encode()))
 
 
 def set_checkpoint(unit: Unit, seq: int, event_hash: str) -> None:
-    """Remember the checkpoint event that was just appended."""
+    """Remember the newest event that is covered by a checkpoint, and the hash of the checkpoint's own event."""
     unit.execute(_set_checkpoint, new_checkpoint_seq=seq, new_event_hash=event_hash)
 
 

@@ -184,7 +184,7 @@ def change_review(
 def append(unit: Unit, draft: Event) -> Event:
     """Append one event to the log, sealed; a draft with the number 0 is given the next one."""
     numbered = draft if draft.seq else draft._replace(seq=take_seq(unit))
-    event = numbered._replace(kind=str(draft.kind)).sealed()
+    event = numbered._replace(kind=str(draft.kind)).sealed(unit.seal)
     unit.execute(_insert_event, **event._asdict())
     unit.on_commit(event.seq)
     return event

@@ -20,6 +20,7 @@ from tandem.store.statement import Statement
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
+    from tandem.domain.events import Seal
     from tandem.store.base import Unit
     from tandem.store.schema import Schema
 
@@ -31,8 +32,10 @@ class PostgresStore(Store):
 
     dialect = "postgresql"
 
-    def __init__(self, url: str, schema: Schema, *, durability: Literal["full", "normal"], connections: int) -> None:
-        super().__init__()
+    def __init__(
+        self, url: str, schema: Schema, *, durability: Literal["full", "normal"], connections: int, seal: Seal
+    ) -> None:
+        super().__init__(seal)
         self._schema = schema
         self._connector = Connector(url, durability)
         self._locks = AdvisoryLocks(self._connector)
@@ -40,10 +43,11 @@ class PostgresStore(Store):
         self._listener = Listener(self._connector, self._delivery, node)
         writers = max(1, connections // 2)
         self._writers = [
-            Worker(self._connector, self._writes, self._delivery, begin=WRITE, node=node) for _ in range(writers)
+            Worker(self._connector, self._writes, self._delivery, begin=WRITE, node=node, seal=seal)
+            for _ in range(writers)
         ]
         self._readers = [
-            Worker(self._connector, self._reads, self._delivery, begin=READ, node=node)
+            Worker(self._connector, self._reads, self._delivery, begin=READ, node=node, seal=seal)
             for _ in range(max(1, connections - writers))
         ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
+from tandem.domain.events import Seal, unkeyed
 from tandem.errors import InvalidInput, Unavailable
 from tandem.store.base import Conflict, Row
 
@@ -33,12 +34,18 @@ _UNAVAILABLE: Final = {
 class PostgresUnit:
     """A unit of work on one connection's cursor."""
 
-    __slots__ = ("_cursor", "notice")
+    __slots__ = ("_cursor", "_seal", "notice")
     dialect = "postgresql"
 
-    def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Row], seal: Seal = unkeyed) -> None:
         self._cursor = cursor
+        self._seal = seal
         self.notice = 0
+
+    @property
+    def seal(self) -> Seal:
+        """See `Unit`."""
+        return self._seal
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
@@ -82,6 +89,7 @@ def translated(error: BaseException) -> BaseException:
         reason = _UNAVAILABLE.get(state) or _UNAVAILABLE.get(state[:2])
         if reason is None:
             return error
-        answer = Unavailable(f"{reason} ({error})")
+        damage = {"damaged": True} if state.startswith("XX") else {}
+        answer = Unavailable(f"{reason} ({error})", **damage)
     answer.__cause__ = error
     return answer

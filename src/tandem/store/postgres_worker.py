@@ -15,6 +15,7 @@ from tandem.store.listener import commit_with_notice
 from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
 
 if TYPE_CHECKING:
+    from tandem.domain.events import Seal
     from tandem.store.connector import Connector
     from tandem.store.jobs import Delivery, Inbox, Job
 
@@ -39,8 +40,9 @@ class Worker:
     """Runs the units of one inbox, each in a transaction, on a connection of its own."""
 
     def __init__(
-        self, connector: Connector, inbox: Inbox, delivery: Delivery, *, begin: LiteralString, node: str
+        self, connector: Connector, inbox: Inbox, delivery: Delivery, *, begin: LiteralString, node: str, seal: Seal
     ) -> None:
+        self._seal = seal
         self._connector = connector
         self._inbox = inbox
         self._delivery = delivery
@@ -96,7 +98,7 @@ class Worker:
             self._connection = self._connector.connect()
         connection = self._connection
         cursor = connection.cursor()
-        unit = PostgresUnit(cursor)
+        unit = PostgresUnit(cursor, self._seal)
         committing = False
         try:
             cursor.execute(self._begin, prepare=False)

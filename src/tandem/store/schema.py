@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
-from tandem.errors import ConfigInvalid
+from tandem.errors import ConfigInvalid, Unavailable
 from tandem.store import migrations
 from tandem.store.statement import POSTGRESQL, SQLITE
 from tandem.store.tables import metadata
@@ -150,6 +150,10 @@ class Schema:
         tables = {str(name) for (name,) in connection.execute(words.tables)}
         if VERSION_TABLE not in tables:
             # A PostgreSQL schema may be shared with others, a file may not.
+            if {"events", "log_head"} <= tables:
+                raise Unavailable(
+                    f"the table {VERSION_TABLE} is missing from the database; restore a copy", damaged=True
+                )
             foreign = tables if words is SQLITE_WORDS else tables & set(self.metadata.tables)
             if foreign:
                 raise ConfigInvalid(

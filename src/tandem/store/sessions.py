@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tandem.domain.events import GENESIS, Event, Kind
+from tandem.domain.events import GENESIS, Event, Kind, sealed_value
 from tandem.domain.sessions import CycleKey, Session
 from tandem.store import ledger, tables
 from tandem.store.base import Unit
@@ -86,9 +86,10 @@ def list_workflows_with_keys(unit: Unit, project: str) -> list[str]:
 
 
 def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -> CycleKey:
-    """Write a role's key, new or in place of the one before, or its revocation; the hash is in no event."""
+    """Write a role's key, new or in place of the one before, or its revocation; the event seals the hash of the key."""
     revoked = key.revoked_at is not None
-    row = {name: value for name, value in key._asdict().items() if name not in {"key_hash", "event_seq", "event_hash"}}
+    row = {name: value for name, value in key._asdict().items() if name not in {"event_seq", "event_hash"}}
+    row["key_hash"] = sealed_value(unit.seal, key.key_hash)
     event = ledger.append(
         unit,
         Event(

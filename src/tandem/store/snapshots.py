@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Table, bindparam, exists, select, tuple_
 
-from tandem.domain.events import Event
+from tandem.domain.events import Event, Kind
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.commits import AGAINST
+from tandem.store.sqlite_unit import ILLEGIBLE
 from tandem.store.statement import Statement
 
 Row = dict[str, Any]
@@ -80,13 +81,44 @@ _events = Statement(
 _unexplained = tuple(
     Statement(select(name).where(~exists().where(_e.subject == name)).limit(bindparam("limit")))
     for name in (
-        tables.reviews.c.id,
         *(prefix + column for prefix, columns in _OF_PREFIX.items() for column in columns.values()),
         *(
             prefix + project + "/" + name
             for prefix, columns in _OF_PROJECT.items()
             for project, name in columns.values()
         ),
+    )
+)
+_unexplained_reviews = (
+    # Other subjects have events too: a review is made by one of a kind of its own.
+    Statement(
+        select(tables.reviews.c.id)
+        .where(~exists().where(_e.subject == tables.reviews.c.id, _e.kind == str(Kind.REVIEW_CREATED)))
+        .limit(bindparam("limit"))
+    ),
+    *(
+        Statement(select(name).distinct().where(~exists().where(tables.reviews.c.id == name)).limit(bindparam("limit")))
+        for table, name in _OF_REVIEW.items()
+        if table is not tables.reviews
+    ),
+    # Of a name with a slash in it nobody could tell which project it is of.
+    *(
+        Statement(select(project + "/" + name).where(name.contains("/")).limit(bindparam("limit")))
+        for columns in _OF_PROJECT.values()
+        for project, name in columns.values()
+    ),
+)
+_missing_contents = tuple(
+    Statement(
+        select(of, name)
+        .where(name.is_not(None), ~exists().where(tables.contents.c.id == name))
+        .limit(bindparam("limit"))
+    )
+    for of, name in (
+        (tables.rounds.c.review_id, tables.rounds.c.description_id),
+        (tables.rounds.c.review_id, tables.rounds.c.diff_id),
+        (tables.counter_patches.c.review_id, tables.counter_patches.c.content_id),
+        (tables.handoffs.c.cycle_id, tables.handoffs.c.content_id),
     )
 )
 _p, _cr, _v = tables.plan_refusals.c, tables.commit_reviews.c, tables.verdicts.c
@@ -149,7 +181,14 @@ def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
 
 def list_unexplained(unit: Unit, limit: int) -> list[str]:
     """Reviews and other subjects that are stored although no event speaks of them."""
-    return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
+    return [
+        str(row[0]) for statement in (*_unexplained_reviews, *_unexplained) for row in unit.all(statement, limit=limit)
+    ]
+
+
+def list_missing_contents(unit: Unit, limit: int) -> list[tuple[str, str]]:
+    """Texts that are not in the content store, each behind the review or cycle that needs it."""
+    return [(row[0], row[1]) for statement in _missing_contents for row in unit.all(statement, limit=limit)]
 
 
 def list_wrong_refusals(unit: Unit, limit: int) -> list[str]:
@@ -163,11 +202,14 @@ def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:
     while page := unit.all(_contents, after=after, limit=_CONTENT_PAGE):
         yield from ((name, body) for name, body in page)
         after = page[-1][0]
+        if ILLEGIBLE in str(after):
+            # There is no going on from a name that is no text.
+            return
 
 
 def list_counters(unit: Unit) -> dict[Key, tuple[int, int]]:
     """Every counter by its key (project, day, category, reviewer, metric): count and total."""
-    return {tuple(row[:5]): (int(row[5]), int(row[6])) for row in unit.all(_counters)}
+    return {tuple(row[:5]): (row[5], row[6]) for row in unit.all(_counters)}
 
 
 def _keyed(table: Table, found: list[tuple[Any, ...]]) -> dict[Key, Row]:

@@ -11,16 +11,17 @@ import sqlite3
 from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final, Literal
 
-from tandem.errors import ConfigInvalid, Unavailable
+from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.store.base import Statistics, Store
 from tandem.store.sqlite_file import DatabaseFile
-from tandem.store.sqlite_unit import SqliteUnit, translated
+from tandem.store.sqlite_unit import SqliteUnit, legible, translated
 from tandem.store.writer import WAL_LIMIT_BYTES, Writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from tandem.domain.events import Seal
     from tandem.store.jobs import Job
     from tandem.store.schema import Schema
 
@@ -36,14 +37,16 @@ class SqliteStore(Store):
 
     dialect = "sqlite"
 
-    def __init__(self, path: Path, schema: Schema, *, durability: Literal["full", "normal"], readers: int) -> None:
-        super().__init__()
+    def __init__(
+        self, path: Path, schema: Schema, *, durability: Literal["full", "normal"], readers: int, seal: Seal
+    ) -> None:
+        super().__init__(seal)
         self._path = path
         self._schema = schema
         self._durability = durability
         self._reader_count = readers
         self._file = DatabaseFile(path)
-        self._writer = Writer(self._file, self._connect_writer, self._writes, self._delivery)
+        self._writer = Writer(self._file, self._connect_writer, self._writes, self._delivery, seal)
 
     def is_missing(self) -> bool:
         """See `Store`."""
@@ -71,7 +74,9 @@ class SqliteStore(Store):
         except BaseException as exc:
             self._file.unlock()
             if isinstance(exc, (OSError, sqlite3.Error)):
-                raise Unavailable(f"{self._path}: {translated(exc)}") from exc
+                why = translated(exc)
+                details = why.details if isinstance(why, TandemError) else {}
+                raise Unavailable(f"{self._path}: {why}", **details) from exc
             raise
         self._run_thread(self._writer.run, "tandem-store-writer")
         for number in range(self._reader_count):
@@ -125,6 +130,8 @@ class SqliteStore(Store):
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON")
+        if not self._schema.changes:
+            connection.text_factory = legible
         return connection
 
     def _read_until_closed(self) -> None:
@@ -139,7 +146,7 @@ class SqliteStore(Store):
             except (Unavailable, sqlite3.Error) as exc:
                 job.error = translated(exc)
             else:
-                if not _read(connection, job):
+                if not _read(connection, job, self._seal):
                     connection = None
             self._delivery.deliver((job,))
             del job
@@ -147,10 +154,10 @@ class SqliteStore(Store):
             connection.close()
 
 
-def _read(connection: sqlite3.Connection, job: Job) -> bool:
+def _read(connection: sqlite3.Connection, job: Job, seal: Seal) -> bool:
     """Run a job on a snapshot; whether the connection can be used again."""
     cursor = connection.cursor()
-    unit = SqliteUnit(cursor)
+    unit = SqliteUnit(cursor, seal)
     try:
         # Deferred: the snapshot is taken by the first statement, and no lock keeps the writer waiting.
         cursor.execute("BEGIN")

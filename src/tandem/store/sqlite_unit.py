@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem.domain.events import Seal, unkeyed
 from tandem.errors import Unavailable
 from tandem.store.base import Conflict, Row
 
@@ -28,17 +30,28 @@ _UNAVAILABLE: Final = {
     sqlite3.SQLITE_NOMEM: "there is no memory left for the database; try again later",
 }
 
+_DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+ILLEGIBLE: Final = f"not UTF-8 {secrets.token_hex(8)}: "
+"""Begins what `legible` makes of bytes that are no text, so that it is equal to nothing that was stored."""
+
 
 class SqliteUnit:
     """A unit of work on one connection's cursor."""
 
-    __slots__ = ("_cursor", "broken", "notice")
+    __slots__ = ("_cursor", "_seal", "broken", "notice")
     dialect = "sqlite"
 
-    def __init__(self, cursor: sqlite3.Cursor) -> None:
+    def __init__(self, cursor: sqlite3.Cursor, seal: Seal = unkeyed) -> None:
         self._cursor = cursor
+        self._seal = seal
         self.broken = False
         self.notice = 0
+
+    @property
+    def seal(self) -> Seal:
+        """See `Unit`."""
+        return self._seal
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
@@ -76,6 +89,14 @@ class SqliteUnit:
             raise
 
 
+def legible(raw: bytes) -> str:
+    """A stored text for an audit, which has to read on where the bytes are no text."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return ILLEGIBLE + raw.decode(errors="backslashreplace")
+
+
 def is_busy(error: BaseException) -> bool:
     """Whether another process has had the database locked for the whole of the time limit."""
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
@@ -97,6 +118,7 @@ def translated(error: BaseException) -> BaseException:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
         if code not in _UNAVAILABLE:
             return error
-        answer = Unavailable(f"{_UNAVAILABLE[code]} ({error})")
+        damage = {"damaged": True} if code in _DAMAGE else {}
+        answer = Unavailable(f"{_UNAVAILABLE[code]} ({error})", **damage)
     answer.__cause__ = error
     return answer

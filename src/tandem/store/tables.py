@@ -40,6 +40,8 @@ log_head = Table(
     Column("seq", BigInteger, nullable=False, comment="the newest event; numbers are given in commit order"),
     Column("checkpoint_seq", BigInteger, nullable=False, comment="the newest checkpoint event"),
     Column("event_hash", Text, nullable=False, comment="hash of the newest event of the subject `log`"),
+    Column("keyed_from", BigInteger, nullable=False, server_default=text("0"), comment="the first keyed event"),
+    Column("key_check", Text, nullable=False, server_default=text("''"), comment="tells which secret the hashes need"),
     comment="One row; its lock makes sequence numbers follow the order of commits.",
 )
 

@@ -19,6 +19,7 @@ from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, transla
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tandem.domain.events import Seal
     from tandem.store.jobs import Delivery, Inbox, Job
     from tandem.store.sqlite_file import DatabaseFile
 
@@ -60,8 +61,14 @@ class Writer:
     """Runs write units one after another, in as few commits as their arrival allows."""
 
     def __init__(
-        self, file: DatabaseFile, connect: Callable[[], sqlite3.Connection], inbox: Inbox, delivery: Delivery
+        self,
+        file: DatabaseFile,
+        connect: Callable[[], sqlite3.Connection],
+        inbox: Inbox,
+        delivery: Delivery,
+        seal: Seal,
     ) -> None:
+        self._seal = seal
         self._file = file
         self._connect = connect
         self._inbox = inbox
@@ -131,7 +138,7 @@ class Writer:
         guarded = bool(batch.kept)
         if guarded:
             cursor.execute("SAVEPOINT unit")
-        unit = SqliteUnit(cursor)
+        unit = SqliteUnit(cursor, self._seal)
         try:
             job.result = job.fn(unit)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it

@@ -16,5 +16,6 @@ REVISIONS: Final = (
     "0006_access_tokens",
     "0007_ended_logins",
     "0008_acceptors",
+    "0009_keyed_log",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
