@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Generator, Iterator
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 
 from tandem.domain.events import GENESIS, Event, Seal, unkeyed
+from tandem.services.log import chain
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer
@@ -276,10 +278,16 @@ def rewritten(archive: Archive) -> None:
     """Change what was decided, and every hash to go with it, as far as that takes no secret."""
     events = [Event(*row) for row in archive.all("SELECT * FROM events ORDER BY seq")]
     newest: dict[str, str] = {}
+    written: list[Event] = []
     for event in events:
         said = event._replace(data=event.data.replace("Better words", "Worse words"))
+        if event.kind == "checkpoint":
+            facts = json.loads(event.data)
+            covered = [each for each in written if facts["first"] <= each.seq <= facts["last"]]
+            said = event._replace(data=json.dumps({**facts, "chain": chain(covered)}))
         said = said._replace(previous=newest.get(event.subject, GENESIS)).sealed(unkeyed)
         newest[event.subject] = said.hash
+        written.append(said)
         data = said.data.replace("'", "''")
         hashes = f"previous = '{said.previous}', hash = '{said.hash}'"
         archive.change(f"UPDATE events SET data = '{data}', {hashes} WHERE seq = {said.seq}")
@@ -297,6 +305,25 @@ def test_p8_who_has_only_the_database_cannot_rewrite_the_log(archive: Archive):
     assert "no event vouches for those before" in archive.problems()
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
     assert "the database is an older copy, or somebody replaced it" in archive.broker.run("up").stderr
+
+
+def test_p8_a_log_of_an_older_tandem_is_vouched_for_at_the_first_start(archive: Archive):
+    """Its hashes have no key: from then on nobody can change it either."""
+    rewritten(archive)
+    archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
+    (archive.broker.data_dir / "log-head.json").unlink()
+    report = archive.audit()
+    assert report["problems"] == []
+    assert "no hash is keyed yet" in "\n".join(report["notes"])
+    archive.broker.start()
+    archive.broker.stop()
+    report = archive.audit()
+    assert report["problems"] == []
+    assert "are from before hashes were keyed" in "\n".join(report["notes"])
+    archive.change("UPDATE events SET actor = 'somebody' WHERE seq = 3")
+    assert "were changed" in archive.problems()
+    archive.change("UPDATE log_head SET keyed_from = seq + 1")
+    assert "no event vouches for those before" in archive.problems()
 
 
 def test_p8_a_log_that_was_taken_back_whole_is_detected_and_stays_on_record(

@@ -89,10 +89,10 @@ async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool)
             show(Text.assemble(("problem  ", "red"), plain(problem)))
         for note in report.notes:
             show(Text.assemble(("note     ", "yellow"), plain(note)))
-        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
-        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
         if not report.intact:
             show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
+        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
+        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
     return Exit.DONE if report.intact else Exit.REFUSED
 
 
