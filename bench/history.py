@@ -12,12 +12,14 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
+from tandem.domain.events import LOG_SUBJECT, Event, Seal
+from tandem.secret_key import Tokens, load_or_make
 from tandem.store.schema import TANDEM
 from tandem.store.statement import SQLITE
 from tandem.store.tables import metadata
 
 LAST_WEEK = "2026-10-25"
-_SEED_VERSION = 1
+_SEED_VERSION = 2
 _LAST_US = 1_793_491_200_000_000
 """2026-11-01."""
 
@@ -145,7 +147,7 @@ def make_history(cache: Path, reviews: int, open_reviews: int) -> Path:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True, mode=0o700)
         with closing(sqlite3.connect(unfinished / "tandem.db", isolation_level=None)) as connection:
-            _seed(connection, reviews, open_reviews)
+            _seed(connection, reviews, open_reviews, Tokens(load_or_make(unfinished / "secret.key")).seal_event)
         unfinished.rename(folder)
     return folder
 
@@ -157,7 +159,7 @@ def _schema_name() -> str:
     return f"{TANDEM.version}-{hashlib.sha256(stated.encode()).hexdigest()[:12]}"
 
 
-def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int) -> None:
+def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int, seal: Seal) -> None:
     TANDEM.prepare_sqlite(connection)
     for setting in _SETTINGS:
         connection.execute(setting)
@@ -178,7 +180,14 @@ def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int) -> No
     _fill(connection, "events", _EVENT, f"numbered CROSS JOIN {steps} WHERE k <= {_LAST_EVENT} ORDER BY n, k")
     _count(connection)
     newest = connection.execute("SELECT max(seq) FROM events").fetchone()[0]
-    connection.execute("INSERT INTO log_head VALUES (1, 'benchlog', ?, ?, '')", (newest, newest))
+    # As if the whole of it had just been covered: else the broker would begin to.
+    facts = f'{{"first":1,"last":{newest},"events":{newest}}}'
+    event = Event(newest + 1, _LAST_US, "", LOG_SUBJECT, "broker", "checkpoint", None, None, facts, "{}", "").sealed(
+        seal
+    )
+    connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(event))})", event)  # noqa: S608 - only marks
+    head = (1, "benchlog", event.seq, newest, event.hash, 1, seal(b"log benchlog 1"))
+    connection.execute("INSERT INTO log_head VALUES (?, ?, ?, ?, ?, ?, ?)", head)
     for _, statement in indexes:
         connection.execute(statement)
     connection.execute("COMMIT")
