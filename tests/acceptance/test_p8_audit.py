@@ -311,7 +311,7 @@ def test_p8_a_log_of_an_older_tandem_is_vouched_for_at_the_first_start(archive: 
     """Its hashes have no key: from then on nobody can change it either."""
     rewritten(archive)
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
-    (archive.broker.data_dir / "log-head.json").unlink()
+    (archive.broker.data_dir / "databases.json").unlink()
     report = archive.audit()
     assert report["problems"] == []
     assert "no hash is keyed yet" in "\n".join(report["notes"])
@@ -358,7 +358,7 @@ def test_p8_a_broker_with_another_secret_is_refused_and_a_lost_one_is_replaced_o
     assert "not made with this secret key" in "\n".join(other.audited().data["problems"])
     # What the guide says to do when it is lost.
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
-    (folder / "log-head.json").unlink(missing_ok=True)
+    (folder / "databases.json").unlink(missing_ok=True)
     other.start()
     other.stop()
     report = other.audited().data
