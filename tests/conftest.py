@@ -14,7 +14,7 @@ import pytest
 from tests.postgres import PostgresServer, running_postgres
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 pytest_plugins = ["tests.no_skips", "tests.fuzzing"]
 
@@ -35,15 +35,15 @@ _GITCONFIG = """\
 """
 
 
-def pytest_configure() -> None:
-    """Reading thousands of tests makes a million objects that all stay: nothing to look for meanwhile, nor later."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collecting makes a million objects that all stay: nothing to look for meanwhile, nor among them later."""
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """All tests are there."""
-    gc.freeze()
-    gc.enable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
