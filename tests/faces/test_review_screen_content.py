@@ -42,6 +42,21 @@ new file mode 100644
 """
 
 
+HIDDEN = "; os.system('id')"
+HIDING = f"""\
+diff --git a/min.js b/min.js
+--- a/min.js
++++ b/min.js
+@@ -1 +1,2 @@
+-{"a" * 5_000};end
++{"a" * 4_000}{HIDDEN}{"a" * 1_000};end
++admin\u200b = 1
+diff --git a/tool.sh b/tool.sh
+old mode 100644
+new mode 100755
+"""
+
+
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
     with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
@@ -57,6 +72,28 @@ async def test_texts_by_others_play_no_tricks(url: str, tmp_path: Path) -> None:
         await at.press("2")
         # Neither where a link leads nor a comment of HTML is hidden.
         await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
+
+
+async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path) as at:
+        created = await at.other.create_review(
+            intent="Minify it", agent_type="robot", project=f"{at.project}-label", diff=HIDING
+        )
+        await at.press("p")
+        await at.opened(created.review_id)
+        # What differs stands where the identical beginning would be; a line that goes on beyond the edge says so.
+        await at.shows("… 3,990 alike … ", HIDDEN, "→")
+        await at.press("down", "down", "enter")
+        await at.shows("min.js, line 1 before")
+        await at.press("end")
+        await at.shows("aaa;end")
+        await at.press("escape", "a")
+        await at.shows(
+            "Look at these before you decide:",
+            "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
+            "1 invisible character: min.js:2",
+            "1 file becomes a program: tool.sh",
+        )
 
 
 async def test_a_change_is_shown_by_file(url: str, tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def test_links_lead_to_the_web_only_and_say_that_they_are_not_vouched_for() -> N
     "host",
     ["localhost", "LOCALHOST.", "a.localhost:7337", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "0177.0.0.1",
      "0.0.0.0", "[::1]:1", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "example.org@localhost",
-     "%6cocalhost", "example.org:80@127.0.0.1:7337", "/localhost", "127.0.0.1%2e", "10.0.0.1", "169.254.0.1", "[fe80::1]", "broker"],
+     "%6cocalhost", "example.org:80@127.0.0.1:7337", "/localhost", "127.0.0.1%2e", "10.0.0.1",
+     "169.254.0.1", "[fe80::1]", "broker"],
 )  # fmt: skip
 def test_nothing_of_this_machine_or_its_network_is_a_link(host: str) -> None:
     for text in (f"[a](http://{host}/x)", f"<http://{host}/x>", f"![a](http://{host}/x)", f"[a](HTTPS://{host})"):

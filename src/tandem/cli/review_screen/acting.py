@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tandem.cli.review_screen import words
+from tandem.cli.review_screen import facts, words
 from tandem.cli.review_screen.browsing import open_in_window
 from tandem.cli.review_screen.desk import Desk
 from tandem.cli.review_screen.dialogs import Composer, Question
@@ -47,6 +47,7 @@ class Acting(LivingScreen):
         super().__init__(desk)
         self.review_id = review_id
         self.reading: Reading | None = None
+        self.unusual: tuple[str, ...] = ()
 
     @property
     def spot(self) -> Spot | None:
@@ -116,7 +117,7 @@ class Acting(LivingScreen):
         )
 
     def _about_verdict(self, reading: Reading, remarks: int) -> str:
-        said = [visible(" ".join(reading.proposal.intent.split()))]
+        said = [visible(" ".join(reading.proposal.intent.split())), *facts.look_at(self.unusual)]
         if not reading.is_held_by(self.desk.person):
             said.append("You have not claimed it; sending claims it first.")
         if remarks:
@@ -182,7 +183,7 @@ class Acting(LivingScreen):
         question = Question("A message", draft, send, about, choices, frozenset(choices), "Message")
         self._ask(question, "Your message is sent.")
 
-    def action_counter_patch(self, answer: str) -> None:
+    async def action_counter_patch(self, answer: str) -> None:
         """Ask whether the counter-patch is to be accepted, or declined."""
         first = self.reading
         patch = first.proposal.counter_patch if first else None
@@ -195,6 +196,8 @@ class Acting(LivingScreen):
 
         title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
         about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
+        offered = replace(first.proposal, diff=patch.diff, description=patch.description, affected_files=())
+        about = "\n".join([about, *facts.look_at(await asyncio.to_thread(facts.unusual, offered))])
         self._ask(Question(title, self.desk.drafts.text(self.review_id, answer), send, about), f"Sent: {answer}.")
 
     def action_close_review(self) -> None:

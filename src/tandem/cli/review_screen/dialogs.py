@@ -213,23 +213,34 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class Keys(ModalScreen[None]):
-    """Lists keys with what they do."""
+class Whole(ModalScreen[None]):
+    """A text to be read to its end."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark,q", "leave", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,question_mark,q", "leave", "Back")]
 
-    def __init__(self, keys: list[tuple[str, str]]) -> None:
+    def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self._keys = keys
+        self._title, self._text = title, text
 
     def compose(self) -> ComposeResult:
-        """The list."""
-        width = max(len(key) for key, _ in self._keys)
+        """The text."""
         with VerticalScroll(id="dialog"):
-            yield Label("Keys", id="title")
-            yield Static("\n".join(f"{key:<{width}}  {does}" for key, does in self._keys), markup=False)
+            yield Label(self._title, id="title", markup=False)
+            yield Static(self._text, id="whole", markup=False)
         yield Footer()
+
+    def on_mount(self) -> None:
+        """Have keys scroll it."""
+        self.query_one("#dialog").focus()
 
     def action_leave(self) -> None:
         """Go back."""
         self.dismiss(None)
+
+
+class Keys(Whole):
+    """Lists keys with what they do."""
+
+    def __init__(self, keys: list[tuple[str, str]]) -> None:
+        width = max(len(key) for key, _ in keys)
+        super().__init__("Keys", "\n".join(f"{key:<{width}}  {does}" for key, does in keys))

@@ -18,12 +18,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tandem.cli.review_screen import highlighting
+from tandem.cli.review_screen.dialogs import Whole
 from tandem.cli.review_screen.host import host
 from tandem.cli.review_screen.rows import Row
+from tandem.cli.terminal import visible
 
 _SIGNS = {"added": "+", "deleted": "-"}
 _NUMBERED = frozenset({"context", "added", "deleted"})
 _SIDE_STEP = 8
+_LONGEST_OPENED = 200_000
 
 
 class DiffView(ScrollView, can_focus=True):
@@ -45,6 +48,7 @@ class DiffView(ScrollView, can_focus=True):
         Binding("H", "seek('hunk', -1)", "Previous place", show=False),
         Binding("right", "aside(1)", "To the right", show=False),
         Binding("left", "aside(-1)", "To the left", show=False),
+        Binding("enter", "whole", "The whole line", show=False),
     ]
     cursor: reactive[int] = reactive(0)
 
@@ -124,6 +128,16 @@ class DiffView(ScrollView, can_focus=True):
         """Move what is seen to the side."""
         self.scroll_to(x=max(0, self.scroll_offset.x + by * _SIDE_STEP), animate=False)
 
+    def action_whole(self) -> None:
+        """Show all of the line, however long it is."""
+        row = self.row
+        if row is None:
+            return
+        text, place = row.whole or row.text, row.path if row.new is None and row.old is None else _named(row)
+        left = len(text) - _LONGEST_OPENED
+        rest = f"\n… {left:,} more characters: tandem review proposal has them" if left > 0 else ""
+        host(self).push_screen(Whole(visible(place), visible(text[:_LONGEST_OPENED]) + rest))
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the line that was clicked."""
         self._move(self.scroll_offset.y + event.y)
@@ -158,7 +172,11 @@ class DiffView(ScrollView, can_focus=True):
         parts = line.render(host(self).console)
         segments = [Segment(part.text, style + part.style if part.style else style) for part in parts]
         x = self.scroll_offset.x
-        return Strip(segments).crop_extend(x, x + width, style)
+        strip = Strip(segments)
+        if strip.cell_length <= x + width:
+            return strip.crop_extend(x, x + width, style)
+        # Code must not hide beyond the edge: what goes on there says so.
+        return Strip.join([strip.crop_extend(x, x + width - 1, style), Strip([Segment("→", style + Style(bold=True))])])
 
     def _gutter(self, row: Row) -> str:
         if row.kind not in _NUMBERED:
@@ -182,6 +200,10 @@ class DiffView(ScrollView, can_focus=True):
             lexer = highlighting.lexer_for(self._rows[first].path)
             self._coloured[hunk] = highlighting.coloured(self._rows[first:end], lexer) if lexer else {}
         return self._coloured[hunk]
+
+
+def _named(row: Row) -> str:
+    return f"{row.path}, line {row.old} before" if row.new is None else f"{row.path}, line {row.new}"
 
 
 def _same_place(rows: Sequence[Row], before: Row, at: int) -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.text import Text
 
 from tandem.cli.review_screen import words
 from tandem.cli.review_screen.reading import Reading
 from tandem.cli.terminal import visible
+from tandem.domain.answers import Proposal
+from tandem.domain.hunks import parse
+from tandem.domain.unusual import of_diff, of_text, unshown
 
 _NEXT = {
     "wait": "waits for its reviewer",
@@ -61,6 +66,22 @@ def _held(reading: Reading, person: str) -> str:
         given = words.GIVEN.get(status.verdict, status.verdict)
         return f"{visible(status.reviewer_id)} {given}."
     return "nobody holds it."
+
+
+def unusual(proposal: Proposal) -> tuple[str, ...]:
+    """What is named beside Approve."""
+    if proposal.diff is None:
+        found = of_text(proposal.path or "description", proposal.description or "")
+    else:
+        files = parse(proposal.diff)
+        found = (*unshown(files, proposal.affected_files), *of_diff(files))
+    return tuple(visible(one.line) for one in found)
+
+
+def look_at(found: Iterable[str]) -> list[str]:
+    """What is named, as lines of a dialog."""
+    lines = [f"• {one}" for one in found]
+    return ["Look at these before you decide:", *lines] if lines else []
 
 
 def texts(reading: Reading) -> str:

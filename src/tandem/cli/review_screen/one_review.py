@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import textwrap
 from typing import ClassVar
 
 from textual import on
@@ -23,10 +24,11 @@ from tandem.cli.review_screen.host import host
 from tandem.cli.review_screen.reading import Reading
 from tandem.cli.review_screen.rows import Row
 from tandem.domain.answers import DiscussionEntry
+from tandem.faces.web.diffs.markdown import is_too_much
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
-"""Characters of a text that are rendered; a longer one is read as lines."""
+"""Characters of a text that is shown as it was written."""
 
 
 class ReviewScreen(Acting):
@@ -108,6 +110,7 @@ class ReviewScreen(Acting):
         content = self._rows
         if source != self._source:
             content = await asyncio.to_thread(_content, found, self._since)
+            self.unusual = await asyncio.to_thread(facts.unusual, found.proposal)
         if (self._shown, self._since) != wanted:
             # Another round was asked for meanwhile, and is read next.
             return
@@ -157,8 +160,11 @@ class ReviewScreen(Acting):
         if text == self._texts:
             return
         self._texts = text
-        if len(text) > _LARGEST_DOCUMENT:
-            text = f"*The text is long: the first tab has its lines.*\n\n```text\n{text[:_LARGEST_DOCUMENT]}\n```"
+        if is_too_much(text):
+            cut = len(text) - _LARGEST_DOCUMENT
+            rest = f"\n\n*… {cut:,} more characters: tandem review proposal has them.*" if cut > 0 else ""
+            as_written = textwrap.indent(text[:_LARGEST_DOCUMENT], "    ", lambda _: True)
+            text = f"*The text is shown as it was written.*\n\n{as_written}{rest}"
         await self.query_one(Document).update(text)
 
     def _show_counter_patch(self, found: Reading) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from tandem.cli.review_screen.drafts import Spot
 from tandem.cli.terminal import visible
 from tandem.domain import hunks
 from tandem.domain.answers import DiscussionEntry
-from tandem.domain.hunks import FileDiff, Hunk
+from tandem.domain.hunks import FileDiff, Hunk, Line
+from tandem.domain.unusual import LONGEST_SHOWN
+from tandem.faces.web.diffs.words import common_start, pairs
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]
 TAB_COLUMNS = 4
-_LONGEST = 2_000
-"""Characters of a line that are shown: the rest of a minified file helps nobody."""
+_FAR = 200
+"""Characters that two lines begin with together before their beginning gives room to where they differ."""
+_BEFORE = 10
 _REMARK_COLUMNS = 96
 
 
@@ -31,6 +35,7 @@ class Row:
         old: Its number before the change.
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
+        whole: The line as it is, if only a part of it is shown.
     """
 
     kind: Kind
@@ -39,6 +44,7 @@ class Row:
     old: int | None = None
     new: int | None = None
     hunk: int = -1
+    whole: str = ""
 
     @property
     def spot(self) -> Spot:
@@ -46,13 +52,20 @@ class Row:
         return Spot(self.path, self.new)
 
 
-def shown(text: str) -> str:
-    """One line of a text by others, harmless, with its tabs filled and not endless."""
-    rest = len(text) - _LONGEST
-    line = (text if rest <= 0 else text[:_LONGEST]).expandtabs(TAB_COLUMNS)
+def shown(text: str, differs_at: int = 0) -> str:
+    """One line of a text by others, harmless, with its tabs filled and not endless.
+
+    Args:
+        text: The line.
+        differs_at: Where it begins to differ from the one that it replaces, or that replaces it.
+    """
+    start = differs_at - _BEFORE if differs_at > _FAR else 0
+    rest = len(text) - start - LONGEST_SHOWN
+    line = text[start : start + LONGEST_SHOWN].expandtabs(TAB_COLUMNS)
     if not line.isprintable():
         line = visible(line).replace("\n", "\\n")
-    return line if rest <= 0 else f"{line} … {rest} more characters"
+    before = f"… {start:,} alike … " if start else ""
+    return f"{before}{line}" + (f" … {rest:,} more characters: Enter shows all" if rest > 0 else "")
 
 
 def of_diff(diff: str) -> list[Row]:
@@ -84,16 +97,39 @@ def _head(file: FileDiff) -> Iterator[Row]:
 def _hunk(path: str, hunk: Hunk, number: int) -> Iterator[Row]:
     place = f"lines {hunk.new_first} to {hunk.new_first + hunk.new_count - 1}" if hunk.new_count else "deleted"
     yield Row("hunk", shown(f"{place}  {hunk.heading}".rstrip()), path, hunk=number)
-    for line in hunk.walk():
-        yield Row(line.kind, shown(line.text), path, line.old_number, line.new_number, number)
+    lines = list(hunk.walk())
+    differing = _differing(lines)
+    for at, line in enumerate(lines):
+        text, start = line.text, differing.get(at, 0)
+        whole = text if len(text) > LONGEST_SHOWN or start > _FAR else ""
+        yield Row(line.kind, shown(text, start), path, line.old_number, line.new_number, number, whole)
         if line.no_newline:
             yield Row("fact", "no newline at the end", path, hunk=number)
+
+
+def _differing(lines: Sequence[Line]) -> dict[int, int]:
+    """Where long lines begin to differ from their counterparts, by their position."""
+    found: dict[int, int] = {}
+    for is_change, run in groupby(range(len(lines)), key=lambda at: lines[at].kind != "context"):
+        block = list(run)
+        if not is_change or all(len(lines[at].text) <= _FAR for at in block):
+            continue
+        gone = [at for at in block if lines[at].kind == "deleted"]
+        new = [at for at in block if lines[at].kind == "added"]
+        for one, other in pairs([lines[at].text for at in gone], [lines[at].text for at in new]):
+            if one is not None and other is not None:
+                left, right = gone[one], new[other]
+                found[left] = found[right] = common_start(lines[left].text, lines[right].text)
+    return found
 
 
 def of_text(path: str, text: str) -> list[Row]:
     """The rows of a text that is up for review as a whole."""
     lines = text.removesuffix("\n").split("\n")
-    body = [Row("context", shown(line), path, new=number, hunk=0) for number, line in enumerate(lines, 1)]
+    body = [
+        Row("context", shown(line), path, new=number, hunk=0, whole=line if len(line) > LONGEST_SHOWN else "")
+        for number, line in enumerate(lines, 1)
+    ]
     return [Row("file", shown(path), path), *body]
 
 

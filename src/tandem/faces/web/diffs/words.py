@@ -50,9 +50,9 @@ def changed_words(before: str, after: str) -> tuple[Marks, Marks]:
 
 def _changed_middle(before: str, after: str) -> tuple[Marks, Marks]:
     """What is left of two long lines without what both begin and end with."""
-    start = _common(before, after)
+    start = common_start(before, after)
     shorter = min(len(before), len(after)) - start
-    end = _common(before[len(before) - shorter :][::-1], after[len(after) - shorter :][::-1])
+    end = common_start(before[len(before) - shorter :][::-1], after[len(after) - shorter :][::-1])
     if start + end == 0:
         return (), ()
     left, right = before[start : len(before) - end], after[start : len(after) - end]
@@ -63,7 +63,7 @@ def _changed_middle(before: str, after: str) -> tuple[Marks, Marks]:
     return _moved(found, start), _moved(other, start)
 
 
-def _common(left: str, right: str) -> int:
+def common_start(left: str, right: str) -> int:
     """How many characters two texts begin with together, found by halves: comparing slices is quick."""
     same, most = 0, min(len(left), len(right))
     while same < most:
