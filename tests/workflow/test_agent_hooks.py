@@ -277,3 +277,16 @@ def test_the_environment_cannot_name_another_broker(gated: Gated) -> None:
     said = {"cwd": str(gated.root), "tool_name": "Bash", "tool_input": {"command": "git commit -am x"}}
     answer = hook(said, "--client", "claude", cwd=gated.root, TANDEM_BROKER="http://127.0.0.1:9")
     assert "a.txt: no approved round" in answer.words
+
+
+@pytest.mark.parametrize(
+    "command", ["tandem review claim {}", "env -u CLAUDECODE tandem review verdict {} --verdict x"]
+)
+def test_refuses_a_review_of_what_the_same_client_proposed(gated: Gated, agent: Agent, command: str) -> None:
+    gated.stage({"a.txt": "one\n2\nthree\n"})
+    own, others = (gated.put_up(proposer_id=name) for name in ("claude-code", "codex"))
+    words = agent.runs(command.format(own)).words
+    assert "an agent does not review its own work" in words
+    assert agent.runs(command.format(others)).passes
+    assert agent.runs(f"tandem review status {own}").passes
+    assert Agent("codex", gated.root).runs(command.format(own)).passes

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import typer
 
+from tandem.cli import own_work
 from tandem.cli.exits import Exit
 from tandem.cli.outlooks import Outlook, outlook
 from tandem.cli.terminal import progress, show, show_envelope, show_refusal
@@ -56,8 +57,14 @@ async def call(
     wait = outlook(operation.name, arguments) if patience.wait else None
     async with place.client() as client:
         given = await with_project(operation, arguments, client, place)
+        if operation.name == "create_review":
+            given = own_work.marked(given)
+        elif operation.name in own_work.REVIEWING:
+            await own_work.refuse(client, given.get("review_id"))
         async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
+        if operation.name == "claim_review" and "review_id" not in given:
+            await own_work.give_back(client, envelope)
     # What is printed as it came needs no type.
     answer = object if as_json else operation.answer
     return present(envelope, answer, as_json=as_json, status=wait.status if wait else None)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import orjson
 import typer
 
-from tandem.cli import sources
+from tandem.cli import own_work, sources
 from tandem.cli.calls import Patience, present, run
 from tandem.cli.completion import complete_review
 from tandem.cli.exits import Exit
@@ -31,6 +31,7 @@ from tandem.client import TandemClient
 from tandem.client.waits import is_decided, wait_until
 from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidInput
+from tandem.hooks.person import agent_mark
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -147,6 +148,7 @@ async def _request(client: TandemClient, order: Order, place: Place) -> dict[str
         raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)
+    request = own_work.marked(request)
     if order.revise:
         return {**request, "review_id": order.revise}
     return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {})
@@ -183,6 +185,13 @@ async def _verdict(client: TandemClient, created: dict[str, Any], patience: Pati
         )
 
 
+def _asked_for(review_id: str) -> str:
+    """What whoever waits is to do when a person has to look: an agent must not take their place."""
+    if agent_mark() is not None:
+        return "Stop here and tell the person you work for. It is theirs to decide; do not review it."
+    return f"review it yourself, or have it tried again: tandem review retry {review_id}"
+
+
 class _Remarks:
     """Says on standard error what happens while a verdict is waited for."""
 
@@ -194,7 +203,7 @@ class _Remarks:
         step = (data["status"], data["next_action"])
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")
-            say(f"review it yourself, or have it tried again: tandem review retry {data['review_id']}")
+            say(_asked_for(data["review_id"]))
         if step == self._said or is_decided(data):
             return
         self._said = step

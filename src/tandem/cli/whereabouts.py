@@ -12,6 +12,7 @@ from tandem import platforms
 from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
 from tandem.client import TandemClient
+from tandem.hooks.person import agent_name
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -35,7 +36,7 @@ AgentOption = Annotated[
         "--agent",
         metavar="NAME",
         envvar="TANDEM_AGENT",
-        help="Who is calling, for the log.",
+        help="Who is calling; default: the agent that runs the command.",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -67,7 +68,7 @@ class Place:
     Attributes:
         broker: The URL, if one was given.
         project: The project, if one was given.
-        agent: Who is calling; null if nobody said.
+        agent: Who is calling; null if nobody said: then the agent that runs the command, if one does.
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 
@@ -79,7 +80,7 @@ class Place:
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
         url = self.broker or published_url(self.data_dir or find_data_dir(platforms))
-        return TandemClient(url, agent=self.agent, data_dir=self.data_dir)
+        return TandemClient(url, agent=self.agent or agent_name(), data_dir=self.data_dir)
 
 
 async def find_project(client: TandemClient, place: Place) -> str | None:

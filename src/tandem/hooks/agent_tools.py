@@ -59,6 +59,8 @@ def _command(client: str, arguments: dict[str, Any], folder: str, *, strict: boo
     folder = os.path.join(folder, arguments.get("dir_path") or "")
     if client == "codex" and _PATCH_MARK in text and (reasons := _texts(_shell_patches(text, folder), strict=strict)):
         return reasons
+    if "review" in text and (reasons := _review(client, text, folder)) is not None:
+        return reasons
     if not ("git" in text and ("commit" in text or client == _WITHOUT_GIT_HOOKS)):
         return None
     # Most commands make no commit, and need not pay for these.
@@ -69,6 +71,13 @@ def _command(client: str, arguments: dict[str, Any], folder: str, *, strict: boo
         return reasons
     found = (agent_commits.refusal(commit) for commit in use.commits)
     return next((reasons for reasons in found if reasons is not None), None)
+
+
+def _review(client: str, text: str, folder: str) -> list[str] | None:
+    # Most commands review nothing, and need not pay for this.
+    from tandem.hooks import agent_reviews
+
+    return agent_reviews.refusal(client, text, folder)
 
 
 def _shell_patches(text: str, folder: str) -> Iterator[Writing]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tandem.hooks import git, jsontext, message, modes, plans
+from tandem.hooks import git, jsontext, message, modes, person, plans
 from tandem.hooks.ask import Refused
 from tandem.hooks.commit import PUT_UP
 
@@ -81,7 +81,7 @@ def _request(
     place = gate.place
     base = git.head(place) or git.empty_tree(place)
     intent = message.subject(text)[:_LONGEST_INTENT] or f"A commit on {branch or 'a detached HEAD'}"
-    request = {
+    request: dict[str, Any] = {
         "intent": intent,
         "agent_type": os.environ.get("TANDEM_AGENT") or "git",
         "agent_role": "proposer",
@@ -95,6 +95,9 @@ def _request(
             "depends_on": message.values(text, message.DEPENDS_ON),
         },
     }
+    made_by = person.origin(place.top or place.git_dir)
+    if made_by is not None:
+        request["metadata"][person.ORIGIN] = made_by
     if belongs.plan is None:
         request["plan"] = plan[:_LONGEST_NAME]
     key = jsontext.dumps([gate.project, base, ruling.changes, request["intent"], request["metadata"], belongs.facts()])

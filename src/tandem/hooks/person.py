@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import select
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,16 +33,84 @@ _MARKS = (
     "TANDEM_REVIEWER",
 )
 _MARK_PREFIXES = ("CODEX_SANDBOX",)
+_CLIENTS = {
+    "CLAUDE": "claude-code",
+    "CODEX": "codex",
+    "CURSOR": "cursor",
+    "GEMINI": "gemini",
+    "OPENCODE": "opencode",
+}
+"""How the marks of each client begin, and what `tandem init` has it call itself."""
+_SESSIONS = ("CODEX_THREAD_ID", "OPENCODE_SESSION_ID", "CLAUDE_SESSION_ID", "GEMINI_SESSION_ID", "CURSOR_SESSION_ID")
+_REVIEWER = "TANDEM_REVIEWER"
+ORIGIN = "submitted_from"
+"""Where an agent's proposal says in its metadata what it comes from."""
 _LINE_BYTES = 1000
 
 
 def agent_mark(environment: Mapping[str, str] | None = None) -> str | None:
     """The variable that shows that an agent runs this command; null if none does."""
-    stated = os.environ if environment is None else environment
-    for name in _MARKS:
-        if stated.get(name):
-            return name
-    return next((name for name in sorted(stated) if name.startswith(_MARK_PREFIXES) and stated[name]), None)
+    return next(iter(_marks(os.environ if environment is None else environment)), None)
+
+
+def _marks(stated: Mapping[str, str]) -> list[str]:
+    known = [name for name in _MARKS if stated.get(name)]
+    return known + [name for name in sorted(stated) if name.startswith(_MARK_PREFIXES) and stated[name]]
+
+
+def clients() -> list[str]:
+    """The programs of agents that run this command: more than one where one has started another."""
+    marks = _marks(os.environ)
+    return [name for start, name in _CLIENTS.items() if any(mark.startswith(start) for mark in marks)]
+
+
+def agent_name() -> str | None:
+    """What the agent that runs this command is called where it does not say itself; null if none does."""
+    return os.environ.get(_REVIEWER) or next(iter(clients()), None)
+
+
+def origin(folder: str, client: str | None = None) -> dict[str, Any] | None:
+    """Where a command of an agent comes from; null for a person's, and for a reviewer of a pool.
+
+    The session and the folder are given as hashes, as every reviewer can read them.
+
+    Args:
+        folder: The root of the working tree.
+        client: The agent's program, where a hook of its own says so.
+    """
+    if (client or agent_mark()) is None or os.environ.get(_REVIEWER):
+        return None
+    programs = [*clients(), *([client] if client else [])]
+    session = next((os.environ[name] for name in _SESSIONS if os.environ.get(name)), None)
+    return {"clients": programs, "session": session and _hashed(session), "folder": _hashed(os.path.realpath(folder))}
+
+
+def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
+    """What an agent has in common with whoever made a proposal, in words; null if nothing."""
+    metadata = proposal["metadata"].get(ORIGIN)
+    said = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
+    if own["session"] is not None and said.get("session") == own["session"]:
+        return "this session"
+    if said.get("folder") == own["folder"]:
+        return "an agent in this folder"
+    stated = said.get("clients")
+    names = [str(name) for name in cast("list[Any]", stated)] if isinstance(stated, list) else []
+    names += [str(proposal[name]).rpartition("/")[2] for name in ("proposer_id", "author", "agent_type")]
+    return next((f"the same client ({name})" for name in own["clients"] if name in names), None)
+
+
+def not_to_review(review_id: str, by: str) -> str:
+    """What an agent is told that wants to review what is its own."""
+    return (
+        f"{review_id} was proposed by {by}, and an agent does not review its own work. Stop, and tell the person you"
+        " work for: they review it, or have another agent do it."
+    )
+
+
+def _hashed(text: str) -> str:
+    from hashlib import sha256  # most commits pass without
+
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 def ask(question: str) -> str | None:

@@ -15,6 +15,7 @@ from tandem.client.session import read_envelope
 from tandem.domain.answers import GateDecision, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidTransition, NotFound
 from tandem.git import Repository
+from tandem.hooks.person import ORIGIN, origin
 from tandem.workflow.steps import moves
 from tandem.workflow.steps.advice import advice, approved
 from tandem.workflow.steps.moves import Move
@@ -93,6 +94,9 @@ class Desk:
             "agent_role": "proposer",
             **subject.content(),
         }
+        made_by = origin(str(self.repository.root))
+        if made_by is not None:
+            request["metadata"] = {**request.get("metadata", {}), ORIGIN: made_by}
         before = 0
         if pointer is not None and move is Move.REVISE:
             request["review_id"] = pointer.review_id
