@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -306,6 +307,32 @@ def test_a_supervisor_elsewhere_reviews_in_the_folder_that_it_is_given(
     assert not psutil.pid_exists(pid)
     assert list((tmp_path / "data" / "logs" / "reviewers").glob("custom-r1-*.log"))
     assert tandem.run("reviewers", "list", "--json").data["pools"][-1]["state"] == "ended"
+
+
+def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_another(
+    bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tandem = shop(bare, tmp_path, monkeypatch)
+    folder, copied = tmp_path / "folder", tmp_path / "copied"
+    before = {pool["supervisor_id"] for pool in broker_pools(tandem)}
+    with supervisor(tandem, folder, "--project", tandem.cwd.name) as (first, line):
+        told_until("runs reviewers", line)
+        with supervisor(tandem, folder) as (refused, _):
+            assert refused.wait(PATIENCE_SECONDS) != 0
+            assert refused.stderr is not None
+            assert "Another supervisor of reviewers runs on" in " ".join(refused.stderr.read().split())
+        shutil.copytree(folder, copied)
+        with supervisor(tandem, copied, "--project", tandem.cwd.name) as (second, copied_line):
+            told_until("runs reviewers", copied_line)
+            pools = {pool["supervisor_id"] for pool in broker_pools(tandem)} - before
+            assert len(pools) == 2
+            started = [tandem.run("reviewers", "spawn", "--json") for _ in range(2 * CAP)]
+            assert [one.status for one in started] == [0] * len(started)
+            assert pools <= {one["supervisor_id"] for one in running(tandem)}
+            for process in (first, second):
+                assert process.poll() is None
+                process.send_signal(signal.SIGTERM)
+            assert [process.wait(PATIENCE_SECONDS) for process in (first, second)] == [0, 0]
 
 
 def test_a_second_signal_ends_the_reviewers_at_once(

@@ -121,3 +121,9 @@ def test_a_file_that_cannot_be_read_costs_only_itself(peer: Peer, tmp_path: Path
     peer.files["CLAUDE.md", "before"] = "Use tabs."
     peer.script["get_round_file"].append(Refusal(code))
     assert gathered(peer, tmp_path).conventions == "[CLAUDE.md]\n\nUse tabs.\n"
+
+
+def test_a_broker_that_cannot_read_the_repository_now_holds_no_review_up(peer: Peer, tmp_path: Path) -> None:
+    peer.script["get_round_file"].append(Refusal("UNAVAILABLE", retryable=True))
+    assert gathered(peer, tmp_path) == Dossier()
+    assert len(peer.all("get_round_file")) == 1

@@ -15,6 +15,9 @@ from tandem.reviewers.wire import Refused, Wire
 CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base commit; in this order, since the prompt has room for the beginning."""
 
+_OF_ONE_FILE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+"""Refusals of a link, and of a file that is too large."""
+
 _PAGE = 50
 _PAGES = 100
 _KEPT = 1000
@@ -133,12 +136,12 @@ def _conventions(wire: Wire, claimed: Claimed, given_up: threading.Event) -> str
     for name in CONVENTION_FILES:
         asked = {"review_id": claimed.review_id, "project": claimed.project, "round": claimed.round}
         try:
-            found = wire.call("get_round_file", {**asked, "path": name, "side": "before"}, until=given_up)
+            found = wire.call("get_round_file", {**asked, "path": name, "side": "before"}, until=given_up, insist=False)
         except Refused as error:
-            if error.code == "NOT_FOUND":
-                # There is no base commit: neither of the other files can be had.
-                break
-            continue
+            if error.code in _OF_ONE_FILE:
+                continue
+            # There is no base commit, or the broker cannot read the repository now: the review goes on without.
+            break
         lines = cast("list[str]", found.get("lines") or [])
         if content := "\n".join(lines).removeprefix("\ufeff").strip():
             left = int(found.get("total_lines") or 0) - len(lines)

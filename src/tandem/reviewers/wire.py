@@ -99,6 +99,7 @@ class Wire:
         hang_up: threading.Event | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
+        insist: bool = True,
     ) -> dict[str, Any]:
         """The data that the broker answers to one operation; blocks until it does.
 
@@ -109,6 +110,7 @@ class Wire:
             hang_up: Once it is set `hang_up` also ends a call that is being answered; by default the same event.
             patience_seconds: How long to go on trying while nobody answers, or the answer is `retryable`.
             answer_seconds: How long one try may take.
+            insist: Whether to go on trying when the answer is `retryable`, too.
 
         Raises:
             Refused: The broker refuses; if it is retryable, it did so to the end of the patience.
@@ -122,7 +124,7 @@ class Wire:
             try:
                 return _data(*self._post(operation, body, hang_up or until, answer_seconds))
             except (Refused, Away) as error:
-                is_final = isinstance(error, Refused) and not error.retryable
+                is_final = isinstance(error, Refused) and not (error.retryable and insist)
                 if is_final or time.monotonic() - began + pause > patience_seconds:
                     raise
             if until.wait(pause):
