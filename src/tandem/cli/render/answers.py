@@ -14,6 +14,7 @@ from rich.text import Text
 from tandem.cli.render import parts
 from tandem.cli.render.parts import ago, facts, listing, more_pages, plain, state
 from tandem.domain import answers
+from tandem.hooks.visible import visible_line
 
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",
@@ -208,21 +209,16 @@ def _entry(entry: answers.DiscussionEntry) -> RenderableType:
     settled = f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
     what = entry.verdict or entry.kind.replace("_", "-")
     head = Text.assemble(
-        (visible_name(entry.author), "bold"),
+        (visible_line(entry.author), "bold"),
         f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
         (what, parts.STATUS_STYLES.get(what, "cyan")),
         (f"  {entry.id}", "dim"),
-    ).append_text(plain(place + settled, "dim"))
+    ).append(visible_line(place + settled), style="dim")
     shown: list[RenderableType] = [head]
     shown += [Padding(plain(text), (0, 2)) for text in (entry.body, entry.description) if text]
     if entry.diff:
         shown.append(Padding(parts.diff(entry.diff), (0, 2)))
     return Padding(Group(*shown), (0, 0, 1, 0))
-
-
-def visible_name(name: str) -> str:
-    """A name by others, harmless."""
-    return plain(name).plain
 
 
 @render.register

@@ -14,6 +14,7 @@ from tandem.cli.render.parts import ago
 from tandem.cli.review_screen import words
 from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
+from tandem.hooks.visible import visible_line
 
 _LONGEST = 20_000
 """Characters of one entry that are shown; the rest is for `tandem review discussion`."""
@@ -91,7 +92,7 @@ def _what(entry: DiscussionEntry) -> str:
             return words.GIVEN.get(entry.verdict or "", entry.verdict or "")
         case "comment":
             place = "" if entry.line is None else f", line {entry.line}"
-            return f"on {entry.file}{place}"
+            return f"on {visible_line(entry.file or '')}{place}"
         case "counter_patch":
             return f"counter-patch ({entry.status})"
         case _:
