@@ -66,7 +66,7 @@ class Record:
         Raises:
             OSError: The disk is full, or the folder cannot be written.
         """
-        found = {**self._read(), self._database: known}
+        found = {name: tuple(one) for name, one in {**self._read(), self._database: known}.items()}
         fresh = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
