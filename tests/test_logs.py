@@ -151,7 +151,7 @@ def test_who_watches_reads_the_same_with_the_trace_below(tmp_path: Path, monkeyp
     first, second, third, *trace = terminal.getvalue().splitlines()
     in_file = lines(path)
     assert first == f"{in_file[0]['timestamp'][:19]}Z info     swept claims  count=3 token=(not logged)"
-    assert second[21:] == r"warning  from \x1b[2J outside"
+    assert second[21:] == r"warning  from \u001b[2J outside"
     assert third[21:] == "error    failed  reference=err_1"
     assert "\n".join(trace) == in_file[2]["exception"]
     assert trace[-1] == "ValueError: told twice"

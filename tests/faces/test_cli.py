@@ -57,7 +57,9 @@ def test_a_review_from_creation_to_closing(tandem: Inside) -> None:
     ).data  # fmt: skip
     shown = tandem.run("review", "proposal", review_id).stdout
     assert "+two and a half" in shown
-    accepted = tandem.run("review", "accept", review_id, given["counter_patch_id"], "--json").data
+    accepted = tandem.run(
+        "review", "accept", review_id, given["counter_patch_id"], "--json", "--agent", "the-proposer"
+    ).data
     assert accepted["round"] == 2
     assert "+two and a half" in tandem.run("review", "proposal", review_id, "--since-round", "1").stdout
     tandem.run("review", "claim", review_id, "--reviewer-id", "rita")

@@ -75,7 +75,8 @@ class Plan:
         self.gated.decide(review, "changes_requested", **more)
         if counter_patch is not None and accept:
             found = self.gated.call("get_review_status", review_id=review)
-            self.gated.call("accept_counter_patch", review_id=review, counter_patch_id=found["counter_patch_id"])
+            with self.gated.caller("the-proposer") as proposer:
+                proposer.do("accept_counter_patch", review_id=review, counter_patch_id=found["counter_patch_id"])
 
     def status(self, review: str) -> dict[str, Any]:
         return self.gated.call("get_review_status", review_id=review)
