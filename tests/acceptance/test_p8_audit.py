@@ -84,7 +84,7 @@ def whole_history(desk: Desk) -> str:
         counter_patch=edited(text="best"),
         comments=[{"file": "a.txt", "line": 2, "body": "Here."}],
     )
-    desk.do("accept_counter_patch", review_id=full, counter_patch_id=given["counter_patch_id"])
+    desk.accept(full, given["counter_patch_id"])
     desk.approve(full)
     desk.do("close_review", review_id=full)
     withdrawn = desk.put_up(path="docs/plan.md", description="# A plan\n")
