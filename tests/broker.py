@@ -120,10 +120,14 @@ class BrokerProcess:
         return {**os.environ, **self._settings}
 
     @property
+    def secret_key(self) -> Path:
+        """The file of its secret."""
+        return Path(self._settings.get("TANDEM_SECRET_KEY_FILE", self.data_dir / "secret.key"))
+
+    @property
     def seal(self) -> Seal:
         """How this broker hashes events, for a forger who has read its secret."""
-        key = self._settings.get("TANDEM_SECRET_KEY_FILE", self.data_dir / "secret.key")
-        return Tokens(load_or_make(Path(key))).seal_event
+        return Tokens(load_or_make(self.secret_key)).seal_event
 
     def start(self) -> None:
         """Return once it answers."""

@@ -66,7 +66,8 @@ def test_a_second_broker_on_the_same_file_is_refused_from_whatever_data_folder(
         assert desk.put_up()
     own.kill()
     # Whoever had it is gone, and so is the lock.
-    with BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}") as second:
+    key = own.data_dir / "secret.key"
+    with BrokerProcess(tmp_path / "second", database_url=f"sqlite:///{path}", secret_key_file=key) as second:
         assert second.health()["log_id"]
 
 

@@ -81,15 +81,16 @@ class ReviewMachine(RuleBasedStateMachine):
     def _as(self, who: str | None, *, named: bool = False) -> Generator[None]:
         """Call as somebody: with their token; without tokens only where they are to be `named`."""
         before = self.desk
-        if who is not None and self.bearers:
-            self.desk = copy.copy(self.bearers[who])
-            self.desk.project = before.project
-        elif who is not None and named:
-            self.desk = Desk(before.url, before.project, agent=who)
-        try:
-            yield
-        finally:
-            self.desk = before
+        with ExitStack() as stack:
+            if who is not None and self.bearers:
+                self.desk = copy.copy(self.bearers[who])
+                self.desk.project = before.project
+            elif who is not None and named:
+                self.desk = stack.enter_context(Desk(before.url, before.project, agent=who))
+            try:
+                yield
+            finally:
+                self.desk = before
 
     def teardown(self) -> None:
         for review, model in self.model.items():

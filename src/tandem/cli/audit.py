@@ -76,11 +76,14 @@ async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool)
     from tandem.services.log import HELP, Record
 
     key = find(settings.secret_key)
-    # Of another database, such as a copy, the broker here knows nothing.
-    known = Record(settings.data_dir, masked("database_url", settings.database)).find()
+    record = Record(settings.data_dir, masked("database_url", settings.database))
     with _progress() as progress:
         report = await audit.verify(
-            reading_store_of(settings), seal=Tokens(key).seal_event if key else None, known=known, progress=progress
+            reading_store_of(settings),
+            seal=Tokens(key).seal_event if key else None,
+            # A copy that is named need not have what the broker wrote since.
+            find_known=record.find if database is None else lambda _log_id: None,
+            progress=progress,
         )
     if as_json:
         show_envelope(orjson.dumps({"ok": True, "data": {**asdict(report), "intact": report.intact}}))

@@ -63,7 +63,7 @@ class _Audit:
     """One audit under way."""
 
     seal: Seal | None
-    known: log.KnownLog | None
+    find_known: Callable[[str], log.KnownLog | None]
     progress: Progress
     head: events.Head = _NO_HEAD
     another_key: bool = False
@@ -94,21 +94,25 @@ class _Audit:
 
 
 async def verify(
-    store: Store, *, seal: Seal | None, known: log.KnownLog | None, progress: Progress | None = None
+    store: Store,
+    *,
+    seal: Seal | None,
+    find_known: Callable[[str], log.KnownLog | None],
+    progress: Progress | None = None,
 ) -> AuditReport:
     """Check schema, numbers, hashes, chains and checkpoints, replay the log, and compare with the state.
 
     Args:
         store: The database, not open yet.
         seal: What the log's hashes are made with; null where its secret is not at hand.
-        known: What the broker knows of the log outside of the database; null if it knows nothing.
+        find_known: What the broker knows of a log outside of the database, by the log's id.
         progress: Told how far it is.
 
     Raises:
         Unavailable: The database cannot be reached.
         ConfigInvalid: It is not of this version of Tandem.
     """
-    audit = _Audit(seal, known, progress or (lambda _looked, _all: None))
+    audit = _Audit(seal, find_known, progress or (lambda _looked, _all: None))
     try:
         await store.open()
         await store.read(lambda unit: _check(unit, audit))
@@ -165,7 +169,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
             audit.seal = None
     if head.keyed_from > 1:
         _check_boundary(audit, first)
-    known = audit.known
+    known = audit.find_known(head.log_id)
     if known is not None and known.log_id != head.log_id:
         audit.add("the log is another one than the broker knows of: the database was replaced")
     elif known is not None and known.seq and events.find_hash(unit, known.seq) != known.hash:
@@ -176,7 +180,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
 
 
 def _check_unkeyed(audit: _Audit) -> None:
-    if audit.known is not None:
+    if audit.find_known(audit.head.log_id) is not None:
         audit.add("no hash is keyed, but the broker keyed hashes before: the database was replaced")
     audit.notes.append(
         "no hash is keyed yet, so that whoever can write to the database can rewrite the log; start its broker once"

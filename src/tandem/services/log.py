@@ -52,13 +52,18 @@ class Record:
         self.path = data_dir / "databases.json"
         self._database = database
 
-    def find(self) -> KnownLog | None:
+    def find(self, log_id: str | None) -> KnownLog | None:
         """What is known of the database; null if no broker of this folder worked on it. Blocks for the disk.
+
+        Args:
+            log_id: The log that it has, by which it is known under another URL too: moved, or put back elsewhere.
 
         Raises:
             ConfigInvalid: The file holds something else, or cannot be read.
         """
-        return self._read().get(self._database)
+        known = self._read()
+        same = [one for one in known.values() if one.log_id == log_id]
+        return known.get(self._database) or max(same, key=lambda one: one.seq, default=None)
 
     def write(self, known: KnownLog) -> None:
         """Remember the database's log. Blocks for the disk.
@@ -84,7 +89,7 @@ class Record:
         Raises:
             ConfigInvalid: It is gone, or empty.
         """
-        if store.is_missing() and self.find() is not None:
+        if store.is_missing() and self.find(None) is not None:
             raise self.lost("is gone, or empty")
 
     def lost(self, what: str) -> ConfigInvalid:
@@ -116,11 +121,11 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
             written with another secret, or is older than one that was written here.
     """
     log_id = clock.new_id("log").removeprefix("log_")[:8]
-    known = await asyncio.to_thread(record.find)
     now = clock.now_us()
 
     def work(unit: Unit) -> KnownLog | None:
         found = events.find_id(unit)
+        known = record.find(found)
         if known is not None and found != known.log_id:
             raise record.lost("is empty" if found is None else "is another one than it was")
         events.begin(unit, log_id)
