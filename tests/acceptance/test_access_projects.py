@@ -123,13 +123,13 @@ def test_operations_without_a_project_are_for_tokens_of_all(stranger: Bearer):
 
 
 def test_without_a_project_it_is_the_tokens(shop: Bearer, stranger: Bearer):
-    with shop.give("alice", *EVERY_ROLE, bound=True) as alice:
+    with shop.give("alice", *EVERY_ROLE, bound=True) as alice, shop.give("bob", "reviewer", bound=True) as bob:
         created = alice.plain("create_review", **PROPOSAL, diff=edited())["data"]
         assert created["project"] == shop.project
         review = created["review_id"]
         assert [row["review_id"] for row in alice.plain("list_reviews")["data"]["reviews"]] == [review]
         assert alice.plain("get_review_status", review_id=review)["ok"]
-        assert alice.plain("claim_review")["data"]["review_id"] == review
+        assert bob.plain("claim_review")["data"]["review_id"] == review
         assert [one["project"] for one in alice.plain("list_projects")["data"]["projects"]] == [shop.project]
         assert alice.plain("get_project_settings")["ok"]
         assert alice.plain("get_review_stats")["ok"]

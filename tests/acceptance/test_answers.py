@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client
+from mcp_types import Implementation
 
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.registry import Role
@@ -270,8 +271,8 @@ async def test_the_official_client_goes_the_whole_way(broker: BrokerProcess, des
 
     address = f"{broker.url}/mcp/{{}}?project={desk.project}"
     async with (
-        Client(address.format("proposer"), mode=mode) as proposer,
-        Client(address.format("reviewer"), mode=mode) as reviewer,
+        Client(address.format("proposer"), mode=mode, client_info=Implementation(name="a", version="1")) as proposer,
+        Client(address.format("reviewer"), mode=mode, client_info=Implementation(name="b", version="1")) as reviewer,
     ):
         created = await call(proposer, "create_review", **PROPOSAL, description="# Plan\n")
         claim = await call(reviewer, "claim_review", reviewer_id=REVIEWER)

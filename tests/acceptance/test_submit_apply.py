@@ -144,15 +144,16 @@ def test_applies_an_accepted_counter_patch(shell: Shell) -> None:
     patch = git(shell.cwd, "diff")
     put_away(shell.cwd)
 
-    async def work(client: TandemClient) -> None:
+    async def offer(client: TandemClient) -> str | None:
         await client.claim_review(reviewer_id="rita", review_id=review_id)
         given = await client.submit_verdict(
             review_id, verdict="changes_requested", reason="so", counter_patch=patch, reviewer_id="rita"
         )
-        assert given.counter_patch_id
-        await client.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id)
+        return given.counter_patch_id
 
-    shell.ask(work)
+    patch_id = shell.ask(offer)
+    assert patch_id
+    assert shell.run("review", "accept", review_id, patch_id, "--agent", "carol").status == 0
     approve(shell, review_id)
     assert shell.run("apply", review_id).status == 0
     assert (shell.cwd / "a.txt").read_bytes() == b"better\n"

@@ -31,13 +31,15 @@ class Stage:
     """A project at a broker, and its screen.
 
     Attributes:
-        other: The other side's client.
+        other: The proposer's client.
+        bob: Another reviewer's.
         project: The project.
         app: The application.
         pilot: Presses its keys.
     """
 
     other: TandemClient
+    bob: TandemClient
     project: str
     app: ReviewApp
     pilot: Pilot[None]
@@ -116,12 +118,12 @@ async def stage(
 ) -> AsyncGenerator[Stage]:
     """A fresh project with a repository in `folder`, and the screen open on it."""
     root = repository(folder / folder.name)
-    async with TandemClient(url, agent="robot") as other:
+    async with TandemClient(url, agent="robot") as other, TandemClient(url, agent="bob") as bob:
         await other.register_project(root=str(root))
         line = Line(place or Place(url, None, person or None))
         app = ReviewApp(Desk(line, person, root.name, root.name))
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
-                yield Stage(other, root.name, app, pilot)
+                yield Stage(other, bob, root.name, app, pilot)
         finally:
             await line.close()

@@ -57,8 +57,8 @@ async def call(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
 async def test_a_whole_review_is_played_by_two_clients(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
     label = ("--project", f"label-{mode}")
     async with (
-        client_of(broker, "--role", "proposer", *label, mode=mode, folder=tmp_path) as proposer,
-        client_of(broker, "--role", "reviewer", *label, mode=mode, folder=tmp_path) as reviewer,
+        client_of(broker, "--role", "proposer", *label, mode=mode, folder=tmp_path, TANDEM_AGENT="author") as proposer,
+        client_of(broker, "--role", "reviewer", *label, mode=mode, folder=tmp_path, TANDEM_AGENT="critic") as reviewer,
     ):
         created = await call(
             proposer, "create_review", intent="say hello", agent_type="author", description="hello", path="greeting.txt"

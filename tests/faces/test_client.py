@@ -35,6 +35,13 @@ async def client(url: str, tmp_path: Path) -> AsyncGenerator[TandemClient]:
         yield opened
 
 
+@pytest.fixture
+async def rita(url: str, tmp_path: Path) -> AsyncGenerator[TandemClient]:
+    """Who reviews in that project: another than who proposes."""
+    async with TandemClient(url, project=tmp_path.name, agent="rita") as opened:
+        yield opened
+
+
 async def put_up(client: TandemClient) -> ReviewCreated:
     return await client.create_review(intent="an intent", agent_type="t", description="words")
 
@@ -91,11 +98,11 @@ async def cutting(url: str) -> AsyncGenerator[tuple[Cutter, str]]:
         await cutter.end()
 
 
-async def test_answers_are_the_contracts_types(client: TandemClient) -> None:
+async def test_answers_are_the_contracts_types(client: TandemClient, rita: TandemClient) -> None:
     created = await put_up(client)
     assert isinstance(created, ReviewCreated)
     assert created.project == client_project(created)
-    claim = await client.claim_review(reviewer_id="rita")
+    claim = await rita.claim_review(reviewer_id="rita")
     assert isinstance(claim, Claim)
     assert isinstance(claim.review, Proposal)
     assert claim.review.proposer_id == "tester"
@@ -183,15 +190,15 @@ async def test_another_server_is_told_from_a_broker() -> None:
     server.close()
 
 
-async def test_waits_for_the_turn_and_for_the_verdict(client: TandemClient) -> None:
+async def test_waits_for_the_turn_and_for_the_verdict(client: TandemClient, rita: TandemClient) -> None:
     created = await put_up(client)
     turn = asyncio.create_task(client.wait_for_turn(created.review_id, created.cursor))
     verdict = asyncio.create_task(client.wait_for_verdict(created.review_id, created.cursor))
-    await client.claim_review(reviewer_id="rita", review_id=created.review_id)
-    await client.add_message(created.review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
+    await rita.claim_review(reviewer_id="rita", review_id=created.review_id)
+    await rita.add_message(created.review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
     assert (await turn).next_action == "answer_message"
     assert not verdict.done()
-    await client.submit_verdict(created.review_id, verdict="rejected", reason="no", reviewer_id="rita")
+    await rita.submit_verdict(created.review_id, verdict="rejected", reason="no", reviewer_id="rita")
     assert (await verdict).verdict == "rejected"
     assert (await client.wait_for_verdict(created.review_id)).status == "rejected"
     assert (await client.wait_for_turn(created.review_id)).turn == "proposer"

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_types import TextResourceContents
+from mcp_types import Implementation, TextResourceContents
 
 from tests.faces.serving import broker_serving
 
@@ -39,8 +39,12 @@ async def _put_up(client: Client) -> dict[str, Any]:
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_change_is_put_up_reviewed_and_closed(url: str, mode: Any):
     async with (
-        Client(f"{url}/proposer?project=shop", mode=mode) as proposer,
-        Client(f"{url}/reviewer?project=shop", mode=mode) as reviewer,
+        Client(
+            f"{url}/proposer?project=shop", mode=mode, client_info=Implementation(name="a", version="1")
+        ) as proposer,
+        Client(
+            f"{url}/reviewer?project=shop", mode=mode, client_info=Implementation(name="b", version="1")
+        ) as reviewer,
         asyncio.timeout(60),
     ):
         review = await _put_up(proposer)

@@ -65,11 +65,14 @@ async def _keys(served: Reached, project: str, workflow: str = "frontend-backend
     return made.json()["data"]["keys"]
 
 
-def _by_hand(served: Reached, revision: str, path: str, spell: Callable[[str], str] = str) -> Call:
+def _by_hand(
+    served: Reached, revision: str, path: str, spell: Callable[[str], str] = str, agent: str | None = None
+) -> Call:
     """Calls in hand-written JSON-RPC; each answer is checked to say the same twice."""
+    named = {} if agent is None else {"tandem-agent": agent}
 
     async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-        result = answer_of(await call_tool(served, revision, spell(tool), arguments, path=path))["result"]
+        result = answer_of(await call_tool(served, revision, spell(tool), arguments, path=path, **named))["result"]
         assert orjson.loads(result["content"][0]["text"]) == result["structuredContent"]
         assert result["isError"] is not result["structuredContent"]["ok"]
         return result["structuredContent"]
@@ -271,7 +274,7 @@ async def test_a_configured_workflow_is_played_by_its_own_roles(served: Reached,
 async def test_in_approval_mode_the_wait_is_answered_by_the_reviewer(served: Reached, revision: str, project: str):
     keys = await _keys(served, project, "gated")
     call = _by_hand(served, revision, f"{ENDPOINT}?project={project}")
-    review = _by_hand(served, revision, f"/mcp/reviewer?project={project}")
+    review = _by_hand(served, revision, f"/mcp/reviewer?project={project}", agent="critic")
     planner = await _opened(call, "planner", keys, "gated")
     cycle_id = (await _done(call, "cycle_start", feature="Search"))["cycle_id"]
     sent = {"target": "builder", "payload": _payload(cycle_id, "Search", "planner", "builder")}

@@ -30,7 +30,7 @@ async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_
         normal = await at.create("A normal change")
         await at.shows("Your turn (1)", "A normal change", normal)
         held = await at.create("A held change")
-        await at.other.claim_review(reviewer_id="bob", review_id=held)
+        await at.bob.claim_review(reviewer_id="bob", review_id=held)
         shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
         assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
 
@@ -120,7 +120,7 @@ async def test_what_somebody_else_holds_is_refused_in_words(url: str, tmp_path: 
     async with stage(url, tmp_path) as at:
         review_id = await at.create()
         await at.opened(review_id)
-        await at.other.claim_review(reviewer_id="bob", review_id=review_id)
+        await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
         await at.shows("with bob, claim ends")
         await at.press("c")
         await at.shows("bob holds this review")
@@ -225,11 +225,12 @@ async def test_a_counter_patch_is_declined_and_another_accepted(url: str, tmp_pa
         await at.shows("round 1 of 2")
         await at.press("right_square_bracket")
         await at.shows("+ best")
+        assert (await at.other.get_proposal(review_id)).accepted_by == PERSON
 
 
 async def _offer(at: Stage, review_id: str, diff: str) -> None:
-    await at.other.claim_review(reviewer_id="bob", review_id=review_id)
-    await at.other.submit_verdict(
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    await at.bob.submit_verdict(
         review_id, verdict="changes_requested", reason="so", counter_patch=diff, reviewer_id="bob"
     )
 

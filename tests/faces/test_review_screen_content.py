@@ -137,10 +137,10 @@ async def test_what_others_do_is_shown_where_it_happens(url: str, tmp_path: Path
     async with stage(url, tmp_path) as at:
         review_id = await at.create()
         await at.opened(review_id)
-        await at.other.claim_review(reviewer_id="bob", review_id=review_id)
+        await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
         await at.shows("with bob, claim ends")
         comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
-        await at.other.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
+        await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
         await at.shows("bob rejected.", "bob on line 2:", "numbers?")
 
 

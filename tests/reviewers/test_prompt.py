@@ -51,6 +51,7 @@ PROPOSAL: dict[str, Any] = {
     "child_ids": [],
     "counter_patch": None,
     "created_at": "2026-11-22T10:00:00Z",
+    "accepted_by": None,
 }
 EARLIER = [{"round": 1, "verdict": "changes_requested", "body": "It loses the last row.", "author": "codex-r1"}]
 OPEN = [{"kind": "comment", "id": "ms_1", "file": "src/a.py", "line": 3, "body": "Why two?"}]

@@ -16,6 +16,7 @@ _SAMPLES = {
     "name": "shop",
     "root": "/home/me/shop",
     "path": "src/shop/names.py",
+    "secret": "a-supervisors-own-drawn-at-random-x7Kq",
 }
 _COMMIT_ID = r"^[0-9a-f]{40}([0-9a-f]{24})?$"
 _BY_PATTERN = {_COMMIT_ID: "9d2f0c4b7e1a6853f2c9d0b4a7e8135c6f0b2d94"}
