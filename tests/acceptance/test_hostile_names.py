@@ -1,48 +1,162 @@
-"""Nothing that a client writes acts on the terminal that shows it, whichever command prints it."""
+"""Nothing that others write acts on the terminal that shows it, or passes there for Tandem's own words."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.acceptance.reviewing import REVIEWER, WHY, Desk
-from tests.commandline import Shell
+from tandem.cli.main import COMMANDS, load
+from tandem.hooks.visible import visible
+from tests.acceptance.reviewing import Desk
+from tests.commandline import Inside
+from tests.faces.broker_process import watched_broker
 from tests.git.sandbox import Sandbox
 
-pytestmark = pytest.mark.parametrize("broker", ["sqlite"], indirect=True)
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: such names cannot be made there")
 
-HOSTILE = "x\x1b[2K\r\u202e[bold]b[/bold]\u200b\x07"
-SHOWN = r"x\u001b[2K\r\u202e[bold]b[/bold]\u200b\u0007"
-FORGED = f"{HOSTILE}\nallowed.txt"
+ACTS = "x\x1b[2K\r\u202e[bold]b[/bold]\u200b\x07\x9b\u3164"
+SHOWN = r"x\u001b[2K\r\u202e[bold]b[/bold]\u200b\u0007\u009b\u3164"
+FORGED = "tandem: allowed"
+LINE = f"{ACTS}\n{FORGED}"
+"""What every text by others is."""
+PROPOSER = f"{LINE} proposer"
+BRANCH = "x\u202e\u200b\u3164"
+DIFF = """\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1,3 +1,3 @@
+ line 1
+-line 2
++line \u202e2
+ line 3
+"""
+NO_TEXT_OF_OTHERS = {
+    "demo": "has a repository and a broker of its own",
+    "down": "stops the broker; it says where that was",
+    "init": "writes into the settings of the person's agents",
+    "mcp": "speaks to a program",
+    "open": "starts a browser",
+    "reviewers": "runs until it is stopped",
+    "uninit": "takes back what init did",
+    "up": "starts a broker",
+}
+FULL_SCREEN = {"review screen": "draws: tests/faces/test_review_screen_content.py"}
+WRONGLY_CALLED = 2
+ID = "{review}"
+CYCLE = ("--workflow", "frontend-backend")
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "submit": ("-m", LINE),
+    "apply": (ID,),
+    "rollback": (ID,),
+    "inbox show": ("--person", "ada"),
+    "review create": ("--intent", LINE, "--description", LINE, "--proposer-id", LINE, "--phase", LINE, "--plan", LINE),
+    "review renew": (ID, "--claim-generation", "1"),
+    "review release": (ID, "--claim-generation", "1", "--reason", LINE),
+    "review claim": (ID, "--reviewer-id", LINE),
+    "review verdict": (ID, "--verdict", "comment", "--reason", LINE, "--claim-generation", "2"),
+    "review accept": (ID, LINE),
+    "review reject": (ID, LINE),
+    "review message": (ID, "--sender-role", "proposer", "--body", LINE),
+    "review file": (ID, "--path", LINE),
+    "review draft": (ID, "--text", LINE),
+    "review check": (ID, "--counter-patch", DIFF),
+    "review search": ("--text", "allowed"),
+    "review mark": (ID, "--path", LINE, "--round", "1", "--viewed", "--person", LINE),
+    "review viewed": (ID, "--round", "1", "--person", LINE),
+    **{f"review {verb}": (ID,) for verb in ("status", "proposal", "discussion", "timeline", "retry")},
+    "review close": ("{other}",),
+    "gate check": ("--staged",),
+    "gate on": ("--yes", "--reason", LINE),
+    "gate override": ("--reason", LINE),
+    "gate set": ("--enabled", "--branches", BRANCH, "--reason", LINE),
+    "gate record-override": ("--changes", "[]", "--reason", LINE),
+    "gate task": ("--timeout", "0"),
+    "gate wave": ("--phase", "1", "--plan", "2", "--timeout", "0"),
+    "commit record": ("--commit", "{commit}", "--branch", BRANCH, "--plan", LINE, "--task", LINE, "--changes", "[]"),
+    "commit rolled-back": (
+        ID, "--branch", BRANCH, "--head-before", "{commit}", "--head-after", "{commit}",
+    ),
+    "audit commits": ("HEAD^..HEAD",),
+    "reviewers kill": (LINE,),
+    "reviewers output": ("--reviewer-id", LINE),
+    "cycle init": CYCLE,
+    "cycle start": (LINE, *CYCLE),
+    "cycle export": ("--to", "{folder}"),
+    "cycle rotate": ("gemini",),
+    "cycle revoke": (LINE,),
+    **{f"cycle {verb}": ("--session-token", LINE, "--lock-token", LINE) for verb in ("complete", "archive")},
+    "session open": (LINE,),
+    "session close": ("--session-token", LINE),
+    "lock acquire": ("--session-token", LINE),
+    "handoff write": ("codex", "--payload", "{{}}", "--session-token", LINE, "--lock-token", LINE),
+    "handoff read": ("codex",),
+    "project add": (".", "--name", LINE),
+    "project settings": ("--project", LINE),
+    "project remove": (LINE + "2",),
+    "token revoke": (LINE,),
+    "token create": ("ada", "--role", "reviewer"),
+    "supervisor register": (
+        "--secret", "s" * 32, "--incarnation", "first", "--host", LINE, "--provider", BRANCH, "--mode", "worker",
+    ),
+    "supervisor heartbeat": ("--secret", "s" * 32, "--incarnation", "first"),
+    "supervisor outcome": (ID, "--reviewer-id", LINE, "--claim-generation", "1", "--outcome", "crashed"),
+}  # fmt: skip
+"""What each command is given that cannot be called without; in this order, before all the others."""
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="platform: such names cannot be made there")
-def test_no_command_hands_a_clients_text_to_the_terminal_as_it_is(shop: Desk, repo: Sandbox):
-    shell = Shell(shop.url, repo.root)
-    repo.write(FORGED, "new\n")
-    submitted = shell.run("submit", "-m", HOSTILE, "--project", shop.project, "--json")
-    review = submitted.data["review_id"]
-    shop.say(review, "proposer", HOSTILE)
-    generation = shop.claim(review)
-    comments = [{"file": FORGED, "line": 1, "body": HOSTILE}]
-    sent = {"verdict": "changes_requested", "reason": f"{WHY} {HOSTILE}", "comments": comments}
-    shop.do("submit_verdict", review_id=review, claim_generation=generation, reviewer_id=REVIEWER, **sent)
-    repo.commit(HOSTILE)
-    for command in (
-        ("review", "proposal", review),
-        ("review", "status", review),
-        ("review", "discussion", review),
-        ("review", "timeline", review),
-        ("review", "list", "--project", shop.project),
-        ("inbox", "--person", "ada", "--project", shop.project),
-        ("audit", "HEAD^..HEAD", "--project", shop.project),
-        ("review", "claim", HOSTILE, "--reviewer-id", HOSTILE),
-    ):
-        ended = shell.run(*command)
-        said = ended.stdout + ended.stderr
-        assert [line for line in said.split("\n") if not line.isprintable()] == [], command
-        # Names and subjects are shown as they are, but for what would act; none begins a line of its own.
-        if command[1] in {"proposal", "discussion", "list"}:
-            assert SHOWN in "".join(said.split("\n")).replace(" ", ""), (command, said)
-        assert not any(line.strip().startswith("allowed.txt") for line in said.split("\n")), command
+def commands(group: Any, name: str) -> Iterator[str]:
+    """The names of all commands."""
+    verbs = getattr(group, "commands", {})
+    if not verbs or name == "reviewers":
+        yield name
+    for verb, command in verbs.items():
+        yield from commands(command, f"{name} {verb}")
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[str]:
+    """Every command that may print what others wrote."""
+    known = [name for first in COMMANDS for name in commands(load(first), first)]
+    left_out = NO_TEXT_OF_OTHERS.keys() | FULL_SCREEN.keys()
+    assert (ARGUMENTS.keys() | left_out) <= set(known)
+    return [*ARGUMENTS, *(name for name in known if name not in ARGUMENTS.keys() | left_out)]
+
+
+def test_no_command_hands_a_clients_text_to_the_terminal_as_it_is(
+    tmp_path: Path, repo: Sandbox, everything: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    repo.write(LINE, "new\n")
+    commit = repo.commit(LINE)
+    repo.write(LINE, "newer\n")
+    monkeypatch.chdir(repo.root)
+    (tmp_path / "broker").mkdir()
+    with watched_broker(tmp_path / "broker") as broker, Desk(broker.url, LINE) as desk:
+        monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
+        desk.register(repo.root)
+        review = desk.put_up(intent=LINE, diff=DIFF, proposer_id=PROPOSER, agent_type=LINE, phase=LINE, plan=LINE)
+        comments = [{"file": LINE, "line": 1, "body": LINE}]
+        patch = DIFF.replace("+line", "+other")
+        generation = desk.claim(review, LINE)
+        sent = {"reason": LINE, "comments": comments, "counter_patch": patch, "reviewer_id": LINE}
+        desk.verdict(review, "changes_requested", generation, **sent)
+        tandem = Inside(broker.url, repo.root)
+        known = {"review": review, "other": desk.put_up(), "commit": commit, "folder": tmp_path / "exported"}
+        whole = ""
+        faults: dict[str, str] = {}
+        # The second time, what the first wrote is there to be read.
+        for name in [*everything, *everything]:
+            given = [argument.format_map(known) for argument in ARGUMENTS.get(name, ())]
+            ended = tandem.run(*name.split(), *given, TANDEM_PSK=LINE)
+            said = ended.stdout + ended.stderr
+            lines = said.split("\n")
+            is_forged = any(line.startswith(FORGED) for line in lines)
+            if ended.status == WRONGLY_CALLED or visible(said) != said or is_forged:
+                faults[name] = said
+            whole += said
+    assert faults == {}
+    assert SHOWN in whole

@@ -13,7 +13,7 @@ from tests.reviewers.peer import proposal
 
 
 def test_a_reason_is_one_line_that_does_nothing() -> None:
-    assert one_line("  a\r\n\tb\x00c\u2028d \x1b]0;title\x07\x1b[1;31mred\x1b[0m ") == "a b c d red"
+    assert one_line("  a\r\n\tb\x00c\u2028d \x1b]0;title\x07\x1b[1;31mred\x1b[0m ") == "a b\\u0000c d red"
     assert one_line("x" * 700) == "x" * 599 + "…"
 
 

@@ -66,7 +66,7 @@ def test_lines_of_the_worker_begin_on_their_own(tmp_path: Path) -> None:
         log.write(b"whole\n")
         log.note("ends")
     said = re.sub(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", b"T", contents(tmp_path)["r.log"])
-    assert said == b"T tandem: begins\nhalf a line\nT tandem: a b [0m \nwhole\nT tandem: ends\n"
+    assert said == b"T tandem: begins\nhalf a line\nT tandem: a\\nb\\u001b[0m\\u202e\nwhole\nT tandem: ends\n"
 
 
 def test_one_that_was_closed_takes_no_more(tmp_path: Path) -> None:

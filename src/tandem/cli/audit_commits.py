@@ -28,7 +28,6 @@ from tandem.hooks import bases, git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.ranges import Judge, Judged, Judgement
 from tandem.hooks.state import GateFile
-from tandem.hooks.visible import visible_line
 
 NAME = "commits"
 EPILOG = """[bold]Examples[/bold]
@@ -233,7 +232,7 @@ def _table(asked: Asked, judgement: Judgement) -> RenderableType:
 
 def _reasons(commit: Judged) -> list[Text]:
     """Why a commit does not pass."""
-    lines = [f"{visible_line(path)}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
+    lines = [f"{path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
     if len(commit.paths) > _SHOWN_PATHS:
         lines.append(f"and {len(commit.paths) - _SHOWN_PATHS} more paths")
     return [Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(line)) for line in lines]

@@ -20,7 +20,7 @@ from tandem.bridge import launch
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import say, show_envelope, show_refusal, visible
+from tandem.cli.terminal import indented, say, show_envelope, show_refusal, visible
 from tandem.config import Settings, load_settings
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
@@ -376,6 +376,6 @@ def _readable(line: str) -> str:
     from tandem import logs
 
     try:
-        return visible(logs.readable(json.loads(line)))
+        return indented(logs.readable(json.loads(line)))
     except (ValueError, KeyError, TypeError):
         return visible(line)

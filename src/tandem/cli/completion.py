@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from tandem.cli.whereabouts import Place
 from tandem.client import TandemClient
 from tandem.errors import TandemError
+from tandem.hooks.visible import visible_line
 
 _LIMIT_SECONDS = 0.5
 _ROWS = 50
@@ -90,6 +91,6 @@ def _ask(question: Callable[[TandemClient], Awaitable[Offers]]) -> Offers:
             return await asyncio.wait_for(question(client), _LIMIT_SECONDS)
 
     try:
-        return asyncio.run(ask())
+        return [(visible_line(name), visible_line(about)) for name, about in asyncio.run(ask())]
     except (TandemError, TimeoutError):
         return []

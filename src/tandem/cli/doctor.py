@@ -12,10 +12,11 @@ from rich.text import Text
 
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, visible
+from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
 from tandem.cli.whereabouts import BrokerOption, JsonOption
 from tandem.errors import TandemError
 from tandem.hooks import state
+from tandem.hooks.visible import visible_line
 from tandem.workflow.doctor import Circumstances, Finding, State, examine
 
 _EPILOG = """[bold]Examples[/bold]
@@ -105,10 +106,10 @@ def _told(one: Finding) -> Unbroken:
     word, style = _MARKS[one.state]
     line = Text(f"{word:<9}", style=style)
     line.append(f"{one.check:<13}", style="bold")
-    line.append(visible(one.message), style="not bold default")
+    line.append(visible_line(one.message), style="not bold default")
     lines = [line]
     if one.fix is not None and one.state is not State.OK:
-        lines.append(Text(f"{'':22}fix: {visible(one.fix)}", style="dim" if one.state is State.NOTE else ""))
+        lines.append(Text(f"{'':22}fix: {visible_line(one.fix)}", style="dim" if one.state is State.NOTE else ""))
     return Unbroken(*lines)
 
 

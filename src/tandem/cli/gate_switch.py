@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.text import Text
 
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
+from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
 from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
 from tandem.client import Unreachable
@@ -164,7 +164,7 @@ def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Ex
         show_envelope(orjson.dumps({"ok": True, "data": asdict(found)}))
     else:
         lines = [told] if told else []
-        show(Unbroken(*(Text(line) for line in [*lines, *_lines(found)])))
+        show(Unbroken(*map(plain, [*lines, *_lines(found)])))
     return Exit.REFUSED if found.problems else Exit.DONE
 
 
@@ -193,5 +193,5 @@ def _told(facts: dict[str, Any], line: str, *, as_json: bool) -> Exit:
     if as_json:
         show_envelope(orjson.dumps({"ok": True, "data": facts}))
     else:
-        show(Text(line))
+        show(plain(line))
     return Exit.DONE

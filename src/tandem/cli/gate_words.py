@@ -8,9 +8,8 @@ import orjson
 from rich.text import Text
 
 from tandem.cli.exits import Exit
-from tandem.cli.render.parts import plain
+from tandem.cli.render.parts import block, plain
 from tandem.cli.terminal import Unbroken, show, show_envelope
-from tandem.hooks.visible import visible_line
 from tandem.workflow.steps.outcomes import Outcome, Word
 
 EXITS: dict[Word, Exit] = {
@@ -54,13 +53,13 @@ def _lines(outcome: Outcome) -> Iterator[Text]:
     yield from _labelled("reason", outcome.reason)
     for remark in outcome.remarks:
         where = ":".join(str(part) for part in (remark.file, remark.line) if part is not None)
-        yield from _labelled(visible_line(where) or "remark", remark.body)
+        yield from _labelled(where or "remark", remark.body)
     yield from _labelled("the reviewer asks", outcome.question)
     patch = outcome.counter_patch
     if patch is not None:
-        yield plain(f"counter-patch {patch.id} by {patch.author}: {visible_line(', '.join(patch.files))}")
+        yield plain(f"counter-patch {patch.id} by {patch.author}: {', '.join(patch.files)}")
         content = patch.content if patch.content is not None else "(long; read it with: tandem review proposal)"
-        yield from (plain(f"  {line}") for line in content.splitlines())
+        yield from (block(f"  {line}") for line in content.splitlines())
     for step in outcome.next:
         yield plain(f"- {step}")
     for part in outcome.parts:
@@ -73,4 +72,4 @@ def _labelled(label: str, text: str | None) -> Iterator[Text]:
     first, *rest = (text or "").splitlines() or [""]
     if first or rest:
         yield plain(f"{label}: {first}")
-        yield from (plain(f"  {line}") for line in rest)
+        yield from (block(f"  {line}") for line in rest)

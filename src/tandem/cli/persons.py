@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tandem.cli.terminal import indented
 from tandem.errors import Forbidden
 from tandem.hooks import person
 
@@ -34,7 +35,7 @@ def confirm(question: str, *, unasked: Exception) -> None:
     Raises:
         Forbidden: They said no.
     """
-    answer = person.ask(f"{question} Type yes: ")
+    answer = person.ask(f"{indented(question)} Type yes: ")
     if answer is None:
         raise unasked
     if answer.lower() not in {"y", "yes"}:

@@ -13,11 +13,12 @@ import orjson
 from rich.text import Text
 
 from tandem.cli.render.parts import duration
-from tandem.cli.terminal import console, show_envelope, visible
+from tandem.cli.terminal import console, show_envelope
 from tandem.client import TandemClient
 from tandem.domain.answers import AuditPage, EventView
 from tandem.domain.events import Kind
 from tandem.errors import CursorExpired, TandemError
+from tandem.hooks.visible import visible_line
 
 _PAGE = 200
 _WAIT_SECONDS = 50.0
@@ -86,8 +87,8 @@ class Teller:
             self._line(who, words, at, _STYLES.get(event.kind, ""))
 
     def _line(self, who: str, words: str, at: str, style: str = "") -> None:
-        name = f"{visible(who)}  " if who else ""
-        console().print(Text.assemble((f"{at}  ", "dim"), (name, "bold"), (visible(words), style)), soft_wrap=True)
+        name = f"{visible_line(who)}  " if who else ""
+        console().print(Text.assemble((f"{at}  ", "dim"), (name, "bold"), (visible_line(words), style)), soft_wrap=True)
 
 
 class Told:

@@ -11,15 +11,15 @@ from typing import Annotated
 import orjson
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from tandem.cli.calls import run
 from tandem.cli.completion import complete_review
 from tandem.cli.exits import Exit
 from tandem.cli.rollback_told import told
-from tandem.cli.terminal import console, show, show_envelope, visible
+from tandem.cli.terminal import console, show, show_envelope
 from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, find_project
 from tandem.errors import InvalidInput
+from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback import Asked, Checkout, Report, roll_back
 
 _EPILOG = """[bold]Examples[/bold]
@@ -95,4 +95,4 @@ def _steps() -> Generator[Callable[[str], None]]:
 
 
 def _line(doing: str) -> str:
-    return Text(visible(doing.replace("\n", " "))).plain[:_SHOWN_CHARACTERS]
+    return visible_line(doing)[:_SHOWN_CHARACTERS]

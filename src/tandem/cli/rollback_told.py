@@ -39,11 +39,11 @@ def _nothing_done(report: Report) -> Iterator[Text]:
 
 def _heading(report: Report) -> Iterator[Text]:
     if report.dry_run:
-        yield Text(f"Nothing was changed. Rolling back {report.review_id} on {report.branch} would do this:", "bold")
+        yield plain(f"Nothing was changed. Rolling back {report.review_id} on {report.branch} would do this:", "bold")
     elif report.finished:
-        yield Text(f"Finished an interrupted rollback of {report.review_id} on {report.branch}.", "bold")
+        yield plain(f"Finished an interrupted rollback of {report.review_id} on {report.branch}.", "bold")
     else:
-        yield Text(f"Rolled back {report.review_id} on {report.branch}.", "bold")
+        yield plain(f"Rolled back {report.review_id} on {report.branch}.", "bold")
 
 
 def _taken(report: Report) -> Iterator[Text]:

@@ -28,7 +28,7 @@ def console(*, stderr: bool = False) -> Console:
     """A console for one of the two outputs, as they are now."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(
-        stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, soft_wrap=False, emoji=False
+        stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False
     )
 
 
@@ -41,9 +41,14 @@ def show(renderable: RenderableType) -> None:
     console().print(renderable, soft_wrap=isinstance(renderable, Unbroken))
 
 
+def indented(text: str) -> str:
+    """A text that may quote others: none of its further lines is mistaken for a remark of ours."""
+    return visible(text).replace("\n", "\n  ")
+
+
 def say(message: str) -> None:
     """Print a remark that is no part of the answer."""
-    console(stderr=True).print(Text(visible(message)), soft_wrap=True)
+    console(stderr=True).print(Text(indented(message)), soft_wrap=True)
 
 
 def show_envelope(envelope: bytes) -> None:
@@ -60,14 +65,14 @@ def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
         return of_error(error)
     line = Text("refused: ", style="bold red")
     line.append(error.code, style="bold")
-    line.append(f": {visible(error.message)}", style="not bold default")
+    line.append(f": {indented(error.message)}", style="not bold default")
     errors = console(stderr=True)
     errors.print(line, soft_wrap=True)
     if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
         errors.print(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", style="dim")
     for name, value in error.details.items():
         if name not in _DETAILS_SAID_ALREADY and value not in (None, "", [], {}):
-            errors.print(Text(f"  {name}: {visible(_short(value))}", style="dim"), soft_wrap=True)
+            errors.print(Text(f"  {name}: {indented(_short(value))}", style="dim"), soft_wrap=True)
     return of_error(error)
 
 
@@ -88,7 +93,7 @@ async def _spin(doing: str) -> None:
     # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
         shown.add_task(doing, total=None)
         await asyncio.Event().wait()

@@ -16,6 +16,7 @@ from tandem.config import user_file
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
 from tandem.hooks.trust import Trusted
+from tandem.hooks.visible import visible_line
 from tandem.workflow import trust
 from tandem.workflow.trust import Candidate, Project
 
@@ -119,7 +120,7 @@ def _agreed(shown: str) -> str | None:
 def _described(one: Candidate) -> str:
     lines = "".join(f"    {visible(line)}\n" for line in one.text.splitlines())
     whole = "Tandem's keys of " if one.file != ".tandem/config.toml" else ""
-    return f"\n{whole}{visible(str(one.path))}\n  sha256 {one.sha256}\n{lines}"
+    return f"\n{whole}{visible_line(str(one.path))}\n  sha256 {one.sha256}\n{lines}"
 
 
 def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
@@ -129,7 +130,7 @@ def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
         _envelope({"project": project.root, "revoked": [one._asdict() for one in gone]})
         return
     for one in gone:
-        say(f"no longer trusted: {visible(one.file)} in {visible(one.root)} (sha256 {one.sha256})")
+        say(f"no longer trusted: {one.file} in {one.root} (sha256 {one.sha256})")
     if not gone:
         say(f"Nothing of {project.root} was trusted.")
 
@@ -149,7 +150,7 @@ def _show_list(project: Project, *, as_json: bool) -> None:
         table.add_column(column, overflow="fold")
     for one, state in zip(entries, states, strict=True):
         cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
-        table.add_row(*(Text(visible(cell)) for cell in cells))
+        table.add_row(*(Text(visible_line(cell)) for cell in cells))
     show(table)
 
 

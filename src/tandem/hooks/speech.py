@@ -6,8 +6,8 @@ import sys
 
 
 def say(*lines: str) -> None:
-    """Say something; a line that holds line ends is several."""
+    """Say something; what follows a line end within a line is indented, so that nobody's text is taken for ours."""
     from tandem.hooks.visible import visible  # most commits pass, and nothing is said
 
-    shown = visible("\n".join(lines))
-    sys.stderr.write("".join(f"tandem: {line}\n" for line in shown.split("\n")))
+    shown = (visible(line).replace("\n", "\ntandem:   ") for line in lines)
+    sys.stderr.write("".join(f"tandem: {line}\n" for line in shown))

@@ -26,8 +26,10 @@ LONE = (
 
 
 def visible(text: str) -> str:
-    """Text of several lines, with all that it could play tricks with spelled out."""
+    """Text of several lines, with all that it could play tricks with spelled out as JSON spells it."""
     spelled = spelling(text, _escaped)
+    if spelled.isprintable():
+        return spelled
     return "".join(char if char in "\n\t" or char.isprintable() else _escaped(char) for char in spelled)
 
 
@@ -56,7 +58,8 @@ def code(char: str) -> str:
 
 
 def _escaped(char: str) -> str:
-    # Carriage returns are honest in diffs of CRLF files; the others are given by number, as JSON has them.
+    # Carriage returns are honest in diffs of CRLF files; the others are given by number.
     if char == "\r":
         return "\\r"
-    return f"\\u{ord(char):04x}" if ord(char) <= _WIDE else code(char)
+    units = char.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

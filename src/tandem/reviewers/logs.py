@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from tandem import platforms
+from tandem.hooks.visible import visible_line
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -69,11 +70,10 @@ class RotatingLog(io.RawIOBase):
 
     def note(self, words: str) -> None:
         """Add a line of the worker's own. A log that cannot be written is no reason to lose a review."""
-        shown = "".join(one if one.isprintable() else " " for one in words[:_LONGEST_NOTE])
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         with self._lock, suppress(OSError, ValueError):
             start = "" if self._at_line_start else "\n"
-            self._append(f"{start}{moment} tandem: {shown}\n".encode(errors="backslashreplace"))
+            self._append(f"{start}{moment} tandem: {visible_line(words[:_LONGEST_NOTE])}\n".encode())
 
     def close(self) -> None:
         """Close it; again is safe."""

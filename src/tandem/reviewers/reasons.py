@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tandem.hooks.visible import visible_line
 from tandem.reviewers import Finished
 from tandem.reviewers.answer_text import Unreadable
 from tandem.reviewers.verdicts import Answer, Outcome, WrongDigest
@@ -18,8 +19,7 @@ _SEE_LOG = "Its log has all that it wrote."
 
 def one_line(text: str, most: int = _REASON_LENGTH) -> str:
     """A text as one line of at most so many characters, with nothing that a terminal or a page would act on."""
-    plain = _TERMINAL_SEQUENCE.sub("", text)
-    shown = " ".join("".join(one if one.isprintable() else " " for one in plain).split())
+    shown = visible_line(" ".join(_TERMINAL_SEQUENCE.sub("", text).split()))
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

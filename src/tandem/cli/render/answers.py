@@ -12,9 +12,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tandem.cli.render import parts
-from tandem.cli.render.parts import ago, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
 from tandem.domain import answers
-from tandem.hooks.visible import visible_line
 
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",
@@ -58,7 +57,7 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
             ("project", answer.project),
             ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
             ("verdict", verdict),
-            ("reason", answer.verdict_reason),
+            ("reason", block(answer.verdict_reason)),
             ("reviewer", answer.reviewer_id),
             ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),
             ("lease", lease),
@@ -76,7 +75,7 @@ def _(answer: answers.Proposal) -> RenderableType:
     title = Text.assemble((answer.review_id, "bold"), "  ", state(answer.status))
     about: list[RenderableType] = [_heading(answer), parts.files(answer.affected_files)]
     if answer.description:
-        about.append(Padding(plain(answer.description), (1, 0, 0, 0)))
+        about.append(Padding(block(answer.description), (1, 0, 0, 0)))
     # Diffs stand outside of the panel, so that they can be copied.
     shown: list[RenderableType] = [Panel(Group(*about), title=title, title_align="left", border_style="dim")]
     if answer.interdiff is not None:
@@ -116,13 +115,13 @@ def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
                 ("author", patch.author),
                 ("status", patch.status),
                 ("made", ago(patch.created_at)),
-                ("reason", patch.reason),
+                ("reason", block(patch.reason)),
             ]
         ),
         parts.files(patch.affected_files),
     ]
     if patch.description:
-        about.append(plain(patch.description))
+        about.append(block(patch.description))
     title = Text(f"counter-patch {patch.id}")
     panel = Panel(Group(*about), title=title, title_align="left", border_style="magenta")
     return [panel, parts.diff(patch.diff)] if patch.diff else [panel]
@@ -209,13 +208,14 @@ def _entry(entry: answers.DiscussionEntry) -> RenderableType:
     settled = f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
     what = entry.verdict or entry.kind.replace("_", "-")
     head = Text.assemble(
-        (visible_line(entry.author), "bold"),
+        plain(entry.author, "bold"),
         f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
         (what, parts.STATUS_STYLES.get(what, "cyan")),
         (f"  {entry.id}", "dim"),
-    ).append(visible_line(place + settled), style="dim")
+        plain(place + settled, "dim"),
+    )
     shown: list[RenderableType] = [head]
-    shown += [Padding(plain(text), (0, 2)) for text in (entry.body, entry.description) if text]
+    shown += [Padding(block(text), (0, 2)) for text in (entry.body, entry.description) if text]
     if entry.diff:
         shown.append(Padding(parts.diff(entry.diff), (0, 2)))
     return Padding(Group(*shown), (0, 0, 1, 0))

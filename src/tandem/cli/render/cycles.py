@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Container, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from rich.text import Text
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, copied, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import ago, block, copied, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
 from tandem.domain import cycle_answers as answers
 from tandem.domain.answers import ReviewStatus
@@ -22,7 +21,6 @@ from tandem.domain.workflows import COMPLETE
 
 _CURRENT = "bold cyan"
 _MADE_KEY_PREFIX = "psk_"
-_UNUSUAL = re.compile(r"[^\x20-\x7e\n]")
 _HANDOFF_STYLES = {**parts.STATUS_STYLES, "advanced": "green", "superseded": "dim", "withdrawn": "dim"}
 
 GIVE_KEYS = (
@@ -162,7 +160,7 @@ def _gated(review: answers.HandoffReview | None) -> Text | None:
         return None
     text = Text.assemble(plain(f"{review.review_id} for {review.target}, round {review.round}: "))
     text.append_text(state(review.status, review.outcome))
-    return text.append_text(plain(f": {review.reason}")) if review.reason else text
+    return text.append_text(block(f": {review.reason}")) if review.reason else text
 
 
 @render.register
@@ -245,7 +243,7 @@ def _review(review: ReviewStatus | None) -> Text | None:
         text.append_text(plain(f", {review.verdict}"))
     if review.reviewer_id:
         text.append_text(plain(f" by {review.reviewer_id}"))
-    return text.append_text(plain(f": {review.verdict_reason}")) if review.verdict_reason else text
+    return text.append_text(block(f": {review.verdict_reason}")) if review.verdict_reason else text
 
 
 def _moment(at: str | None) -> str | None:
@@ -285,8 +283,4 @@ def payload(content: dict[str, Any]) -> Unbroken:
 
 
 def _json(content: dict[str, Any]) -> Text:
-    return Text(_UNUSUAL.sub(_spelled_out, json.dumps(content, indent=2, ensure_ascii=False)))
-
-
-def _spelled_out(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1]
+    return block(json.dumps(content, indent=2, ensure_ascii=False))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import listing, plain
+from tandem.cli.render.parts import block, listing, plain
 from tandem.cli.terminal import Unbroken
 from tandem.domain import file_answers as answers
 
@@ -23,7 +23,7 @@ def _(answer: answers.RoundFile) -> RenderableType:
         return plain(f"{answer.path} is binary, or not in UTF-8: {facts}.", "dim")
     width = len(str(answer.first_line + len(answer.lines)))
     numbered = enumerate(answer.lines, answer.first_line)
-    lines = (Text.assemble((f"{number:>{width}}  ", "dim"), plain(line)) for number, line in numbered)
+    lines = (Text.assemble((f"{number:>{width}}  ", "dim"), block(line)) for number, line in numbered)
     shown = answer.first_line + len(answer.lines) - 1
     if shown >= answer.total_lines:
         return Unbroken(*lines)
@@ -46,7 +46,7 @@ def _(answer: answers.ReviewerLog) -> RenderableType:
         return plain(
             f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
         )
-    return Unbroken(*map(plain, answer.lines))
+    return Unbroken(*map(block, answer.lines))
 
 
 @render.register

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, facts, listing, more_pages, plain
+from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain
 from tandem.domain import gate_answers as answers
 
 _SHORT = 12
@@ -22,7 +22,7 @@ def _(answer: answers.GateState) -> RenderableType:
         ("branches", ", ".join(answer.branches)),
         ("accepted", ", ".join(answer.accepted)),
         ("switched", switched),
-        ("reason", answer.reason),
+        ("reason", block(answer.reason)),
     ]
     plan = answer.plan
     if plan is not None:

@@ -39,7 +39,7 @@ def _id(item: answers.InboxItem) -> str:
 def _what(item: answers.InboxItem) -> Text:
     about = plain(item.review.intent if item.review is not None else "")
     if item.detail:
-        about.append_text(plain(f"\n{item.detail}" if about.plain else item.detail, "dim"))
+        about.append("\n" if about.plain else "").append_text(plain(item.detail, "dim"))
     return about
 
 

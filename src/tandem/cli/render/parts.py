@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +34,12 @@ _DIGEST_LENGTH = 12
 
 
 def plain(value: object, style: str = "") -> Text:
-    """A value by others, harmless; nothing for null."""
+    """A value by others as one line, harmless; nothing for null."""
+    return Text("" if value is None else visible_line(str(value)), style=style)
+
+
+def block(value: object, style: str = "") -> Text:
+    """A text by others that may have several lines and tabs, harmless, for a place that is indented or framed."""
     return Text("" if value is None else visible(str(value)), style=style)
 
 
@@ -110,9 +117,16 @@ def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Unbroken:
     return Unbroken(*lines, *(Text(remark, style="dim") for remark in remarks))
 
 
+class _Listing(Table):
+    """A table whose cells are by others, unless they are styled already."""
+
+    def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
+        super().add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in cells), **more)
+
+
 def listing(*columns: str, fixed: tuple[str, ...] = ("id",)) -> Table:
     """A table for a list; the columns in `fixed` never break, so that they can be copied."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = _Listing(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, no_wrap=column in fixed, overflow="fold")
     return table
@@ -131,7 +145,7 @@ def files(affected: tuple[AffectedFile, ...]) -> Table:
         if file.added is not None:
             counts.append(f" -{file.removed}", style="red")
         names = file.path if file.old_path is None else f"{file.old_path} → {file.path}"
-        table.add_row(Text(f"  {file.operation}", style="dim"), Text(visible_line(names)), counts)
+        table.add_row(Text(f"  {file.operation}", style="dim"), plain(names), counts)
     return table
 
 

@@ -9,7 +9,6 @@ from rich.text import Text
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import ago, duration, facts, listing, more_pages, plain, state
 from tandem.domain import answers
-from tandem.hooks.visible import visible_line
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
@@ -89,7 +88,7 @@ def _(answer: answers.GateDecision) -> RenderableType:
     for path in answer.paths:
         by = f"{path.review_id} round {path.round}" if path.review_id else ""
         mark = Text(path.kind or "not approved", style="green" if path.allowed else "red")
-        table.add_row(mark, Text(visible_line(path.path)), by, plain(path.reason, "dim"))
+        table.add_row(mark, plain(path.path), by, plain(path.reason, "dim"))
     return Group(Text.assemble(word, "  ", plain(answer.reason)), table)
 
 

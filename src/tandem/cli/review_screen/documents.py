@@ -7,6 +7,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from textual.widgets import Markdown
 
+from tandem.cli.terminal import visible
+
 
 class Document(Markdown):
     """A rendered text. HTML and comments in it are shown as they were written; a link names where it leads."""
@@ -25,6 +27,9 @@ def _name_targets(state: StateCore) -> None:
     for token in state.tokens:
         if token.children:
             token.children = _with_targets(token.children)
+        # Entities are characters by now.
+        for child in token.children or ():
+            child.content = visible(child.content)
 
 
 def _with_targets(tokens: list[Token]) -> list[Token]:

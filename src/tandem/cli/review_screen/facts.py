@@ -12,6 +12,7 @@ from tandem.cli.terminal import visible
 from tandem.domain.answers import Proposal
 from tandem.domain.hunks import parse
 from tandem.domain.unusual import of_diff, of_text, unshown
+from tandem.hooks.visible import visible_line
 
 _NEXT = {
     "wait": "waits for its reviewer",
@@ -27,22 +28,22 @@ _NEXT = {
 
 def headline(reading: Reading) -> Text:
     """What the change is for."""
-    return Text(visible(reading.proposal.intent).replace("\n", " "), no_wrap=True, overflow="ellipsis")
+    return Text(visible_line(reading.proposal.intent), no_wrap=True, overflow="ellipsis")
 
 
 def lines(reading: Reading, person: str, since: int | None) -> Text:
     """Where it stands, in a line or two."""
     status, proposal = reading.status, reading.proposal
     first = Text().append_text(words.state(status.status, status.outcome))
-    first.append(f"  {_round(reading, since)}  {visible(status.project)}  by {visible(proposal.agent_type)}")
+    first.append(f"  {_round(reading, since)}  {visible_line(status.project)}  by {visible_line(proposal.agent_type)}")
     if proposal.author != proposal.agent_type:
-        first.append(f" ({visible(proposal.author)})")
+        first.append(f" ({visible_line(proposal.author)})")
     if not proposal.validated:
         first.append("  not validated", style="yellow")
     second = Text(_held(reading, person))
     second.append(f"  {_NEXT.get(status.next_action, status.next_action)}")
     if status.attention:
-        second.append(f"  {visible(status.attention)}", style="bold red")
+        second.append(f"  {visible_line(status.attention)}", style="bold red")
     return Text("\n").join((first, second))
 
 
@@ -61,10 +62,10 @@ def _held(reading: Reading, person: str) -> str:
     if reading.is_held_by(person):
         return f"yours, {words.lease(status.lease_expires_at)}."
     if reading.is_held:
-        return f"with {visible(status.reviewer_id or 'a reviewer')}, {words.lease(status.lease_expires_at)}."
+        return f"with {visible_line(status.reviewer_id or 'a reviewer')}, {words.lease(status.lease_expires_at)}."
     if status.verdict and status.reviewer_id:
         given = words.GIVEN.get(status.verdict, status.verdict)
-        return f"{visible(status.reviewer_id)} {given}."
+        return f"{visible_line(status.reviewer_id)} {given}."
     return "nobody holds it."
 
 
@@ -75,7 +76,7 @@ def unusual(proposal: Proposal) -> tuple[str, ...]:
     else:
         files = parse(proposal.diff)
         found = (*unshown(files, proposal.affected_files), *of_diff(files))
-    return tuple(visible(one.line) for one in found)
+    return tuple(visible_line(one.line) for one in found)
 
 
 def look_at(found: Iterable[str]) -> list[str]:

@@ -19,6 +19,7 @@ from tandem.cli.review_screen.living import LivingScreen
 from tandem.cli.review_screen.one_review import ReviewScreen
 from tandem.cli.terminal import visible
 from tandem.domain.inbox_answers import WHY
+from tandem.hooks.visible import visible_line
 
 _NOTHING = "Nothing is open. New reviews appear here by themselves."
 
@@ -134,7 +135,7 @@ def _rows(items: Sequence[Item], *, with_project: bool) -> Iterator[Option]:
 
 
 def _title(item: Item) -> Text:
-    title = Text("  ", no_wrap=True, overflow="ellipsis").append(_one_line(item.title))
+    title = Text("  ", no_wrap=True, overflow="ellipsis").append(visible_line(item.title))
     if item.review is not None and item.review.priority == "critical":
         title.append("  critical", "bold red")
     return title
@@ -144,8 +145,4 @@ def _about(item: Item, said: Sequence[str]) -> Text:
     about = Text("    ", no_wrap=True, overflow="ellipsis")
     if item.review is not None:
         about.append_text(words.state(item.review.status, None)).append("  ")
-    return about.append("  ".join(map(_one_line, said)), "dim")
-
-
-def _one_line(text: str) -> str:
-    return visible(text).replace("\n", " ").replace("\t", " ")
+    return about.append("  ".join(map(visible_line, said)), "dim")

@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Literal
 
 from tandem.cli.review_screen.drafts import Spot
-from tandem.cli.terminal import visible
 from tandem.domain import hunks
 from tandem.domain.answers import DiscussionEntry
 from tandem.domain.hunks import FileDiff, Hunk, Line
 from tandem.domain.unusual import LONGEST_SHOWN
 from tandem.faces.web.diffs.words import common_start, pairs
+from tandem.hooks.visible import visible_line
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]
 TAB_COLUMNS = 4
@@ -61,9 +61,7 @@ def shown(text: str, differs_at: int = 0) -> str:
     """
     start = differs_at - _BEFORE if differs_at > _FAR else 0
     rest = len(text) - start - LONGEST_SHOWN
-    line = text[start : start + LONGEST_SHOWN].expandtabs(TAB_COLUMNS)
-    if not line.isprintable():
-        line = visible(line).replace("\n", "\\n")
+    line = visible_line(text[start : start + LONGEST_SHOWN].expandtabs(TAB_COLUMNS))
     before = f"… {start:,} alike … " if start else ""
     return f"{before}{line}" + (f" … {rest:,} more characters: Enter shows all" if rest > 0 else "")
 

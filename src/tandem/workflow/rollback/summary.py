@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tandem.bridge.project import main_worktree
 from tandem.hooks import planning
+from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report
 
 _FOLDER = ".planning"
@@ -86,8 +87,7 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Text by others on one line, without what Markdown or HTML would make something of."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return shown.replace("<", "&lt;").replace("`", "'")
+    return visible_line(text).replace("<", "&lt;").replace("`", "'")
 
 
 def _replace(file: Path, content: bytes) -> None:
