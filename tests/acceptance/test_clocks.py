@@ -63,7 +63,6 @@ class Node:
 
 @asynccontextmanager
 async def node(folder: Path, settings: dict[str, Any]) -> AsyncGenerator[Node]:
-    folder.mkdir(exist_ok=True)
     given = Settings(
         data_dir=folder,
         claim_timeout_seconds=LEASE,
@@ -129,6 +128,8 @@ async def test_p5_a_node_whose_clock_is_ahead_takes_no_live_claim_away(
     tmp_path: Path, machine: MachineClock, postgres_url: str
 ):
     shared = {"database_url": postgres_url, "secret_key_file": tmp_path / "secret.key"}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
     async with node(tmp_path / "one", shared) as one:
         held = await one.claimed()
         machine.ahead_seconds = HOUR
