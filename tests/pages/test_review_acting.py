@@ -145,6 +145,15 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     other = shop.put_up(diff=edited())
     own.goto(f"/reviews/{other}")
     expect(own.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
+
+    # Nor to whoever revised it, when a counter-patch to that is accepted by the proposer.
+    shop.revise(other, proposer_id="mallory", diff=edited(text="great"))
+    given = shop.verdict(other, "changes_requested", shop.claim(other), counter_patch=edited(text="best"))
+    shop.accept(other, given["counter_patch_id"])
+    revised = windows.open("mallory")
+    revised.goto(f"/reviews/{other}")
+    expect(revised.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
+    expect(revised.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
     expect(own.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
 
 

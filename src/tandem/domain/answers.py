@@ -101,6 +101,7 @@ class Proposal:
     child_ids: tuple[str, ...]
     counter_patch: CounterPatchView | None
     created_at: str
+    submitter: str
     accepted_by: str | None = None
     interdiff: str | None = None
 

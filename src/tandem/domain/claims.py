@@ -70,7 +70,7 @@ def _stale(review: Review, generation: int) -> StaleClaim:
     )
 
 
-def is_own(names: Names, *, proposer: str, origin: str, author: str, accepted_by: str | None) -> bool:
+def is_own(names: Names, *, proposer: str, submitter: str, origin: str, author: str, accepted_by: str | None) -> bool:
     """Whether a round's content is a caller's own, so that somebody else gives the verdict on it.
 
     A counter-patch had its second pair of eyes when another principal than its author accepted it.
@@ -78,12 +78,13 @@ def is_own(names: Names, *, proposer: str, origin: str, author: str, accepted_by
     Args:
         names: The caller's.
         proposer: Who proposed the review.
+        submitter: Who sent the newest content that was no counter-patch.
         origin: How the round came about.
         author: Who wrote it.
         accepted_by: Who accepted it, if it is a counter-patch.
     """
     seen = origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
-    return names.include(proposer) or (names.include(author) and not seen)
+    return names.include(proposer) or names.include(submitter) or (names.include(author) and not seen)
 
 
 def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
@@ -99,9 +100,10 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
         SelfApproval: They proposed the review or made the round, or it is their counter-patch and nobody else is
             known to have accepted it.
     """
-    if names.include(submitter) or is_own(
+    if is_own(
         names,
         proposer=review.proposer_id,
+        submitter=submitter,
         origin=current.origin,
         author=current.author,
         accepted_by=current.accepted_by,

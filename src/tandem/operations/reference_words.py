@@ -252,6 +252,7 @@ FIELDS: Final[dict[str, str]] = {
     "AffectedFile.old_path": "Where a renamed file came from.",
     "origin": "Where the round came from: `proposal`, `revision` or `counter_patch`.",
     "accepted_by": "Who accepted the counter-patch that this round is; null if that may have been its author.",
+    "submitter": "Who sent the newest content that was no counter-patch; as the proposer, they give no verdict on it.",
     "interdiff": "What changed since the round that was asked for.",
     "counter_patch": "The pending counter-patch, if there is one.",
     "SubmitVerdict.counter_patch": "Full replacement of the round's diff or text.",

@@ -148,4 +148,5 @@ def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
         counter_patch=counter_patch(unit, pending) if pending else None,
         created_at=isoformat(found.created_at),
         accepted_by=found.accepted_by,
+        submitter=reviews.submitter(unit, found),
     )

@@ -120,6 +120,7 @@ class ReviewView:
         return is_own(
             names,
             proposer=shown["proposer_id"],
+            submitter=shown["submitter"],
             origin=shown["origin"],
             author=shown["author"],
             accepted_by=shown["accepted_by"],
