@@ -51,6 +51,7 @@ PROPOSAL: dict[str, Any] = {
     "child_ids": [],
     "counter_patch": None,
     "created_at": "2026-11-22T10:00:00Z",
+    "submitter": "codex-1",
     "accepted_by": None,
 }
 EARLIER = [{"round": 1, "verdict": "changes_requested", "body": "It loses the last row.", "author": "codex-r1"}]
