@@ -41,6 +41,8 @@ async def cycle(agent: Agent, latencies: Latencies) -> None:
             project="bench",
             intent="Teach the parser to accept trailing commas",
             agent_type="gsd-executor",
+            # One connection plays both sides, which are two principals.
+            proposer_id="bench-proposer",
             phase="03",
             plan="02",
             task="1",

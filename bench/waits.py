@@ -42,7 +42,8 @@ async def measure(run: Run) -> None:
 
 
 async def _review(agent: Agent, project: str = "bench") -> dict[str, Any]:
-    return await agent.call("create_review", project=project, intent="Wait for me", agent_type="gsd-executor")
+    who = {"agent_type": "gsd-executor", "proposer_id": "bench-proposer"}
+    return await agent.call("create_review", project=project, intent="Wait for me", **who)
 
 
 async def _park(broker: Broker, agent: Agent, record: Recorder, revision: str) -> list[Agent]:

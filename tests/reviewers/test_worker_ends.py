@@ -199,7 +199,7 @@ def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, st
     words = r"'first\n\x1b[31mNo\x07 key\x1b[0m \u202eevil' + 'x' * 500 + '\n\n'"
     start((sys.executable, "-c", f"import sys; sys.stderr.write({words}); sys.exit(1)"))
     reason = peer.wait_for("report_outcome")["reason"]
-    assert reason.startswith("The program ended with status 1: No key evilxxx")
+    assert reason.startswith("The program ended with status 1: No\\u0007 key \\u202eevilxxx")
     assert len(reason) < 350
 
 
