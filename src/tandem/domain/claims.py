@@ -127,8 +127,8 @@ def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | No
     """
     if names.include(patch.author) or names.include(patch.sent_by):
         raise SelfApproval(
-            "Nobody accepts their own counter-patch: the proposer decides about it. If you are the proposer, state a"
-            " name of your own (TANDEM_AGENT, or the header Tandem-Agent), or send the content as your revision.",
+            "Nobody accepts their own counter-patch: the proposer decides about it, or sends the content as a revision."
+            " Callers of one name count as one.",
             review_id=review.id,
             counter_patch_id=patch.id,
             author=patch.author,

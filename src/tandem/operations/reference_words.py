@@ -58,8 +58,7 @@ ADVICE: Final[dict[str, str]] = {
         "the right project. Address the broker as 127.0.0.1 or localhost, or by a name in the setting `allowed_hosts`."
     ),
     "SELF_APPROVAL": (
-        "Release the claim and let another reviewer take it. Of a counter-patch: let the proposer decide about it, or "
-        "state a name of your own (`Tandem-Agent`) if that is you."
+        "Release the claim and let another reviewer take it. Of a counter-patch: let the proposer decide about it."
     ),
     "NOT_CLAIMANT": "Claim the review first, and send the same `reviewer_id`, with the same token, throughout.",
     "NOT_FOUND": (
