@@ -240,7 +240,17 @@ def test_supervisors_that_call_their_starts_the_same_have_reviewers_of_their_own
     first, second = Steward(shop), Steward(shop, max_pool_size=1)
     for one in (first, second):
         one.register(incarnation="twice1")
-    started = [shop.do("spawn_reviewer", project=shop.project)["reviewer_id"] for _ in range(2)]
+    started: list[str] = []
+    asking = [
+        threading.Thread(target=lambda: started.append(shop.do("spawn_reviewer", project=shop.project)["reviewer_id"]))
+        for _ in range(2)
+    ]
+    for one in asking:
+        one.start()
+    # Each is answered once its reviewer runs.
+    while any(one.is_alive() for one in asking):
+        for steward in (first, second):
+            steward.beat()
     assert len(set(started)) == 2
 
 
