@@ -8,6 +8,7 @@ import secrets
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -180,6 +181,41 @@ class BrokerProcess:
         )
 
 
+class Poster:
+    """POSTs to one broker, each thread over a client of its own.
+
+    httpcore asks of a pooled connection "idle?" and then "readable?": where threads share a pool, one may send and be
+    answered between the two questions, and another closes the connection as expired.
+
+    Attributes:
+        headers: Sent with every request; to be set before the first.
+    """
+
+    def __init__(self, url: str, headers: dict[str, str]) -> None:
+        self.headers = headers
+        self._url = url
+        self._clients: dict[threading.Thread, httpx.Client] = {}
+        self._lock = threading.Lock()
+
+    def post(self, path: str, **request: Any) -> httpx.Response:
+        """One POST, as httpx takes it."""
+        with self._lock:
+            client = self._clients.get(threading.current_thread()) or self._another()
+        return client.post(path, **request)
+
+    def close(self) -> None:
+        """Hang up, for every thread."""
+        for client in self._clients.values():
+            client.close()
+
+    def _another(self) -> httpx.Client:
+        for thread in [thread for thread in self._clients if not thread.is_alive()]:
+            self._clients.pop(thread).close()
+        client = httpx.Client(base_url=self._url, timeout=CALL_SECONDS, headers=self.headers, verify=NO_TLS)
+        self._clients[threading.current_thread()] = client
+        return client
+
+
 class Caller:
     """A client of a broker for one project, over the HTTP face.
 
@@ -192,8 +228,7 @@ class Caller:
         self.url = url
         self.project = project
         self.agent = agent
-        headers = {} if agent is None else {"Tandem-Agent": agent}
-        self._http = httpx.Client(base_url=url, timeout=CALL_SECONDS, headers=headers, verify=NO_TLS)
+        self._http = Poster(url, {} if agent is None else {"Tandem-Agent": agent})
 
     def __enter__(self) -> Self:
         return self

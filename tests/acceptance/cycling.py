@@ -10,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
 import pytest
 
-from tests.broker import CALL_SECONDS, BrokerProcess
+from tests.broker import CALL_SECONDS, BrokerProcess, Poster
 from tests.postgres import PostgresServer
 
 TOOLS = frozenset(
@@ -63,7 +62,7 @@ class Crew:
         self.refusals: list[str] = []
         self.others: list[str] = []
         self._since: str | None = None
-        self._http = httpx.Client(base_url=url, timeout=CALL_SECONDS)
+        self._http = Poster(url, {})
         self._ids = itertools.count(1)
 
     def __enter__(self) -> Self:
