@@ -68,8 +68,9 @@ async def wait_until(
     if given.get("cursor") is None:
         envelope = await call(operation, given, patient=False)
         data = _data(envelope)
-        if data is None or ready(data) or _is_past(deadline):
+        if data is None or ready(data):
             return envelope
+        # Even when the time is up: only a wait from a cursor says whether anything has changed since.
         given["cursor"] = data.get("cursor")
     while True:
         began = time.monotonic()
