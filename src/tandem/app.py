@@ -22,6 +22,7 @@ from tandem import platforms
 from tandem.bridge.scratch import sweep
 from tandem.clock import Clock, SystemClock
 from tandem.config import Settings, masked
+from tandem.contract.caller import Caller
 from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.events import Seal
 from tandem.domain.policy import Policy
@@ -31,7 +32,6 @@ from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
 from tandem.git.memory import memory_folder
 from tandem.operations.authorisation import Authorisation
-from tandem.operations.caller import Caller
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.refusals import error_from

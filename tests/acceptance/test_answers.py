@@ -12,8 +12,8 @@ import pytest
 from mcp import Client
 from mcp_types import Implementation
 
+from tandem.contract.operation import Role
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import Role
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess

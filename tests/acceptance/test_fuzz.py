@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tandem.contract.operation import Operation
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import Operation
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk, edited
 from tests.broker import STATUS_OF, BrokerProcess, fresh_project
 

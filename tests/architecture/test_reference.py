@@ -8,12 +8,12 @@ import pytest
 
 from tandem import errors
 from tandem.config import Settings
+from tandem.contract.operation import READ, Operation, Role
+from tandem.contract.request import Request
 from tandem.domain.events import Kind
 from tandem.operations import reference, reference_pages, reference_words
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.reference_schema import Undocumented, answer_fields, request_fields
-from tandem.operations.registry import READ, Operation, Role
-from tandem.operations.requests import Request
 
 
 class Empty(Request):

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from tandem.clock import SystemClock
+from tandem.contract.caller import Caller
+from tandem.contract.operation import ALL, READ, WRITE, Operation, Registry, Role
+from tandem.contract.request import ProjectRequest, Request
 from tandem.errors import AlreadyClaimed, NotFound
-from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher
-from tandem.operations.registry import ALL, READ, WRITE, Operation, Registry, Role
-from tandem.operations.requests import ProjectRequest, Request
 
 
 class NoProjects:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tandem.contract.operation import Role
 from tandem.errors import ConfigInvalid
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import Role
 from tandem.reviewers.prompt import AGENT, REVIEW, build, build_agent, load_template
 from tandem.reviewers.templates import TEMPLATE_LIMIT_BYTES, Form
 

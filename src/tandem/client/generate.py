@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tandem.contract.operation import Operation, Registry
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.registry import Operation, Registry
 
 FOLDER = Path(__file__).parent
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tandem.contract.caller import Caller
 from tandem.domain import access_answers as answers
 from tandem.operations import access_requests as ask
-from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of
 from tandem.services import access_tokens, logins
 from tandem.services.access_tokens import NewToken

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import READ, REPEATABLE_WRITE, WRITE, Operation, Role
 from tandem.domain import access_answers as answers
 from tandem.operations import access_handlers as do
 from tandem.operations import access_requests as ask
-from tandem.operations.registry import READ, REPEATABLE_WRITE, WRITE, Operation, Role
 
 _ADMIN = frozenset({Role.ADMIN})
 _EVERY_ROLE = frozenset(Role)

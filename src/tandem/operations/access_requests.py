@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tandem.contract.request import PageLimit, Request, Token, WriteRequest
 from tandem.domain.access import NAME_LENGTH
-from tandem.operations.requests import PageLimit, Request, Token, WriteRequest
 
 _MOST_DAYS = 3650
 

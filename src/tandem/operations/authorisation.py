@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+from tandem.contract.caller import Caller
+from tandem.contract.operation import Operation
+from tandem.contract.request import Request
 from tandem.domain.access import Access, Subject
 from tandem.errors import Forbidden, InvalidInput, Unauthenticated
-from tandem.operations.caller import Caller
-from tandem.operations.registry import Operation
-from tandem.operations.requests import Request
 from tandem.services import subjects
 from tandem.services.access import Gatekeeper
 from tandem.services.context import Services

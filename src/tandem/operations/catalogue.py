@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import Registry
 from tandem.operations import (
     access_operations,
     cycle_operations,
@@ -11,7 +12,6 @@ from tandem.operations import (
     pool_operations,
     review_operations,
 )
-from tandem.operations.registry import Registry
 
 REGISTRY = Registry(
     (

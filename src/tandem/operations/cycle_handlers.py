@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem.contract.caller import Caller
 from tandem.domain import cycle_answers as answers
 from tandem.operations import cycle_requests as ask
-from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of, wait_of
 from tandem.services import cycle_history, cycle_keys, cycles, handoffs, sessions
 from tandem.services.context import Services

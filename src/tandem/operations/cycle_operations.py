@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import READ, REPEATABLE_WRITE, WRITE, Operation, Role
 from tandem.domain import cycle_answers as answers
 from tandem.operations import cycle_handlers as do
 from tandem.operations import cycle_requests as ask
-from tandem.operations.registry import READ, REPEATABLE_WRITE, WRITE, Operation, Role
 
 _HANDOFF = frozenset({Role.HANDOFF})
 _OPERATOR = frozenset({Role.OPERATOR})

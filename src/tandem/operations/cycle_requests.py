@@ -11,9 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, WithJsonSchema
 
-from tandem.domain.access import Subject
-from tandem.domain.handoffs import ARRAYS, EXTRAS, TEXTS
-from tandem.operations.requests import (
+from tandem.contract.request import (
     Id,
     JsonValue,
     Name,
@@ -24,6 +22,8 @@ from tandem.operations.requests import (
     WaitSeconds,
     WriteRequest,
 )
+from tandem.domain.access import Subject
+from tandem.domain.handoffs import ARRAYS, EXTRAS, TEXTS
 
 _SECRET_LENGTH = 512
 

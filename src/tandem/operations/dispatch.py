@@ -13,6 +13,9 @@ import orjson
 from pydantic import ValidationError
 
 from tandem.clock import Clock
+from tandem.contract.caller import Caller
+from tandem.contract.operation import Operation, Registry
+from tandem.contract.request import ProjectRequest, Request, WriteRequest
 from tandem.domain.idempotency import Key
 from tandem.errors import (
     Forbidden,
@@ -24,9 +27,6 @@ from tandem.errors import (
     status_of,
 )
 from tandem.operations.authorisation import Authorisation
-from tandem.operations.caller import Caller
-from tandem.operations.registry import Operation, Registry
-from tandem.operations.requests import ProjectRequest, Request, WriteRequest
 from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.operations")

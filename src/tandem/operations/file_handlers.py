@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tandem.contract.caller import Caller
 from tandem.domain import file_answers as answers
 from tandem.operations import file_requests as ask
-from tandem.operations.caller import Caller
 from tandem.services import drafts, project_view, reviewer_logs, round_files
 from tandem.services.context import Services
 from tandem.services.round_files import Lines

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import ALL, READ, Operation, Role
 from tandem.domain import file_answers as answers
 from tandem.operations import file_handlers as do
 from tandem.operations import file_requests as ask
-from tandem.operations.registry import ALL, READ, Operation, Role
 
 _OPERATOR = frozenset({Role.OPERATOR})
 _ADMIN = frozenset({Role.ADMIN})

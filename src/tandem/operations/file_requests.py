@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from tandem.contract.request import FilePath, FullText, Id, Name, ProjectRequest, Request, RoundNumber, Text, Token
 from tandem.domain.access import Subject
-from tandem.operations.requests import FilePath, FullText, Id, Name, ProjectRequest, Request, RoundNumber, Text, Token
 
 _LARGEST_LINE = 2**31 - 1
 _MOST_EDITS = 500

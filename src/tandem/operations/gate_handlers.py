@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from tandem.contract.caller import Caller
+from tandem.contract.request import ProjectRequest
 from tandem.domain import gate_answers as answers
 from tandem.domain.answers import GateDecision
 from tandem.domain.gates import Change
 from tandem.errors import InvalidInput
 from tandem.operations import gate_requests as ask
-from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of
-from tandem.operations.requests import CheckGate, GateChange, ProjectRequest
+from tandem.operations.requests import CheckGate, GateChange
 from tandem.services import commits, gate_switch, gates
 from tandem.services.commits import NewCommit, NewRollback, Wanted
 from tandem.services.context import Services

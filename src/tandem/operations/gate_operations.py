@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import ALL, READ, REPEATABLE_WRITE, Operation, Role
 from tandem.domain import gate_answers as answers
 from tandem.domain.answers import GateDecision
 from tandem.operations import gate_handlers as do
 from tandem.operations import gate_requests as ask
-from tandem.operations.registry import ALL, READ, REPEATABLE_WRITE, Operation, Role
 from tandem.operations.requests import CheckGate
 
 _PROPOSER = frozenset({Role.PROPOSER})

@@ -7,21 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
+from tandem.contract.request import FullText, Id, Name, PageLimit, ProjectRequest, Request, Text, Token, WriteRequest
 from tandem.domain.access import Subject
 from tandem.domain.texts import storable_text
-from tandem.operations.requests import (
-    CommitId,
-    FullText,
-    GateChange,
-    Id,
-    Name,
-    PageLimit,
-    ProjectRequest,
-    Request,
-    Text,
-    Token,
-    WriteRequest,
-)
+from tandem.operations.requests import CommitId, GateChange
 
 _REF_LENGTH = 500
 _MOST_REFS = 100

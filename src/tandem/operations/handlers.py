@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem.contract.caller import Caller
 from tandem.domain import answers
 from tandem.domain.reviews import Side
 from tandem.operations import requests as ask
-from tandem.operations.caller import Caller
 from tandem.services import attention, claims, counter_patches, discussion, proposals, reports, reviews, verdicts
 from tandem.services.contents import Submitted
 from tandem.services.context import Call, Services

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tandem.contract.caller import Caller
 from tandem.domain import inbox_answers as answers
 from tandem.operations import inbox_requests as ask
-from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of
 from tandem.services import inbox, search, viewed
 from tandem.services.context import Services

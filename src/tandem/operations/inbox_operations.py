@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import READ, REPEATABLE_WRITE, Operation, Role
 from tandem.domain import inbox_answers as answers
 from tandem.operations import inbox_handlers as do
 from tandem.operations import inbox_requests as ask
-from tandem.operations.registry import READ, REPEATABLE_WRITE, Operation, Role
 
 _OPERATOR = frozenset({Role.OPERATOR})
 

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.domain.reviews import Category, Priority, Side
-from tandem.operations.requests import (
+from tandem.contract.request import (
     FilePath,
     FullText,
     Id,
@@ -19,6 +18,7 @@ from tandem.operations.requests import (
     Token,
     WriteRequest,
 )
+from tandem.domain.reviews import Category, Priority, Side
 
 _TEXT_LENGTH = 500
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tandem.contract.caller import Caller
 from tandem.domain import pool_answers as answers
 from tandem.domain.reviewers import PoolRules, supervisor_id
 from tandem.operations import pool_requests as ask
-from tandem.operations.caller import Caller
 from tandem.operations.handlers import call_of, wait_of
 from tandem.services import pool, pool_admin, reviewer_runs
 from tandem.services.context import Services

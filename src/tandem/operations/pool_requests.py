@@ -7,9 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.domain.access import Subject
-from tandem.domain.reviewers import RunOutcome
-from tandem.operations.requests import (
+from tandem.contract.request import (
     Generation,
     Id,
     Name,
@@ -20,6 +18,8 @@ from tandem.operations.requests import (
     WaitSeconds,
     WriteRequest,
 )
+from tandem.domain.access import Subject
+from tandem.domain.reviewers import RunOutcome
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _LARGEST_COUNT = 2**53

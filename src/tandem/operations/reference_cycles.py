@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from tandem.contract.operation import Operation
 from tandem.domain import handoffs
 from tandem.domain.cycles import FEATURE_LENGTH
 from tandem.domain.workflows import BUILT_IN, COMPLETE, MAX_PHASES, MAX_ROLES, MAX_WORKFLOWS, Workflow
@@ -13,7 +14,6 @@ from tandem.operations import reference_words_cycles as words
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.reference_markdown import code, page, spaced, table
 from tandem.operations.reference_schema import Undocumented, endpoints
-from tandem.operations.registry import Operation
 
 _REQUESTS: Final = "cycle_requests"
 """The module whose requests are those of cycles."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tandem.config import PREFIX, Settings, Tighten
+from tandem.contract.operation import Operation
 from tandem.domain.events import Kind
 from tandem.domain.exempt import DEFAULT_PATTERNS
 from tandem.domain.reviews import TABLE, Action, Guard, State, Step
@@ -25,7 +26,6 @@ from tandem.operations.reference_schema import (
     request_fields,
     type_text,
 )
-from tandem.operations.registry import Operation
 
 _OWN_DEFAULTS: Final = {
     "data_dir": "`~/.local/state/tandem` on Linux, `~/Library/Application Support/tandem` on macOS, "

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args
 
 from tandem.clock import MICROSECONDS
+from tandem.contract.operation import Role
 from tandem.domain import reviewers as rules
 from tandem.domain.reviewers import (
     Demand,
@@ -22,7 +23,6 @@ from tandem.operations.catalogue import REGISTRY
 from tandem.operations.reference_markdown import code, page, shown_default, spaced, table
 from tandem.operations.reference_members import member_docs
 from tandem.operations.reference_schema import Undocumented, endpoints, limits, type_text
-from tandem.operations.registry import Role
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers.attempt import AT_ONCE_SECONDS
 from tandem.reviewers.charges import QUICK_SECONDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem.contract.operation import ALL, MCP_ROLES, Operation
 from tandem.operations.cycle_requests import HandoffWrite
 from tandem.operations.reference_words import FIELDS
-from tandem.operations.registry import ALL, MCP_ROLES, Operation
 
 Schema = dict[str, Any]
 _RANGES: Final = (

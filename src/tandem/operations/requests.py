@@ -1,90 +1,33 @@
-"""The typed requests of the contract. Unknown fields are refused; so are NUL and lone surrogates."""
+"""The typed requests on reviews, projects and the gate's question."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tandem.contract.request import (
+    LARGEST,
+    Digest,
+    FilePath,
+    FullText,
+    Generation,
+    Id,
+    Metadata,
+    Name,
+    PageLimit,
+    ProjectRequest,
+    Request,
+    RoundNumber,
+    StatusName,
+    Text,
+    Token,
+    WaitSeconds,
+    WriteRequest,
+)
 from tandem.domain.access import Subject
 from tandem.domain.reviews import Category, Priority, Side
-from tandem.domain.texts import storable_json, storable_text
-
-_NAME_LENGTH = 200
-_ID_LENGTH = 64
-_TOKEN_LENGTH = 512
-_PATH_LENGTH = 4096
-_LARGEST = 2**31 - 1
-"""Of the whole numbers that both databases hold in such a column."""
-
-
-def _has_letters(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
-# Long texts have no length here: their limits are settings, answered with TOO_LARGE by the services.
-Text = Annotated[str, AfterValidator(storable_text)]
-FullText = Annotated[str, AfterValidator(storable_text), AfterValidator(_has_letters)]
-Name = Annotated[
-    str, Field(min_length=1, max_length=_NAME_LENGTH), AfterValidator(storable_text), AfterValidator(_has_letters)
-]
-Id = Annotated[str, Field(min_length=1, max_length=_ID_LENGTH), AfterValidator(storable_text)]
-Token = Annotated[str, Field(min_length=1, max_length=_TOKEN_LENGTH), AfterValidator(storable_text)]
-FilePath = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH), AfterValidator(storable_text)]
-# A text's digest holds its path.
-Digest = Annotated[str, Field(min_length=1, max_length=_PATH_LENGTH + _TOKEN_LENGTH), AfterValidator(storable_text)]
-Metadata = Annotated[dict[str, Any], AfterValidator(storable_json)]
-JsonValue = Annotated[Any, AfterValidator(storable_json)]
-Project = Annotated[Name | None, Field(description="Registered project, or a label; default: the endpoint's.")]
-IdempotencyKey = Annotated[
-    Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")
-]
-StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
-Generation = Annotated[int, Field(ge=0, le=_LARGEST)]
-RoundNumber = Annotated[int, Field(ge=1, le=_LARGEST)]
-PageLimit = Annotated[int, Field(ge=1, description="Rows a page, at most 200.")]
-WaitSeconds = Annotated[float, Field(ge=0, le=86_400, description="How long to wait; 25 by default, 50 at most.")]
-
-
-class Request(BaseModel):
-    """What every request has in common."""
-
-    # Built at first use: the command line imports every model to call one.
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    # For callers with access tokens; a trusted broker looks at none of it.
-    speaks_as: ClassVar[str | None] = None
-    """The field with the caller's own name, which then is the token's, or begins with it and a slash."""
-
-    speaks_for: ClassVar[str | None] = None
-    """The field with the side that the caller speaks for, which is to be one of the token's roles."""
-
-    is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
-    """Fields with ids: what they name has to be in the token's project, or is unknown to the caller."""
-
-    keeps_to_caller: ClassVar[bool] = False
-    """Whether a request without a project is still for callers of one project, as its answer has nothing else."""
-
-    has_long_list: ClassVar[bool] = False
-    """Whether it lists the changes of a whole commit, or as many commits; others are small but for their texts."""
-
-
-class ProjectRequest(Request):
-    """A request that concerns one project."""
-
-    project: Project = None
-
-
-class WriteRequest(ProjectRequest):
-    """A request that changes something."""
-
-    holds_key: ClassVar[bool] = False
-    """Whether a key that somebody chose is in it, and so might be guessed."""
-
-    idempotency_key: IdempotencyKey = None
 
 
 class CreateReview(WriteRequest):
@@ -175,7 +118,7 @@ class LineComment(Request):
     """A remark on one line of the change."""
 
     file: FilePath
-    line: Annotated[int | None, Field(ge=1, le=_LARGEST)] = None
+    line: Annotated[int | None, Field(ge=1, le=LARGEST)] = None
     body: FullText
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from tandem.contract.operation import ALL, READ, REPEATABLE_WRITE, WRITE, Operation, Role
 from tandem.domain import answers
 from tandem.operations import handlers as do
 from tandem.operations import requests as ask
 from tandem.operations.gate_operations import CHECK_GATE
-from tandem.operations.registry import ALL, READ, REPEATABLE_WRITE, WRITE, Operation, Role
 
 _PROPOSER = frozenset({Role.PROPOSER})
 _REVIEWER = frozenset({Role.REVIEWER})

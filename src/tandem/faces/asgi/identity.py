@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import parse_qs
 
+from tandem.contract.caller import Caller
 from tandem.domain.access import Access
 from tandem.errors import InvalidInput
-from tandem.operations.caller import Caller
 
 AGENT_HEADER = b"tandem-agent"
 _NAME_LENGTH = 200

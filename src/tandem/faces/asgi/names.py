@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.operations.registry import Operation, Registry
+from tandem.contract.operation import Operation, Registry
 
 
 def find_operation(registry: Registry, name: str) -> Operation | None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import orjson
 
+from tandem.contract.operation import Operation
 from tandem.errors import InvalidInput, NotFound
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
@@ -14,7 +15,6 @@ from tandem.faces.asgi.names import find_operation
 from tandem.faces.asgi.replies import send_outcome
 from tandem.faces.asgi.watching import run_watched
 from tandem.operations.dispatch import Dispatcher
-from tandem.operations.registry import Operation
 
 PREFIX = "/api/v1/"
 _UNSUPPORTED_MEDIA_TYPE = 415

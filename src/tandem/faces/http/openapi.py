@@ -9,10 +9,10 @@ from typing import Any, Literal
 import orjson
 from pydantic import TypeAdapter
 
+from tandem.contract.operation import Operation, Registry
 from tandem.errors import TandemError
 from tandem.faces.http.api import PREFIX
 from tandem.faces.http.examples import example_of
-from tandem.operations.registry import Operation, Registry
 
 _REFERENCE = "#/components/schemas/{model}"
 _JSON = "application/json"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from tandem.contract.operation import MCP_ROLES
 from tandem.domain.workflows import Workflow
 from tandem.faces.asgi.body import replaying
 from tandem.faces.asgi.exchange import Exchange
@@ -19,7 +20,6 @@ from tandem.faces.mcp.recognition import ToolCall, recognise
 from tandem.faces.mcp.resources import Resources
 from tandem.faces.mcp.tools import Tools
 from tandem.operations.dispatch import Dispatcher
-from tandem.operations.registry import MCP_ROLES
 
 PATH = "/mcp"
 

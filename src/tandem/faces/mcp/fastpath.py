@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from starlette.types import Send
 
+from tandem.contract.caller import Caller
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.replies import send_bytes
 from tandem.faces.asgi.watching import WATCH_AFTER_SECONDS, run_watched
 from tandem.faces.mcp.messages import call_result, event
 from tandem.faces.mcp.recognition import ToolCall
 from tandem.faces.mcp.tools import Tools
-from tandem.operations.caller import Caller
 
 PING_SECONDS = 15.0
 _PING = b": ping\r\n\r\n"

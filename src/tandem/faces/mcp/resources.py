@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import orjson
 
-from tandem.operations.caller import Caller
+from tandem.contract.caller import Caller
 from tandem.operations.dispatch import Dispatcher
 
 _PAGE_ROWS = 50

@@ -16,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
+from tandem.contract.caller import Caller
 from tandem.domain.workflows import Workflow
 from tandem.faces.asgi.admission import access_in
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
@@ -25,7 +26,6 @@ from tandem.faces.mcp.recognition import client_name
 from tandem.faces.mcp.resources import ResourceRefused, Resources
 from tandem.faces.mcp.teaching import instructions, prompts_for
 from tandem.faces.mcp.tools import Tools
-from tandem.operations.caller import Caller
 
 Context = ServerRequestContext[Any, Request]
 

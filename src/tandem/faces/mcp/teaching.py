@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from tandem.contract.operation import Role
 from tandem.domain.workflows import Workflow
 from tandem.faces.mcp.cycle_teaching import cycle_instructions, cycle_prompts
 from tandem.faces.mcp.prompts import PROJECT, Argument, Prompt
-from tandem.operations.registry import Role
 
 _ENVELOPE = (
     'Every answer is {"ok": true, "data": …} or {"ok": false, "error": {code, message, …}}; '

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tandem.contract.caller import Caller
+from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
 from tandem.faces.asgi.names import find_operation, is_dotted
 from tandem.faces.mcp.schema import slim
-from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher, Outcome, failure
-from tandem.operations.registry import Operation, Role
 
 # Shown to the model at once by clients that hide most tools behind a search.
 CORE_TOOLS = frozenset(

@@ -10,11 +10,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tandem.contract.caller import Caller
 from tandem.domain.access import Access
 from tandem.errors import InvalidInput
 from tandem.faces.web.answering import Page
 from tandem.faces.web.persons import Person
-from tandem.operations.caller import Caller
 from tandem.operations.dispatch import Dispatcher
 from tandem.refusals import error_from
 

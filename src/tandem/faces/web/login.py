@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tandem.contract.operation import Role
 from tandem.domain.access import Access
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.faces.asgi.guard import is_local
@@ -22,7 +23,6 @@ from tandem.faces.web.asking import Ask
 from tandem.faces.web.persons import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
 from tandem.faces.web.routes import PageRoute
 from tandem.faces.web.you import where
-from tandem.operations.registry import Role
 
 PATH = "/login"
 _OUT = "/logout"

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tandem.contract.operation import Role
 from tandem.domain.reviews import Action, Side, State, allowed_actions
 from tandem.faces.web.review.view import ReviewView
-from tandem.operations.registry import Role
 
 _OVER = {
     State.APPROVED: "It is approved. A revision would end the approval.",

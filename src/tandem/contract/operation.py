@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from tandem.contract.caller import Caller
+from tandem.contract.request import Request
 from tandem.errors import NotFound
-from tandem.operations.caller import Caller
-from tandem.operations.requests import Request
 
 
 class Role(StrEnum):
