@@ -34,6 +34,7 @@ from tandem.git.memory import memory_folder
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
+from tandem.operations.handlers import HANDLERS
 from tandem.refusals import error_from
 from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
@@ -134,7 +135,7 @@ class Broker:
             store=self._store,
             clock=self._clock,
             policy=policy_of(settings),
-            projects=Projects(self._store, self._clock, git),
+            projects=Projects(self._store, git),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(settings.validation_concurrency),
             workflows=load_workflows(settings.workflows),
@@ -155,7 +156,7 @@ class Broker:
         self.owner_token = self._services.gatekeeper.owner_token
         self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.gatekeeper.required else None
-        self._dispatcher = Dispatcher(REGISTRY, self._services, self._clock, authorisation)
+        self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
         self.application = create_app(
             self._dispatcher,
             clock=self._clock,

@@ -27,9 +27,7 @@ class Silent(Request):
 
 
 def operation(name: str, request: type[Request]) -> Operation:
-    async def handler(*_: object) -> None: ...
-
-    return Operation(name, "review", "quiet", request, Silent, frozenset({Role.ADMIN}), READ, handler)
+    return Operation(name, "review", "quiet", request, Silent, frozenset({Role.ADMIN}), READ)
 
 
 def test_the_pages_in_the_repository_are_current() -> None:

@@ -23,7 +23,7 @@ HANDOFF = {
 
 
 def _listing(role: str | None) -> list[dict[str, Any]]:
-    return Tools(Dispatcher(REGISTRY, cast("Services", None), SystemClock()), role).listing()
+    return Tools(Dispatcher(REGISTRY, {}, cast("Services", None), SystemClock()), role).listing()
 
 
 @pytest.mark.parametrize("role", ROLES)

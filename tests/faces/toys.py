@@ -117,16 +117,16 @@ class Answer:
     value: Any
 
 
-async def _echo(_toys: Toys, request: Echo, caller: Caller) -> Said:
+async def _echo(_toys: Toys, caller: Caller, request: Echo) -> Said:
     text = request.text.upper() if request.shout else request.text
     return Said(text, caller.role, request.project or caller.project, caller.agent, caller.face)
 
 
-async def _keyed(_toys: Toys, request: Keyed, _caller: Caller) -> dict[str, Any]:
+async def _keyed(_toys: Toys, _caller: Caller, request: Keyed) -> dict[str, Any]:
     return {"key": request.idempotency_key}
 
 
-async def _wait(toys: Toys, _request: Wait, _caller: Caller) -> dict[str, Any]:
+async def _wait(toys: Toys, _caller: Caller, _request: Wait) -> dict[str, Any]:
     toys.park(+1)
     toys.waiting.set()
     try:
@@ -139,21 +139,21 @@ async def _wait(toys: Toys, _request: Wait, _caller: Caller) -> dict[str, Any]:
     return {"released": True}
 
 
-async def _refuse(_toys: Toys, _request: Refuse, _caller: Caller) -> None:
+async def _refuse(_toys: Toys, _caller: Caller, _request: Refuse) -> None:
     raise AlreadyClaimed("Somebody else has it; claim another.", reviewer_id="rev-2")
 
 
-async def _explode(_toys: Toys, _request: Explode, _caller: Caller) -> None:
+async def _explode(_toys: Toys, _caller: Caller, _request: Explode) -> None:
     raise RuntimeError("the secret inner text")
 
 
-async def _by_review(_toys: Toys, request: ByReview, _caller: Caller) -> dict[str, Any]:
+async def _by_review(_toys: Toys, _caller: Caller, request: ByReview) -> dict[str, Any]:
     if request.review_id != "rv_1":
         raise NotFound(f"There is no review {request.review_id}.", review_id=request.review_id)
     return {"review_id": request.review_id}
 
 
-async def _listing(_toys: Toys, request: Listing, _caller: Caller) -> dict[str, Any]:
+async def _listing(_toys: Toys, _caller: Caller, request: Listing) -> dict[str, Any]:
     row = {"category": "code_change", "round": 1, "intent": "A change"}
     if request.page == "second":
         return {"reviews": [{"review_id": "rv_3", "status": "approved", **row}], "next_page": None}
@@ -161,11 +161,11 @@ async def _listing(_toys: Toys, request: Listing, _caller: Caller) -> dict[str, 
     return {"reviews": rows, "next_page": "second"}
 
 
-async def _session_open(_toys: Toys, request: SessionOpen, _caller: Caller) -> dict[str, Any]:
+async def _session_open(_toys: Toys, _caller: Caller, request: SessionOpen) -> dict[str, Any]:
     return {"role": request.role}
 
 
-async def _administer(_toys: Toys, _request: Administer, _caller: Caller) -> dict[str, Any]:
+async def _administer(_toys: Toys, _caller: Caller, _request: Administer) -> dict[str, Any]:
     return {}
 
 
@@ -174,21 +174,34 @@ _HANDOFF = frozenset({Role.HANDOFF})
 _ADMIN = frozenset({Role.ADMIN})
 REGISTRY = Registry(
     (
-        Operation("echo", "toy", "echo", Echo, Said, ALL, READ, _echo),
-        Operation("keyed", "toy", "keyed", Keyed, Answer, _PROPOSER, WRITE, _keyed),
-        Operation("wait", "toy", "wait", Wait, Answer, ALL, READ, _wait, blocking=True),
-        Operation("refuse", "toy", "refuse", Refuse, Answer, ALL, WRITE, _refuse),
-        Operation("explode", "toy", "explode", Explode, Answer, ALL, WRITE, _explode),
-        Operation("get_proposal", "review", "show", ByReview, Answer, ALL, READ, _by_review),
-        Operation("get_review_status", "review", "status", ByReview, Answer, ALL, READ, _by_review),
-        Operation("get_discussion", "review", "discussion", Discussion, Answer, ALL, READ, _by_review),
-        Operation("list_reviews", "review", "list", Listing, Answer, ALL, READ, _listing),
-        Operation("session_open", "session", "open", SessionOpen, Answer, _HANDOFF, WRITE, _session_open),
-        Operation("administer", "admin", "do", Administer, Answer, _ADMIN, WRITE, _administer),
+        Operation("echo", "toy", "echo", Echo, Said, ALL, READ),
+        Operation("keyed", "toy", "keyed", Keyed, Answer, _PROPOSER, WRITE),
+        Operation("wait", "toy", "wait", Wait, Answer, ALL, READ, blocking=True),
+        Operation("refuse", "toy", "refuse", Refuse, Answer, ALL, WRITE),
+        Operation("explode", "toy", "explode", Explode, Answer, ALL, WRITE),
+        Operation("get_proposal", "review", "show", ByReview, Answer, ALL, READ),
+        Operation("get_review_status", "review", "status", ByReview, Answer, ALL, READ),
+        Operation("get_discussion", "review", "discussion", Discussion, Answer, ALL, READ),
+        Operation("list_reviews", "review", "list", Listing, Answer, ALL, READ),
+        Operation("session_open", "session", "open", SessionOpen, Answer, _HANDOFF, WRITE),
+        Operation("administer", "admin", "do", Administer, Answer, _ADMIN, WRITE),
     )
 )
+HANDLERS = {
+    "echo": _echo,
+    "keyed": _keyed,
+    "wait": _wait,
+    "refuse": _refuse,
+    "explode": _explode,
+    "get_proposal": _by_review,
+    "get_review_status": _by_review,
+    "get_discussion": _by_review,
+    "list_reviews": _listing,
+    "session_open": _session_open,
+    "administer": _administer,
+}
 
 
 def dispatcher(toys: Toys) -> Dispatcher:
     """The way into the toys."""
-    return Dispatcher(REGISTRY, cast("Any", toys), SystemClock())
+    return Dispatcher(REGISTRY, HANDLERS, cast("Any", toys), SystemClock())

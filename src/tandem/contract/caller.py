@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem.domain.access import Access
+from tandem.domain.access import Access, Names
 from tandem.domain.idempotency import Key
 
 
@@ -29,3 +29,7 @@ class Caller:
     face: str = "http"
     key: Key | None = None
     access: Access | None = None
+
+    def names(self, *stated: str | None) -> Names:
+        """The names that the caller goes by, those included that it states in the request."""
+        return Names.of(self.agent, *stated, by_token=self.access is not None)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from tandem.contract.caller import Caller
 from tandem.contract.request import Request
 from tandem.errors import NotFound
+from tandem.secret_key import Tokens
 
 
 class Role(StrEnum):
@@ -28,7 +29,14 @@ class Role(StrEnum):
     """Not offered over MCP."""
 
 
-ALL = frozenset({Role.PROPOSER, Role.REVIEWER, Role.OPERATOR})
+PROPOSER = frozenset({Role.PROPOSER})
+REVIEWER = frozenset({Role.REVIEWER})
+OPERATOR = frozenset({Role.OPERATOR})
+HANDOFF = frozenset({Role.HANDOFF})
+SUPERVISOR = frozenset({Role.SUPERVISOR})
+ADMIN = frozenset({Role.ADMIN})
+ALL = PROPOSER | REVIEWER | OPERATOR
+EVERY_ROLE = frozenset(Role)
 MCP_ROLES = (Role.PROPOSER, Role.REVIEWER, Role.OPERATOR, Role.HANDOFF)
 
 
@@ -46,16 +54,16 @@ READ = Hints(read_only=True, idempotent=True)
 WRITE = Hints(read_only=False)
 REPEATABLE_WRITE = Hints(read_only=False, idempotent=True)
 
-Handler = Callable[[Any, Any, Caller], Awaitable[Any]]
-"""`handler(services, request, caller) -> answer`."""
+Handler = Callable[[Any, Caller, Any], Awaitable[Any]]
+"""A service function: `handler(services, caller, request) -> answer`."""
 
-Reveal = Callable[[Any, dict[str, Any]], dict[str, Any]]
-"""`reveal(services, data) -> data`, with the secrets that an answer was kept without."""
+Reveal = Callable[[Tokens, dict[str, Any]], dict[str, Any]]
+"""`reveal(tokens, data) -> data`, with the secrets that an answer was kept without."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One capability, as every face offers it.
+    """One capability, as every face offers it. The service function of its name does it.
 
     Attributes:
         name: The name on every face.
@@ -65,7 +73,6 @@ class Operation:
         answer: The response type.
         roles: Who may call it; the MCP endpoint of a role lists it.
         hints: What a client may assume.
-        handler: Calls the one service function.
         blocking: Whether a call may wait (so a face must watch for the client going away).
         listed: Whether it is a tool over MCP, where an endpoint has room for twelve; else its data are a resource.
         for_agents: Whether it can be called over MCP at all, if one of its roles has an endpoint.
@@ -79,7 +86,6 @@ class Operation:
     answer: type[Any]
     roles: frozenset[Role]
     hints: Hints
-    handler: Handler
     blocking: bool = False
     listed: bool = True
     for_agents: bool = True

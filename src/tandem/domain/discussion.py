@@ -36,13 +36,13 @@ class Message:
     sender_role: str
     sender_id: str
     body: str
-    metadata: str
-    verdict_id: str | None
-    file: str | None
-    line: int | None
-    resolves: str | None
-    resolved_by: str | None
-    created_at: int
+    metadata: str = "{}"
+    verdict_id: str | None = None
+    file: str | None = None
+    line: int | None = None
+    resolves: str | None = None
+    resolved_by: str | None = None
+    created_at: int = 0
 
 
 def check_turn(review: Review, side: Side) -> None:

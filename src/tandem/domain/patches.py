@@ -31,7 +31,7 @@ class AffectedFile:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedContent:
-    """Content that the broker itself has understood.
+    """The content of a round as the broker has validated it.
 
     Attributes:
         content: The diff or text to keep (a lost final newline is put back).
@@ -40,6 +40,7 @@ class ValidatedContent:
         validated: Whether the digest was computed from a real repository.
         affected_files: The files, in path order.
         changes: The raw index entries behind the digest, in path order; what a gate compares.
+        registration: Which registration of the project's folder it was validated in; null if in none.
     """
 
     content: str
@@ -48,6 +49,7 @@ class ValidatedContent:
     validated: bool = False
     affected_files: tuple[AffectedFile, ...] = field(default=())
     changes: tuple[Change, ...] = field(default=())
+    registration: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,28 +132,28 @@ class Reviewer(NamedTuple):
     model: str | None
     host: str
     requested_by: str
-    state: str
-    pid: int | None
-    started_us: int | None
-    spawned_at: int
-    last_active_at: int
-    drain_reason: str | None
-    drained_at: int | None
-    kill: int
-    ended_at: int | None
-    exit_code: int | None
-    end_reason: str | None
-    quick: int
-    reviews_completed: int
-    approvals: int
-    rejections: int
-    review_us: int
-    outcomes: str
-    tokens_in: int
-    tokens_out: int
-    cost_microusd: int
-    event_seq: int
-    event_hash: str
+    state: str = ReviewerState.ACTIVE.value
+    pid: int | None = None
+    started_us: int | None = None
+    spawned_at: int = 0
+    last_active_at: int = 0
+    drain_reason: str | None = None
+    drained_at: int | None = None
+    kill: int = 0
+    ended_at: int | None = None
+    exit_code: int | None = None
+    end_reason: str | None = None
+    quick: int = 0
+    reviews_completed: int = 0
+    approvals: int = 0
+    rejections: int = 0
+    review_us: int = 0
+    outcomes: str = "{}"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_microusd: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-from tandem.errors import InvalidTransition, NotFound
+from tandem.errors import InvalidTransition
 
 Side = Literal["proposer", "reviewer"]
 Category = Literal["plan_review", "code_change", "verification", "handoff"]
@@ -184,34 +184,34 @@ class Review(NamedTuple):
     phase: str | None
     plan: str | None
     task: str | None
-    state: str
-    outcome: str | None
-    round: int
-    digest: str | None
-    validated: int
-    claim_generation: int
-    reviewer_id: str | None
-    claim_round: int | None
-    claimed_at: int | None
-    lease_expires_at: int | None
-    speaker: str | None
-    speaker_kind: str | None
-    turn: str | None
-    attention: str | None
-    not_before: int | None
-    verdict: str | None
-    verdict_reason: str | None
-    verdict_id: str | None
-    verdict_by: str | None
-    approved_round: int | None
-    counter_patch_id: str | None
-    counter_patch_status: str | None
-    updated_at: int
-    first_claimed_at: int | None
-    decided_at: int | None
-    closed_at: int | None
-    event_seq: int
-    event_hash: str
+    state: str = State.PENDING.value
+    outcome: str | None = None
+    round: int = 1
+    digest: str | None = None
+    validated: int = 0
+    claim_generation: int = 0
+    reviewer_id: str | None = None
+    claim_round: int | None = None
+    claimed_at: int | None = None
+    lease_expires_at: int | None = None
+    speaker: str | None = None
+    speaker_kind: str | None = None
+    turn: str | None = None
+    attention: str | None = None
+    not_before: int | None = None
+    verdict: str | None = None
+    verdict_reason: str | None = None
+    verdict_id: str | None = None
+    verdict_by: str | None = None
+    approved_round: int | None = None
+    counter_patch_id: str | None = None
+    counter_patch_status: str | None = None
+    updated_at: int = 0
+    first_claimed_at: int | None = None
+    decided_at: int | None = None
+    closed_at: int | None = None
+    event_seq: int = 0
+    event_hash: str = ""
     attempts: int = 0
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
 
@@ -241,16 +241,6 @@ def step(action: Action, review: Review) -> Step:
         allowed=allowed,
         allowed_actions=allowed_actions(State(review.state)),
     )
-
-
-def check_project(review: Review, project: str | None) -> None:
-    """Refuse a review that is not of the project that the request named.
-
-    Raises:
-        NotFound: It is another project's.
-    """
-    if project is not None and review.project != project:
-        raise NotFound(f"The project '{project}' has no review '{review.id}'.", review_id=review.id, project=project)
 
 
 def allowed_targets(state: State) -> list[str]:

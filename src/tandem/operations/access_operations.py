@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import READ, REPEATABLE_WRITE, WRITE, Operation, Role
+from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, Operation
 from tandem.domain import access_answers as answers
-from tandem.operations import access_handlers as do
 from tandem.operations import access_requests as ask
 
-_ADMIN = frozenset({Role.ADMIN})
-_EVERY_ROLE = frozenset(Role)
-
 OPERATIONS = (
+    Operation("create_token", "token", "create", ask.CreateToken, answers.TokenCreated, ADMIN, WRITE, listed=False),
+    Operation("list_tokens", "token", "list", ask.ListTokens, answers.TokenList, ADMIN, READ, listed=False),
     Operation(
-        "create_token",
-        "token",
-        "create",
-        ask.CreateToken,
-        answers.TokenCreated,
-        _ADMIN,
-        WRITE,
-        do.create_token,
-        listed=False,
-    ),
-    Operation(
-        "list_tokens", "token", "list", ask.ListTokens, answers.TokenList, _ADMIN, READ, do.list_tokens, listed=False
-    ),
-    Operation(
-        "revoke_token",
-        "token",
-        "revoke",
-        ask.RevokeToken,
-        answers.TokenRevoked,
-        _ADMIN,
-        REPEATABLE_WRITE,
-        do.revoke_token,
-        listed=False,
+        "revoke_token", "token", "revoke", ask.RevokeToken, answers.TokenRevoked, ADMIN, REPEATABLE_WRITE, listed=False
     ),
     Operation(
         "create_login",
@@ -42,9 +18,8 @@ OPERATIONS = (
         "login",
         ask.CreateLogin,
         answers.Login,
-        _EVERY_ROLE,
+        EVERY_ROLE,
         READ,
-        do.create_login,
         listed=False,
         for_agents=False,
     ),

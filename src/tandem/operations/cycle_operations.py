@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import READ, REPEATABLE_WRITE, WRITE, Operation, Role
-from tandem.domain import cycle_answers as answers
-from tandem.operations import cycle_handlers as do
-from tandem.operations import cycle_requests as ask
+from typing import Any
 
-_HANDOFF = frozenset({Role.HANDOFF})
-_OPERATOR = frozenset({Role.OPERATOR})
-_ADMIN = frozenset({Role.ADMIN})
+from tandem.contract.operation import ADMIN, HANDOFF, OPERATOR, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.domain import cycle_answers as answers
+from tandem.operations import cycle_requests as ask
+from tandem.secret_key import Tokens
+
+
+def _reveal_session(tokens: Tokens, data: dict[str, Any]) -> dict[str, Any]:
+    """The session's token, derived again."""
+    return {**data, "session_token": tokens.session_token(data["session_id"])}
+
+
+def _reveal_lock(tokens: Tokens, data: dict[str, Any]) -> dict[str, Any]:
+    """The lock's token as it was then, derived again from the rotation that was kept in its place."""
+    return {**data, "lock_token": tokens.lock_token(data["cycle_id"], int(data["lock_token"]))}
+
 
 OPERATIONS = (
     Operation(
@@ -18,144 +27,32 @@ OPERATIONS = (
         "open",
         ask.SessionOpen,
         answers.SessionOpened,
-        _HANDOFF,
+        HANDOFF,
         WRITE,
-        do.session_open,
-        reveal=do.reveal_session,
+        reveal=_reveal_session,
     ),
     Operation(
-        "cycle_start",
-        "cycle",
-        "start",
-        ask.CycleStart,
-        answers.CycleStarted,
-        _HANDOFF,
-        WRITE,
-        do.cycle_start,
-        reveal=do.reveal_lock,
+        "cycle_start", "cycle", "start", ask.CycleStart, answers.CycleStarted, HANDOFF, WRITE, reveal=_reveal_lock
     ),
-    Operation(
-        "cycle_status",
-        "cycle",
-        "status",
-        ask.CycleStatus,
-        answers.CycleStatus,
-        _HANDOFF,
-        READ,
-        do.cycle_status,
-        blocking=True,
-    ),
+    Operation("cycle_status", "cycle", "status", ask.CycleStatus, answers.CycleStatus, HANDOFF, READ, blocking=True),
     Operation(
         "lock_acquire",
         "lock",
         "acquire",
         ask.LockAcquire,
         answers.LockAcquired,
-        _HANDOFF,
+        HANDOFF,
         REPEATABLE_WRITE,
-        do.lock_acquire,
-        reveal=do.reveal_lock,
+        reveal=_reveal_lock,
     ),
-    Operation(
-        "handoff_write",
-        "handoff",
-        "write",
-        ask.HandoffWrite,
-        answers.HandoffWritten,
-        _HANDOFF,
-        WRITE,
-        do.handoff_write,
-    ),
-    Operation(
-        "handoff_read",
-        "handoff",
-        "read",
-        ask.HandoffRead,
-        dict,
-        _HANDOFF,
-        READ,
-        do.handoff_read,
-    ),
-    Operation(
-        "cycle_complete",
-        "cycle",
-        "complete",
-        ask.CycleComplete,
-        answers.CycleCompleted,
-        _HANDOFF,
-        WRITE,
-        do.cycle_complete,
-    ),
-    Operation(
-        "cycle_archive",
-        "cycle",
-        "archive",
-        ask.CycleArchive,
-        answers.CycleArchived,
-        _HANDOFF,
-        WRITE,
-        do.cycle_archive,
-    ),
-    Operation(
-        "session_close",
-        "session",
-        "close",
-        ask.SessionClose,
-        answers.SessionClosed,
-        _ADMIN,
-        REPEATABLE_WRITE,
-        do.session_close,
-    ),
-    Operation(
-        "cycle_init",
-        "cycle",
-        "init",
-        ask.CycleInit,
-        answers.KeysMade,
-        _ADMIN,
-        REPEATABLE_WRITE,
-        do.cycle_init,
-    ),
-    Operation(
-        "cycle_rotate",
-        "cycle",
-        "rotate",
-        ask.CycleRotate,
-        answers.KeysMade,
-        _ADMIN,
-        WRITE,
-        do.cycle_rotate,
-    ),
-    Operation(
-        "cycle_revoke",
-        "cycle",
-        "revoke",
-        ask.CycleRevoke,
-        answers.KeyRevoked,
-        _ADMIN,
-        WRITE,
-        do.cycle_revoke,
-    ),
-    Operation(
-        "list_cycles",
-        "cycle",
-        "list",
-        ask.ListCycles,
-        answers.CyclePage,
-        _OPERATOR,
-        READ,
-        do.list_cycles,
-        listed=False,
-    ),
-    Operation(
-        "get_cycle",
-        "cycle",
-        "show",
-        ask.GetCycle,
-        answers.CycleHistory,
-        _OPERATOR,
-        READ,
-        do.get_cycle,
-        listed=False,
-    ),
+    Operation("handoff_write", "handoff", "write", ask.HandoffWrite, answers.HandoffWritten, HANDOFF, WRITE),
+    Operation("handoff_read", "handoff", "read", ask.HandoffRead, dict, HANDOFF, READ),
+    Operation("cycle_complete", "cycle", "complete", ask.CycleComplete, answers.CycleCompleted, HANDOFF, WRITE),
+    Operation("cycle_archive", "cycle", "archive", ask.CycleArchive, answers.CycleArchived, HANDOFF, WRITE),
+    Operation("session_close", "session", "close", ask.SessionClose, answers.SessionClosed, ADMIN, REPEATABLE_WRITE),
+    Operation("cycle_init", "cycle", "init", ask.CycleInit, answers.KeysMade, ADMIN, REPEATABLE_WRITE),
+    Operation("cycle_rotate", "cycle", "rotate", ask.CycleRotate, answers.KeysMade, ADMIN, WRITE),
+    Operation("cycle_revoke", "cycle", "revoke", ask.CycleRevoke, answers.KeyRevoked, ADMIN, WRITE),
+    Operation("list_cycles", "cycle", "list", ask.ListCycles, answers.CyclePage, OPERATOR, READ, listed=False),
+    Operation("get_cycle", "cycle", "show", ask.GetCycle, answers.CycleHistory, OPERATOR, READ, listed=False),
 )

@@ -1,10 +1,11 @@
-"""From a name and a JSON object to an envelope: the one way into the services, for every face."""
+"""Validates, authorises, runs and serialises one operation."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 
 from tandem.clock import Clock
 from tandem.contract.caller import Caller
-from tandem.contract.operation import Operation, Registry
+from tandem.contract.operation import Handler, Operation, Registry
 from tandem.contract.request import ProjectRequest, Request, WriteRequest
 from tandem.domain.idempotency import Key
 from tandem.errors import (
@@ -65,7 +66,7 @@ def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
     if stored["ok"]:
         if operation.reveal is None:
             return Outcome(ok=True, status=200, body=body.encode())
-        return success(operation.reveal(services, stored["data"]))
+        return success(operation.reveal(services.tokens, stored["data"]))
     return Outcome(ok=False, status=status_of(stored["error"]["code"]), body=body.encode())
 
 
@@ -73,17 +74,24 @@ class Dispatcher:
     """Calls operations by name."""
 
     def __init__(
-        self, registry: Registry, services: Services, clock: Clock, authorisation: Authorisation | None = None
+        self,
+        registry: Registry,
+        handlers: Mapping[str, Handler],
+        services: Services,
+        clock: Clock,
+        authorisation: Authorisation | None = None,
     ) -> None:
         """Make a dispatcher.
 
         Args:
             registry: The operations.
+            handlers: The service function of each, by name.
             services: What they stand on.
             clock: Gives reference ids for unknown faults.
             authorisation: Checks what tokens allow; null on a trusted broker.
         """
         self.registry = registry
+        self._handlers = handlers
         self._authorisation = authorisation
         self._services = services
         self._clock = clock
@@ -125,7 +133,7 @@ class Dispatcher:
             await self._services.projects.learn(request.project, caller.project)
         key = self._key(operation, request, caller)
         if key is None:
-            return success(await operation.handler(services, request, caller))
+            return success(await self._handlers[operation.name](services, caller, request))
         return await self._keyed(operation, request, replace(caller, key=key), key, services)
 
     async def _keyed(
@@ -138,7 +146,7 @@ class Dispatcher:
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             try:
-                return success(await operation.handler(services, request, caller))
+                return success(await self._handlers[operation.name](services, caller, request))
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:

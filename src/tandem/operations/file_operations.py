@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import ALL, READ, Operation, Role
+from tandem.contract.operation import ADMIN, ALL, OPERATOR, READ, Operation
 from tandem.domain import file_answers as answers
-from tandem.operations import file_handlers as do
 from tandem.operations import file_requests as ask
 
-_OPERATOR = frozenset({Role.OPERATOR})
-_ADMIN = frozenset({Role.ADMIN})
-
 OPERATIONS = (
-    Operation(
-        "get_round_file",
-        "review",
-        "file",
-        ask.GetRoundFile,
-        answers.RoundFile,
-        ALL,
-        READ,
-        do.get_round_file,
-        listed=False,
-    ),
+    Operation("get_round_file", "review", "file", ask.GetRoundFile, answers.RoundFile, ALL, READ, listed=False),
     Operation(
         "draft_counter_patch",
         "review",
@@ -30,7 +16,6 @@ OPERATIONS = (
         answers.CounterPatchDraft,
         ALL,
         READ,
-        do.draft_counter_patch,
         listed=False,
     ),
     Operation(
@@ -41,19 +26,10 @@ OPERATIONS = (
         answers.CounterPatchCheck,
         ALL,
         READ,
-        do.check_counter_patch,
         listed=False,
     ),
     Operation(
-        "get_reviewer_log",
-        "reviewers",
-        "output",
-        ask.GetReviewerLog,
-        answers.ReviewerLog,
-        _OPERATOR,
-        READ,
-        do.get_reviewer_log,
-        listed=False,
+        "get_reviewer_log", "reviewers", "output", ask.GetReviewerLog, answers.ReviewerLog, OPERATOR, READ, listed=False
     ),
     Operation(
         "get_project_settings",
@@ -61,9 +37,8 @@ OPERATIONS = (
         "settings",
         ask.GetProjectSettings,
         answers.ProjectSettings,
-        frozenset({Role.OPERATOR, Role.ADMIN}),
+        OPERATOR | ADMIN,
         READ,
-        do.get_project_settings,
         listed=False,
         for_agents=False,
     ),

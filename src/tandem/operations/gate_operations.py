@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import ALL, READ, REPEATABLE_WRITE, Operation, Role
+from tandem.contract.operation import ADMIN, ALL, PROPOSER, READ, REPEATABLE_WRITE, Operation
 from tandem.domain import gate_answers as answers
 from tandem.domain.answers import GateDecision
-from tandem.operations import gate_handlers as do
 from tandem.operations import gate_requests as ask
 from tandem.operations.requests import CheckGate
 
-_PROPOSER = frozenset({Role.PROPOSER})
-_ADMIN = frozenset({Role.ADMIN})
-
-CHECK_GATE = Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ, do.check_gate)
+CHECK_GATE = Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ)
 
 OPERATIONS = (
-    Operation("set_gate", "gate", "set", ask.SetGate, answers.GateState, _ADMIN, REPEATABLE_WRITE, do.set_gate),
-    Operation("get_gate", "gate", "show", ask.GetGate, answers.GateState, ALL, READ, do.get_gate, listed=False),
+    Operation("set_gate", "gate", "set", ask.SetGate, answers.GateState, ADMIN, REPEATABLE_WRITE),
+    Operation("get_gate", "gate", "show", ask.GetGate, answers.GateState, ALL, READ, listed=False),
     Operation(
-        "override_gate",
-        "gate",
-        "record-override",
-        ask.OverrideGate,
-        answers.GateOverridden,
-        _ADMIN,
-        REPEATABLE_WRITE,
-        do.override_gate,
+        "override_gate", "gate", "record-override", ask.OverrideGate, answers.GateOverridden, ADMIN, REPEATABLE_WRITE
     ),
     Operation(
         "record_commit",
@@ -33,31 +22,19 @@ OPERATIONS = (
         "record",
         ask.RecordCommit,
         answers.CommitRecord,
-        _PROPOSER,
+        PROPOSER,
         REPEATABLE_WRITE,
-        do.record_commit,
         listed=False,
     ),
-    Operation(
-        "list_commits",
-        "commit",
-        "list",
-        ask.ListCommits,
-        answers.CommitPage,
-        ALL,
-        READ,
-        do.list_commits,
-        listed=False,
-    ),
+    Operation("list_commits", "commit", "list", ask.ListCommits, answers.CommitPage, ALL, READ, listed=False),
     Operation(
         "record_rollback",
         "commit",
         "rolled-back",
         ask.RecordRollback,
         answers.RollbackRecorded,
-        _PROPOSER,
+        PROPOSER,
         REPEATABLE_WRITE,
-        do.record_rollback,
         listed=False,
     ),
 )

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import ReviewStatus
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.reviewers import RETRIES, retry_at
-from tandem.domain.reviews import Action, Review, State, check_project, step
+from tandem.domain.reviews import Action, Review, State, step
 from tandem.errors import InvalidTransition
+from tandem.operations.requests import RetryReview
 from tandem.services import views
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import ledger, reviews
 from tandem.store.base import Unit
 
@@ -74,7 +76,7 @@ def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Revi
     )
 
 
-async def retry(services: Services, call: Call, review_id: str, project: str | None) -> ReviewStatus:
+async def retry_review(services: Services, caller: Caller, request: RetryReview) -> ReviewStatus:
     """Put a review that waits for a person, or for a later try, back into the queue now.
 
     Raises:
@@ -83,19 +85,18 @@ async def retry(services: Services, call: Call, review_id: str, project: str | N
     """
 
     def work(unit: Unit) -> ReviewStatus:
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
         if before.state != State.PENDING:
             raise InvalidTransition(
                 f"A review that is {before.state} waits for nobody's try; only a pending one can be tried again.",
-                review_id=review_id,
+                review_id=before.id,
                 status=before.state,
                 allowed=[State.PENDING.value],
             )
-        after = _put_back(unit, before, call.agent or "operator", services.clock.now_us())
+        after = _put_back(unit, before, caller.agent or "operator", services.clock.now_us())
         return views.status(after, services.waits.cursor(after.event_seq), changed=after is not before)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def _put_back(unit: Unit, before: Review, actor: str, now_us: int) -> Review:

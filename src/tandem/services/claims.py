@@ -8,31 +8,25 @@ import logging
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import Claim, ClaimReleased, ClaimRenewed
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.gates import Change
 from tandem.domain.patches import Round
-from tandem.domain.reviews import Action, Review, check_project
+from tandem.domain.reviews import Action, Review
 from tandem.errors import StaleClaim, TandemError, Unavailable
+from tandem.operations.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.services import attention, contents, reviewer_runs, views
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import ledger, reviewers, reviews
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.claims")
 
 
-async def claim(
-    services: Services,
-    call: Call,
-    *,
-    reviewer_id: str,
-    review_id: str | None,
-    project: str | None,
-    category: str | None,
-) -> Claim:
+async def claim_review(services: Services, caller: Caller, request: ClaimReview) -> Claim:
     """Claim one review, or the next in the queue; an empty queue answers with no review.
 
     Raises:
@@ -40,18 +34,23 @@ async def claim(
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state.
     """
+    reviewer_id = request.reviewer_id
+    project = services.projects.resolve(request.project, caller.project)
     heads: dict[tuple[str, int], bool | None] = {}
 
     def work(unit: Unit) -> Claim:
         now = services.clock.now_us()
-        if review_id is not None:
-            before = reviews.get(unit, review_id, lock=True)
-            check_project(before, project)
+        if request.review_id is not None:
+            before = reviews.get(unit, request.review_id, request.project, lock=True)
         else:
             if reviewers.is_draining(unit, reviewer_id):
                 return Claim(review=None)
             found = reviews.find_next(
-                unit, names=call.names(reviewer_id), now_us=now, project=project, category=category
+                unit,
+                names=caller.names(reviewer_id),
+                now_us=now,
+                project=project,
+                category=request.category,
             )
             if found is None:
                 return Claim(review=None)
@@ -70,7 +69,7 @@ async def claim(
 
     for _ in range(_HEAD_LOOKS):
         try:
-            return await transact(services, call, work)
+            return await transact(services, caller, work)
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
@@ -118,14 +117,12 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
 
 
 def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
-    return Claim(
+    return views.shown(
+        Claim,
+        review,
         review=views.proposal(unit, review, current),
         review_id=review.id,
         status=review.state,
-        reviewer_id=review.reviewer_id,
-        claim_generation=review.claim_generation,
-        lease_expires_at=views.time_or_none(review.lease_expires_at),
-        round=review.round,
         applies_to_head=applies_to_head,
         cursor=services.waits.cursor(review.event_seq),
     )
@@ -146,41 +143,38 @@ async def _applies_to_head(services: Services, project: str, current: Round) -> 
         return None
 
 
-async def renew(services: Services, call: Call, review_id: str, project: str | None, generation: int) -> ClaimRenewed:
+async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -> ClaimRenewed:
     """Extend a lease, up to the claim's hard deadline.
 
     Raises:
         StaleClaim: The generation does not hold the claim any more.
     """
+    generation = request.claim_generation
 
     def work(unit: Unit) -> ClaimRenewed:
-        review = reviews.get(unit, review_id, lock=True)
-        check_project(review, project)
-        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None, access=call.access)
+        review = reviews.get(unit, request.review_id, request.project, lock=True)
+        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None, access=caller.access)
         renewed = claims.renewed(review, services.clock.now_us(), services.policy)
         until = renewed.lease_expires_at or 0
         if not reviews.renew(unit, review.id, generation, until):
             raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
         return ClaimRenewed(review.id, generation, isoformat(until))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def release(
-    services: Services, call: Call, review_id: str, project: str | None, generation: int, reason: str | None
-) -> ClaimReleased:
+async def release_claim(services: Services, caller: Caller, request: ReleaseClaim) -> ClaimReleased:
     """Give a claim back; the review returns to the queue.
 
     Raises:
         StaleClaim: The generation does not hold the claim any more.
     """
-    contents.check_text(services, "reason", reason)
+    contents.check_text(services, "reason", request.reason)
 
     def work(unit: Unit) -> ClaimReleased:
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
         found, holder = claims.reviewer_step(
-            Action.RELEASE, before, generation=generation, reviewer_id=None, access=call.access
+            Action.RELEASE, before, generation=request.claim_generation, reviewer_id=None, access=caller.access
         )
         after = with_turn(claims.freed(before, found, services.clock.now_us()))
         written = ledger.change_review(
@@ -189,11 +183,11 @@ async def release(
             after,
             actor=holder,
             kind=Kind.CLAIM_RELEASED,
-            data={"reason": reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
+            data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
         return ClaimReleased(written.id, written.state, services.waits.cursor(written.event_seq))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 async def expire(services: Services, limit: int = 100) -> int:

@@ -1,9 +1,9 @@
-"""Understanding what was put up: limits, validation in the repository, digest. Before any transaction."""
+"""What was proposed: limits, validation in the repository, digest. Before any transaction."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import orjson
@@ -12,37 +12,11 @@ from tandem.domain.patches import Round, ValidatedContent
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.git import parse_only
 from tandem.git.paths import unsafe_reason
+from tandem.operations.requests import CreateReview
 from tandem.services.context import Services
 from tandem.services.projects import ProjectMoved
 
 HEAD = "HEAD"
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """The content of a proposal as its proposer sent it."""
-
-    description: str | None = None
-    diff: str | None = None
-    base: str | None = None
-    path: str | None = None
-    skip_diff_validation: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Understood:
-    """The content as it will be kept, and what the broker knows of it.
-
-    Attributes:
-        registration: The registration of the project that it was looked at with; null if none counts.
-    """
-
-    description: str | None
-    diff: str | None
-    base: str | None
-    path: str | None
-    facts: ValidatedContent
-    registration: int | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:
@@ -77,7 +51,7 @@ def _check_size(field: str, text: str | None, limit: int) -> None:
         raise TooLarge(f"{field} is over the limit of {limit} bytes.", field=field, limit=limit, actual=actual)
 
 
-async def understand(services: Services, project: str, submitted: Submitted) -> Understood:
+async def validate(services: Services, project: str, request: CreateReview) -> ValidatedContent:
     """Check a proposal's content and compute its digest, in the project's repository if it has one.
 
     Raises:
@@ -86,31 +60,32 @@ async def understand(services: Services, project: str, submitted: Submitted) -> 
         TooLarge: It is over a limit.
         ProjectMoved: Another folder was registered for the project meanwhile.
     """
-    _check_size("diff", submitted.diff, services.policy.diff_limit_bytes)
-    check_text(services, "description", submitted.description)
+    _check_size("diff", request.diff, services.policy.diff_limit_bytes)
+    check_text(services, "description", request.description)
     # Before git is asked: what is registered while git runs is then noticed when the proposal is written.
     registration = services.projects.registration(project)
     try:
-        content = await _understood(services, project, submitted)
+        content = await _validated(services, project, request)
     except TandemError:
         if await services.projects.has_moved(project, registration):
             raise ProjectMoved(project) from None
         raise
-    looked_at = submitted.path is not None or (submitted.diff is not None and not submitted.skip_diff_validation)
+    looked_at = request.path is not None or (request.diff is not None and not request.skip_diff_validation)
     return replace(content, registration=registration) if looked_at else content
 
 
-async def _understood(services: Services, project: str, submitted: Submitted) -> Understood:
-    if submitted.path is not None:
-        return await _understand_text(services, project, submitted, submitted.path)
-    if submitted.diff is None:
-        if submitted.base is not None:
+async def _validated(services: Services, project: str, request: CreateReview) -> ValidatedContent:
+    if request.path is not None:
+        if request.diff is not None:
+            raise InvalidInput("Send either a diff, or path with the file's whole text in description.", field="path")
+        if request.description is None:
+            raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
+        return await text_facts(services, project, request.path, request.description)
+    if request.diff is None:
+        if request.base is not None:
             raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
-        return Understood(submitted.description, None, None, None, ValidatedContent(""))
-    facts = await diff_facts(
-        services, project, submitted.diff, submitted.base, skip_validation=submitted.skip_diff_validation
-    )
-    return Understood(submitted.description, facts.content, submitted.base or HEAD, None, facts)
+        return ValidatedContent("")
+    return await diff_facts(services, project, request.diff, request.base, skip_validation=request.skip_diff_validation)
 
 
 async def diff_facts(
@@ -134,15 +109,6 @@ async def text_facts(services: Services, project: str, path: str, text: str) -> 
         return ValidatedContent(text)
     async with services.validations:
         return await asyncio.to_thread(repository.text_change, path, text)
-
-
-async def _understand_text(services: Services, project: str, submitted: Submitted, path: str) -> Understood:
-    if submitted.diff is not None:
-        raise InvalidInput("Send either a diff, or path with the file's whole text in description.", field="path")
-    if submitted.description is None:
-        raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
-    facts = await text_facts(services, project, path, submitted.description)
-    return Understood(submitted.description, None, None, path, facts)
 
 
 async def replacement_facts(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from tandem.clock import Clock
-from tandem.domain.access import Access, Names
+from tandem.contract.caller import Caller
 from tandem.domain.idempotency import Key
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import Workflow
@@ -56,25 +56,6 @@ class Services:
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who asks for a change, and under which idempotency key.
-
-    Attributes:
-        agent: The identity that the client stated; null if it stated none.
-        key: The idempotency key in its scope; null if the call has none.
-        access: What the caller was let in with; null on a trusted broker.
-    """
-
-    agent: str | None = None
-    key: Key | None = None
-    access: Access | None = None
-
-    def names(self, *stated: str | None) -> Names:
-        """The names that the caller goes by, those included that it states in the request."""
-        return Names.of(self.agent, *stated, by_token=self.access is not None)
-
-
 class Replayed(Exception):
     """The same call was answered before; carries that envelope."""
 
@@ -84,13 +65,17 @@ class Replayed(Exception):
 
 
 async def transact(
-    services: Services, call: Call, work: Callable[[Unit], T], *, kept: Callable[[T], object] = lambda answer: answer
+    services: Services,
+    caller: Caller,
+    work: Callable[[Unit], T],
+    *,
+    kept: Callable[[T], object] = lambda answer: answer,
 ) -> T:
     """Run a unit of work that writes, once per idempotency key.
 
     Args:
         services: The services.
-        call: Who asks, and under which key.
+        caller: Who asks, and under which key.
         work: What to do.
         kept: What is stored of the answer for a repetition: one with secrets is kept without them.
 
@@ -98,7 +83,7 @@ async def transact(
         Replayed: The key was used with the same body before.
         IdempotencyConflict: The key was used with another body.
     """
-    key = call.key
+    key = caller.key
     if key is None:
         return await services.store.write(work)
 
@@ -112,9 +97,9 @@ async def transact(
     return await services.store.write(keyed)
 
 
-async def amend(services: Services, call: Call, answer: object) -> None:
+async def amend(services: Services, caller: Caller, answer: object) -> None:
     """Keep a later answer for a repetition than the one that was kept with the effect."""
-    key = call.key
+    key = caller.key
     if key is not None:
         body = envelope(answer).decode()
         await services.store.write(lambda unit: idempotency.complete(unit, key, body))

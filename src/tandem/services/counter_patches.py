@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tandem.contract.caller import Caller
 from tandem.domain.answers import CounterPatchDecided
 from tandem.domain.claims import COUNTER_PATCH, acceptor, freed
 from tandem.domain.discussion import next_round, spoken, with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
-from tandem.domain.reviews import Action, Review, check_project, step
+from tandem.domain.reviews import Action, Review, step
 from tandem.errors import NoCounterPatch, NotFound
+from tandem.operations.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.services import attention, contents
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import discussion, ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Decision, Rows
@@ -23,9 +25,7 @@ REJECTED = "rejected"
 SUPERSEDED = "superseded"
 
 
-async def accept(
-    services: Services, call: Call, review_id: str, project: str | None, counter_patch_id: str, reason: str | None
-) -> CounterPatchDecided:
+async def accept_counter_patch(services: Services, caller: Caller, request: AcceptCounterPatch) -> CounterPatchDecided:
     """Make a pending counter-patch the next round's content, if it still fits.
 
     Raises:
@@ -34,13 +34,12 @@ async def accept(
         InvalidDiff: It does not apply to the base any more.
         InvalidTransition: The review takes no decision in its state.
     """
-    contents.check_text(services, "reason", reason)
+    contents.check_text(services, "reason", request.reason)
 
     def look(unit: Unit) -> tuple[Review, Round, str]:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
-        patch = _pending(unit, review, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
-        acceptor(review, patch, call.names(), call.agent)
+        review = reviews.get(unit, request.review_id, request.project)
+        patch = _pending(unit, review, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        acceptor(review, patch, caller.names(), caller.agent)
         body = reviews.find_content(unit, patch.content_id) or ""
         return review, reviews.get_round(unit, review.id, review.round), body
 
@@ -49,14 +48,14 @@ async def accept(
     facts = await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base)
 
     def work(unit: Unit) -> CounterPatchDecided:
-        before = reviews.get(unit, review_id, lock=True)
-        patch = _pending(unit, before, counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        before = reviews.get(unit, request.review_id, lock=True)
+        patch = _pending(unit, before, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
-        actor = call.agent or before.proposer_id
+        actor = caller.agent or before.proposer_id
         before = attention.clear_attention(unit, before, actor, now)
         stays_held = found.to is None
-        accepted_by = acceptor(before, patch, call.names(), call.agent)
+        accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else freed(before, found, now))._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
         new_round = replace(
@@ -70,42 +69,39 @@ async def accept(
             actor=actor,
             kind=Kind.COUNTER_PATCH_ACCEPTED,
             data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
-            rows=Rows(round=new_round, decision=Decision(patch.id, ACCEPTED, reason, now)),
+            rows=Rows(round=new_round, decision=Decision(patch.id, ACCEPTED, request.reason, now)),
         )
         return _decided(services, written, patch.id)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def reject(
-    services: Services, call: Call, review_id: str, project: str | None, counter_patch_id: str, reason: str | None
-) -> CounterPatchDecided:
+async def reject_counter_patch(services: Services, caller: Caller, request: RejectCounterPatch) -> CounterPatchDecided:
     """Decline a pending counter-patch; the round's content stays.
 
     Raises:
         NoCounterPatch: It is not pending (any more).
         InvalidTransition: The review takes no decision in its state.
     """
-    contents.check_text(services, "reason", reason)
+    contents.check_text(services, "reason", request.reason)
 
     def work(unit: Unit) -> CounterPatchDecided:
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
-        patch = _pending(unit, before, counter_patch_id, Action.REJECT_COUNTER_PATCH)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        patch = _pending(unit, before, request.counter_patch_id, Action.REJECT_COUNTER_PATCH)
         now = services.clock.now_us()
         decided = before._replace(counter_patch_status=REJECTED, updated_at=now)
         written = ledger.change_review(
             unit,
             before,
             spoken(decided, "proposer", "decision"),
-            actor=call.agent or before.proposer_id,
+            actor=caller.agent or before.proposer_id,
             kind=Kind.COUNTER_PATCH_REJECTED,
-            data={"counter_patch_id": patch.id, "reason": reason},
-            rows=Rows(decision=Decision(patch.id, REJECTED, reason, now)),
+            data={"counter_patch_id": patch.id, "reason": request.reason},
+            rows=Rows(decision=Decision(patch.id, REJECTED, request.reason, now)),
         )
         return _decided(services, written, patch.id)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: str) -> Review:

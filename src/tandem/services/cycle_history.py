@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, Protocol
 
+import orjson
+
+from tandem.contract.caller import Caller
 from tandem.domain import cycles as rules
 from tandem.domain.archives import archive_files
-from tandem.domain.cycle_answers import CycleArchived, CycleHistory, CyclePage, WorkflowView
-from tandem.domain.cycles import Cycle
+from tandem.domain.cycle_answers import CycleArchived, CycleHistory, CyclePage, CycleRow, HandoffView, WorkflowView
+from tandem.domain.cycles import Cycle, Handoff, workflow_of
 from tandem.domain.events import Kind
+from tandem.domain.reviews import Review
 from tandem.domain.sessions import Session
 from tandem.errors import NotFound, Unavailable
 from tandem.folders import write_whole
-from tandem.services import cycle_scope, cycle_views, pages
-from tandem.services.context import Call, Services, transact
-from tandem.services.cycle_scope import Asked
-from tandem.services.cycles import check_token
-from tandem.store import cycles
+from tandem.operations.cycle_requests import CycleArchive, GetCycle, ListCycles
+from tandem.services import cycle_scope, pages
+from tandem.services.context import Services, transact
+from tandem.services.cycles import check_token, lock_of
+from tandem.services.views import shown, time_or_none
+from tandem.store import cycles, reviews
 from tandem.store.base import Unit
 
 _PATIENCE_SECONDS = 10.0
@@ -31,9 +37,7 @@ class _Admit(Protocol):
     def __call__(self, unit: Unit, *, writing: bool) -> tuple[Cycle, Session]: ...
 
 
-async def archive(
-    services: Services, call: Call, asked: Asked, *, lock_token: str, session_token: str
-) -> CycleArchived:
+async def cycle_archive(services: Services, caller: Caller, request: CycleArchive) -> CycleArchived:
     """Write a complete cycle to a folder of its own; project and workflow are idle again.
 
     Raises:
@@ -45,10 +49,10 @@ async def archive(
     """
 
     def admit(unit: Unit, *, writing: bool) -> tuple[Cycle, Session]:
-        standing, session = cycle_scope.enter(unit, services, asked, session_token, lock=writing)
+        standing, session = cycle_scope.enter(unit, services, caller, request, lock=writing)
         cycle = rules.check_archive(standing.active, standing.workflow.name)
         rules.check_role(cycle, session.role, "Archiving the cycle")
-        check_token(services, cycle, session, lock_token)
+        check_token(services, cycle, session, request.lock_token)
         return cycle, session
 
     # One at a time: who comes second is refused before it writes a folder over the one that counts.
@@ -57,19 +61,19 @@ async def archive(
     while True:
         async with services.archiving, services.store.advisory_lock(f"archive {wanted}") as granted:
             if granted:
-                return await _write_and_record(services, call, admit)
+                return await _write_and_record(services, caller, admit)
         if asyncio.get_running_loop().time() > deadline:
             raise Unavailable("Another broker has been archiving this cycle for long; try again.", cycle_id=wanted)
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _write_and_record(services: Services, call: Call, admit: _Admit) -> CycleArchived:
+async def _write_and_record(services: Services, caller: Caller, admit: _Admit) -> CycleArchived:
     """The folder comes first: a crash in between leaves a whole one, and a cycle that can be archived again."""
     now = services.clock.now_us()
 
     def read(unit: Unit) -> CycleHistory:
         cycle, _ = admit(unit, writing=False)
-        return cycle_views.history(unit, cycle._replace(archived_at=now, updated_at=now))
+        return _history(unit, cycle._replace(archived_at=now, updated_at=now))
 
     whole = await services.store.read(read)
     name = whole.cycle.cycle_id
@@ -84,25 +88,26 @@ async def _write_and_record(services: Services, call: Call, admit: _Admit) -> Cy
         place = services.waits.cursor(written.event_seq)
         return CycleArchived(ok=True, cycle_id=cycle.id, archive=str(folder), cursor=place)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def list_page(services: Services, asked: Asked, *, limit: int, page: str | None) -> CyclePage:
+async def list_cycles(services: Services, caller: Caller, request: ListCycles) -> CyclePage:
     """A page of cycles, newest first, with the workflows that the broker knows.
 
     Raises:
         TooLarge: More rows than a page may have.
         InvalidInput: The page token is none of ours.
     """
+    limit = request.limit
     pages.check_limit(services, limit)
-    project = services.projects.resolve(asked.project, asked.endpoint_project)
-    before = pages.decode(services, page, int, str) if page else None
+    project = services.projects.resolve(request.project, caller.project)
+    before = pages.decode(services, request.page, int, str) if request.page else None
 
     def work(unit: Unit) -> CyclePage:
-        found = cycles.list_page(unit, limit + 1, project=project, workflow=asked.workflow, before=before)
+        found = cycles.list_page(unit, limit + 1, project=project, workflow=request.workflow, before=before)
         last = found[limit - 1] if len(found) > limit else None
         return CyclePage(
-            cycles=tuple(cycle_views.row(cycle) for cycle in found[:limit]),
+            cycles=tuple(_row(cycle) for cycle in found[:limit]),
             workflows=tuple(
                 WorkflowView(one.name, one.roles, one.mode, one.as_dict()) for one in services.workflows.values()
             ),
@@ -112,7 +117,7 @@ async def list_page(services: Services, asked: Asked, *, limit: int, page: str |
     return await services.store.read(work)
 
 
-async def history(services: Services, asked: Asked, cycle_id: str | None) -> CycleHistory:
+async def get_cycle(services: Services, caller: Caller, request: GetCycle) -> CycleHistory:
     """A whole cycle; without an id the newest one of the project and workflow.
 
     Raises:
@@ -120,10 +125,13 @@ async def history(services: Services, asked: Asked, cycle_id: str | None) -> Cyc
     """
 
     def work(unit: Unit) -> CycleHistory:
-        found = cycles.find(unit, cycle_id) if cycle_id else cycle_scope.look(unit, services, asked).cycle
-        if found is None or (asked.project and found.project != asked.project):
-            raise unknown(cycle_id)
-        return cycle_views.history(unit, found)
+        if request.cycle_id is None:
+            found = cycle_scope.look(unit, services, caller, request).cycle
+        else:
+            found = cycles.find(unit, request.cycle_id)
+        if found is None or (request.project and found.project != request.project):
+            raise unknown(request.cycle_id)
+        return _history(unit, found)
 
     return await services.store.read(work)
 
@@ -131,3 +139,40 @@ async def history(services: Services, asked: Asked, cycle_id: str | None) -> Cyc
 def unknown(cycle_id: str | None) -> NotFound:
     """What is said of an id that no cycle has."""
     return NotFound("There is no such cycle; list_cycles shows what there is.", cycle_id=cycle_id)
+
+
+def _history(unit: Unit, cycle: Cycle) -> CycleHistory:
+    """A whole cycle, every hand-off with its payload, read in the unit."""
+    found = cycles.list_handoffs(unit, cycle.id)
+    names = {handoff.review_id for handoff in found if handoff.review_id}
+    by_id = {name: reviews.get(unit, name) for name in names}
+    return CycleHistory(
+        cycle=_row(cycle),
+        # Of an archived cycle, who held it last.
+        lock=replace(lock_of(cycle), role=cycle.active_role, acquired_at=time_or_none(cycle.lock_acquired_at)),
+        definition=workflow_of(cycle).as_dict(),
+        handoffs=tuple(_handoff(unit, handoff, by_id.get(handoff.review_id or "")) for handoff in found),
+    )
+
+
+def _row(cycle: Cycle) -> CycleRow:
+    return shown(CycleRow, cycle, cycle_id=cycle.id)
+
+
+def payload_of(unit: Unit, handoff: Handoff) -> dict[str, Any]:
+    """What was handed over."""
+    return orjson.loads(reviews.find_content(unit, handoff.content_id) or "{}")
+
+
+def _handoff(unit: Unit, handoff: Handoff, review: Review | None) -> HandoffView:
+    return shown(HandoffView, handoff, status=_outcome(handoff, review), payload=payload_of(unit, handoff))
+
+
+def _outcome(handoff: Handoff, review: Review | None) -> str:
+    if handoff.advanced_at is not None:
+        return "advanced"
+    if review is None:
+        return "written"
+    if handoff.round is not None and handoff.round < review.round:
+        return "superseded"
+    return review.outcome or review.state

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 
+from tandem.contract.caller import Caller
 from tandem.domain.cycle_answers import KeyRevoked, KeysMade
 from tandem.domain.sessions import CycleKey
 from tandem.domain.workflow_form import quoted, repeatable
 from tandem.domain.workflows import Workflow
 from tandem.errors import InvalidInput, InvalidRole, NotFound
+from tandem.operations.cycle_requests import CycleInit, CycleRevoke, CycleRotate
 from tandem.secret_key import hash_key, new_key
 from tandem.services import cycle_scope
-from tandem.services.context import Call, Services, transact
-from tandem.services.cycle_scope import Asked
+from tandem.services.context import Services, transact
+from tandem.services.cycle_scope import OfWorkflow
 from tandem.store import events, sessions
 from tandem.store.base import Unit
 
@@ -23,21 +24,15 @@ KEY_LENGTHS = (16, 200)
 """Characters that a key of one's own may have; keys that the broker makes have 256 random bits."""
 
 
-async def init(services: Services, call: Call, asked: Asked, given: Mapping[str, str] | None) -> KeysMade:
+async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> KeysMade:
     """Give every role of a workflow that has none its key.
-
-    Args:
-        services: The services.
-        call: Who asks.
-        asked: The project and workflow.
-        given: Keys of one's own by role; the others are made.
 
     Raises:
         InvalidInput: There is no such workflow, or a key that was given cannot be used.
         InvalidRole: A key is for no role of the workflow.
     """
-    project, workflow = await _place(services, asked)
-    own = dict(given or {})
+    project, workflow = await _place(services, caller, request)
+    own = dict(request.keys or {})
     for role in own:
         check_role(workflow, role)
     existing = await services.store.read(lambda unit: sessions.list_keys(unit, project, workflow.name))
@@ -58,23 +53,24 @@ async def init(services: Services, call: Call, asked: Asked, given: Mapping[str,
         fresh = [role for role in needed if _is_missing(current.get(role))]
         for role in fresh:
             key = CycleKey(project, workflow.name, role, hashes[role], now, None, 0, "")
-            sessions.put_key(unit, current.get(role), key, actor=_actor(call))
+            sessions.put_key(unit, current.get(role), key, actor=_actor(caller))
         kept = tuple(role for role in workflow.roles if role not in fresh)
         return KeysMade(project, workflow.name, {role: made[role] for role in fresh}, kept)
 
-    return await transact(services, call, work, kept=_without_keys)
+    return await transact(services, caller, work, kept=_without_keys)
 
 
-async def rotate(services: Services, call: Call, asked: Asked, role: str, given: str | None) -> KeysMade:
+async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate) -> KeysMade:
     """Replace a role's key; its sessions end.
 
     Raises:
         InvalidInput: There is no such workflow, or the key that was given cannot be used.
         InvalidRole: The workflow has no such role.
     """
-    project, workflow = await _place(services, asked)
+    project, workflow = await _place(services, caller, request)
+    role = request.role
     check_role(workflow, role)
-    key = _checked(given) if given is not None else new_key()
+    key = _checked(request.key) if request.key is not None else new_key()
     key_hash = await asyncio.to_thread(hash_key, key)
 
     def work(unit: Unit) -> KeysMade:
@@ -82,14 +78,14 @@ async def rotate(services: Services, call: Call, asked: Asked, role: str, given:
         now = services.clock.now_us()
         before = sessions.find_key(unit, project, workflow.name, role)
         after = CycleKey(project, workflow.name, role, key_hash, now, None, 0, "")
-        sessions.put_key(unit, before, after, actor=_actor(call))
-        ended = _end_sessions(unit, services, after, "rotated", call)
+        sessions.put_key(unit, before, after, actor=_actor(caller))
+        ended = _end_sessions(unit, services, after, "rotated", caller)
         return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
 
-    return await transact(services, call, work, kept=_without_keys)
+    return await transact(services, caller, work, kept=_without_keys)
 
 
-async def revoke(services: Services, call: Call, asked: Asked, role: str) -> KeyRevoked:
+async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke) -> KeyRevoked:
     """Make a role's key void; its sessions end.
 
     Raises:
@@ -97,7 +93,8 @@ async def revoke(services: Services, call: Call, asked: Asked, role: str) -> Key
         InvalidRole: The workflow has no such role.
         NotFound: The role has no key.
     """
-    project, workflow = await _place(services, asked)
+    project, workflow = await _place(services, caller, request)
+    role = request.role
     check_role(workflow, role)
 
     def work(unit: Unit) -> KeyRevoked:
@@ -106,11 +103,11 @@ async def revoke(services: Services, call: Call, asked: Asked, role: str) -> Key
         if before is None or before.revoked_at is not None:
             raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
         after = before._replace(key_hash="", revoked_at=services.clock.now_us())
-        sessions.put_key(unit, before, after, actor=_actor(call))
-        ended = _end_sessions(unit, services, after, "revoked", call)
+        sessions.put_key(unit, before, after, actor=_actor(caller))
+        ended = _end_sessions(unit, services, after, "revoked", caller)
         return KeyRevoked(project, workflow.name, role, ended)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def check_role(workflow: Workflow, role: str) -> None:
@@ -127,9 +124,9 @@ def check_role(workflow: Workflow, role: str) -> None:
         )
 
 
-async def _place(services: Services, asked: Asked) -> tuple[str, Workflow]:
+async def _place(services: Services, caller: Caller, request: OfWorkflow) -> tuple[str, Workflow]:
     # A running cycle's own workflow, whatever became of it in the configuration: its roles need keys to the end.
-    standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, asked))
+    standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, caller, request))
     return standing.project, standing.workflow
 
 
@@ -148,15 +145,15 @@ def _checked(key: str) -> str:
     return key
 
 
-def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, call: Call) -> int:
+def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, caller: Caller) -> int:
     found = sessions.list_open(unit, key.project, key.workflow, key.role)
     for session in found:
-        sessions.end(unit, session, reason=reason, actor=_actor(call), now_us=services.clock.now_us())
+        sessions.end(unit, session, reason=reason, actor=_actor(caller), now_us=services.clock.now_us())
     return len(found)
 
 
-def _actor(call: Call) -> str:
-    return call.agent or "operator"
+def _actor(caller: Caller) -> str:
+    return caller.agent or "operator"
 
 
 def _without_keys(answer: KeysMade) -> KeysMade:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import Protocol
 
+from tandem.contract.caller import Caller
 from tandem.domain.cycles import Cycle, require_active, workflow_of
 from tandem.domain.sessions import Session
 from tandem.domain.workflow_form import quoted
@@ -15,19 +17,17 @@ from tandem.store import cycles, sessions
 from tandem.store.base import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a request says of its project and workflow.
+class OfWorkflow(Protocol):
+    """What requests say of the project and workflow that they are about; null where they name none."""
 
-    Attributes:
-        project: The request's own `project`; null if it names none.
-        endpoint_project: The endpoint's `?project=`, for requests that name none.
-        workflow: The request's `workflow`; null if it names none.
-    """
+    project: str | None
+    workflow: str | None
 
-    project: str | None = None
-    endpoint_project: str | None = None
-    workflow: str | None = None
+
+class BySession(OfWorkflow, Protocol):
+    """What requests say that a session vouches for."""
+
+    session_token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +58,26 @@ class Standing:
         return require_active(self.cycle, self.project, self.workflow.name)
 
 
-def look(unit: Unit, services: Services, asked: Asked) -> Standing:
+def look(unit: Unit, services: Services, caller: Caller, request: OfWorkflow) -> Standing:
     """The project and workflow of a call that needs no session.
 
     Raises:
         InvalidInput: The project is not clear, or there is no such workflow.
     """
-    project = services.projects.require(asked.project, asked.endpoint_project)
-    return _standing(unit, services, project, asked.workflow, lock=False)
+    project = services.projects.require(request.project, caller.project)
+    return _standing(unit, services, project, request.workflow, lock=False)
 
 
-def enter(unit: Unit, services: Services, asked: Asked, token: str, *, lock: bool = True) -> tuple[Standing, Session]:
+def enter(
+    unit: Unit, services: Services, caller: Caller, request: BySession, *, lock: bool = True
+) -> tuple[Standing, Session]:
     """The standing of a call by a session; without project and workflow they are the session's own.
 
     Args:
         unit: The unit of work.
         services: The services.
-        asked: What the request says.
-        token: The session's token.
+        caller: Who calls.
+        request: What it says of its session, project and workflow.
         lock: Whether the cycle is to be locked.
 
     Raises:
@@ -83,12 +85,13 @@ def enter(unit: Unit, services: Services, asked: Asked, token: str, *, lock: boo
         ConfigInvalid: A role of the workflow has no key.
         InvalidSession: There is no such session, or it has ended, or is for another project or workflow.
     """
+    token = request.session_token
     session = _session(unit, services, token)
     own = (session.project, session.workflow) if session else (None, None)
-    project = services.projects.resolve(asked.project, own[0], asked.endpoint_project)
+    project = services.projects.resolve(request.project, own[0], caller.project)
     if project is None:
         raise _no_session(services, token)
-    standing = _standing(unit, services, project, asked.workflow or own[1], lock=lock)
+    standing = _standing(unit, services, project, request.workflow or own[1], lock=lock)
     require_keys(unit, standing)
     if session is None:
         raise _no_session(services, token)

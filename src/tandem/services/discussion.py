@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import orjson
 
 from tandem.clock import isoformat
+from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.domain.discussion import Message, check_turn, spoken
 from tandem.domain.events import Kind
-from tandem.domain.reviews import Action, Review, Side, check_project, step
+from tandem.domain.reviews import Action, Review, step
 from tandem.errors import NotFound
-from tandem.services import contents, pages
-from tandem.services.context import Call, Services, transact
+from tandem.operations.requests import AddMessage, GetDiscussion
+from tandem.services import contents, pages, views
+from tandem.services.context import Services, transact
 from tandem.store import discussion as rows
 from tandem.store import ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows
 
 
-@dataclass(frozen=True, slots=True)
-class NewMessage:
-    """A message as it was sent."""
-
-    sender_role: Side
-    body: str
-    metadata: dict[str, Any] | None = None
-    resolves: str | None = None
-    reviewer_id: str | None = None
-    claim_generation: int | None = None
-
-
-async def say(services: Services, call: Call, review_id: str, project: str | None, sent: NewMessage) -> MessageSent:
+async def add_message(services: Services, caller: Caller, request: AddMessage) -> MessageSent:
     """Add a message; the sides alternate, decided within the transaction.
 
     Raises:
@@ -44,37 +31,36 @@ async def say(services: Services, call: Call, review_id: str, project: str | Non
         InvalidTransition: Nothing is discussed in this state.
         NotFound: There is no such review, or nothing by the id to be resolved.
     """
-    contents.check_text(services, "body", sent.body)
-    metadata = contents.check_metadata(services, sent.metadata)
+    contents.check_text(services, "body", request.body)
+    metadata = contents.check_metadata(services, request.metadata)
     message_id = services.clock.new_id("ms")
 
     def work(unit: Unit) -> MessageSent:
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
-        sender, entered = _enter(services, before, call, sent)
-        check_turn(before, sent.sender_role)
-        if sent.resolves is not None:
-            _check_resolvable(unit, review_id, sent.resolves)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        sender, entered = _enter(services, before, caller, request)
+        check_turn(before, request.sender_role)
+        if request.resolves is not None:
+            _check_resolvable(unit, before.id, request.resolves)
         now = services.clock.now_us()
-        message = _message(message_id, before, sender, sent, metadata, now)
+        message = _message(message_id, before, sender, request, metadata, now)
         written = ledger.change_review(
             unit,
             before,
-            spoken(entered._replace(updated_at=now), sent.sender_role, "message"),
+            spoken(entered._replace(updated_at=now), request.sender_role, "message"),
             actor=sender,
             kind=Kind.MESSAGE_SENT,
-            data={"message_id": message_id, "sender_role": sent.sender_role, "round": before.round},
+            data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
             rows=Rows(messages=(message,)),
         )
-        if sent.resolves is not None:
+        if request.resolves is not None:
             written = ledger.change_review(
                 unit,
                 written,
                 written,
                 actor=sender,
                 kind=Kind.MESSAGE_RESOLVED,
-                data={"message_id": sent.resolves, "resolved_by": message_id},
-                rows=Rows(resolved=(sent.resolves, message_id)),
+                data={"message_id": request.resolves, "resolved_by": message_id},
+                rows=Rows(resolved=(request.resolves, message_id)),
             )
         return MessageSent(
             review_id=written.id,
@@ -85,20 +71,20 @@ async def say(services: Services, call: Call, review_id: str, project: str | Non
             cursor=services.waits.cursor(written.event_seq),
         )
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-def _enter(services: Services, before: Review, call: Call, sent: NewMessage) -> tuple[str, Review]:
+def _enter(services: Services, before: Review, caller: Caller, request: AddMessage) -> tuple[str, Review]:
     """Who speaks, and the review as speaking makes it; a holder's word renews the lease."""
-    if sent.sender_role == "proposer":
+    if request.sender_role == "proposer":
         found = step(Action.PROPOSER_MESSAGE, before)
-        return call.agent or before.proposer_id, before._replace(state=found.to or before.state)
+        return caller.agent or before.proposer_id, before._replace(state=found.to or before.state)
     found, reviewer = claims.reviewer_step(
         Action.REVIEWER_MESSAGE,
         before,
-        generation=sent.claim_generation,
-        reviewer_id=sent.reviewer_id,
-        access=call.access,
+        generation=request.claim_generation,
+        reviewer_id=request.reviewer_id,
+        access=caller.access,
     )
     entered = before._replace(state=found.to or before.state)
     if before.held:
@@ -115,7 +101,7 @@ def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
         )
 
 
-def _message(message_id: str, review: Review, sender: str, sent: NewMessage, metadata: str, now: int) -> Message:
+def _message(message_id: str, review: Review, sender: str, request: AddMessage, metadata: str, now: int) -> Message:
     return Message(
         id=message_id,
         review_id=review.id,
@@ -123,44 +109,31 @@ def _message(message_id: str, review: Review, sender: str, sent: NewMessage, met
         position=0,
         round=review.round,
         kind="message",
-        sender_role=sent.sender_role,
+        sender_role=request.sender_role,
         sender_id=sender,
-        body=sent.body,
+        body=request.body,
         metadata=metadata,
-        verdict_id=None,
-        file=None,
-        line=None,
-        resolves=sent.resolves,
-        resolved_by=None,
+        resolves=request.resolves,
         created_at=now,
     )
 
 
-async def read(
-    services: Services,
-    review_id: str,
-    *,
-    project: str | None,
-    round_number: int | None,
-    limit: int,
-    page: str | None,
-) -> Discussion:
+async def get_discussion(services: Services, _caller: Caller, request: GetDiscussion) -> Discussion:
     """A page of what was said, oldest first.
 
     Raises:
         NotFound: There is no such review.
         InvalidInput: The page token is none of ours.
     """
-    pages.check_limit(services, limit)
-    after = pages.decode(services, page, int, int) if page else (0, -2)
+    pages.check_limit(services, request.limit)
+    after = pages.decode(services, request.page, int, int) if request.page else (0, -2)
 
     def work(unit: Unit) -> Discussion:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
-        found = rows.list_entries(unit, review_id, round_number=round_number, after=after, limit=limit + 1)
-        shown = found[:limit]
-        entries = tuple(_entry(unit, review_id, kind, entry_id) for kind, entry_id, _, _ in shown)
-        following = pages.encode(services, shown[-1][2], shown[-1][3]) if len(found) > limit else None
+        review = reviews.get(unit, request.review_id, request.project)
+        found = rows.list_entries(unit, review.id, round_number=request.round, after=after, limit=request.limit + 1)
+        shown = found[: request.limit]
+        entries = tuple(_entry(unit, review.id, kind, entry_id) for kind, entry_id, _, _ in shown)
+        following = pages.encode(services, shown[-1][2], shown[-1][3]) if len(found) > request.limit else None
         return Discussion(
             review_id=review.id,
             round=review.round,
@@ -187,15 +160,14 @@ def _verdict_entry(unit: Unit, verdict_id: str) -> DiscussionEntry:
     found = rows.find_verdict(unit, verdict_id)
     if found is None:
         raise LookupError(f"the verdict {verdict_id} is missing")
-    return DiscussionEntry(
+    return views.shown(
+        DiscussionEntry,
+        found,
         kind="verdict",
-        id=found.id,
-        round=found.round,
         at=isoformat(found.created_at),
         author=found.reviewer_id,
         sender_role="reviewer",
         body=found.reason,
-        verdict=found.verdict,
     )
 
 
@@ -204,15 +176,13 @@ def _counter_patch_entry(unit: Unit, review_id: str, patch_id: str) -> Discussio
     if found is None:
         raise LookupError(f"the counter-patch {patch_id} is missing")
     body = reviews.find_content(unit, found.content_id)
-    return DiscussionEntry(
+    return views.shown(
+        DiscussionEntry,
+        found,
         kind="counter_patch",
-        id=found.id,
-        round=found.round,
         at=isoformat(found.created_at),
-        author=found.author,
         sender_role="reviewer",
         body=found.reason,
-        status=found.status,
         diff=None if found.is_text else body,
         description=body if found.is_text else None,
     )
@@ -222,18 +192,10 @@ def _message_entry(unit: Unit, review_id: str, message_id: str) -> DiscussionEnt
     found = rows.find_message(unit, review_id, message_id)
     if found is None:
         raise LookupError(f"the message {message_id} is missing")
-    return DiscussionEntry(
-        kind=found.kind,
-        id=found.id,
-        round=found.round,
+    return views.shown(
+        DiscussionEntry,
+        found,
         at=isoformat(found.created_at),
         author=found.sender_id,
-        sender_role=found.sender_role,
-        body=found.body,
-        verdict_id=found.verdict_id,
-        file=found.file,
-        line=found.line,
         metadata=orjson.loads(found.metadata),
-        resolves=found.resolves,
-        resolved_by=found.resolved_by,
     )

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tandem.contract.caller import Caller
 from tandem.domain.claims import check_round
 from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft
 from tandem.domain.patches import ValidatedContent
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
+from tandem.operations.file_requests import CheckCounterPatch, DraftCounterPatch
 from tandem.services import contents, round_files, verdicts
 from tandem.services.context import Services
 from tandem.services.round_files import Found
 from tandem.store.base import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
-    """What somebody made of a round.
-
-    Attributes:
-        edits: For a diff: paths and what they are to hold; null deletes.
-        text: For a text: all of it.
-        round: The round that they mean; null for the current one.
-    """
-
-    edits: Sequence[tuple[str, str | None]] | None = None
-    text: str | None = None
-    round: int | None = None
-
-
-async def draft(services: Services, review_id: str, project: str | None, sent: Edited) -> CounterPatchDraft:
+async def draft_counter_patch(services: Services, _caller: Caller, request: DraftCounterPatch) -> CounterPatchDraft:
     """The counter-patch that comes of edits to what a round leaves, and whether a verdict could carry it.
 
     Raises:
@@ -41,18 +26,18 @@ async def draft(services: Services, review_id: str, project: str | None, sent: E
         InvalidInput: The edits do not go with the round, or touch what is no text.
         TooLarge: Something is over a limit.
     """
-    found = await _found(services, review_id, project, sent.round)
+    found = await _found(services, request)
     if found.diff is None:
-        body = _text(services, sent)
+        body = _text(services, request)
     else:
-        body = await _diff(services, found, sent)
+        body = await _diff(services, found, request)
     if not body:
         problem = "With these edits nothing is left of the change; to say so, request changes or reject it."
-        judged = CounterPatchCheck(review_id, found.round.round, (), None, applies=False, problem=problem)
+        judged = CounterPatchCheck(request.review_id, found.round.round, (), None, applies=False, problem=problem)
     else:
-        judged = await _judged(services, found, project, body)
+        judged = await _judged(services, found, request.project, body)
     return CounterPatchDraft(
-        review_id=review_id,
+        review_id=request.review_id,
         round=judged.round,
         counter_patch=body,
         affected_files=judged.affected_files,
@@ -62,9 +47,7 @@ async def draft(services: Services, review_id: str, project: str | None, sent: E
     )
 
 
-async def check(
-    services: Services, review_id: str, project: str | None, *, body: str, number: int | None
-) -> CounterPatchCheck:
+async def check_counter_patch(services: Services, _caller: Caller, request: CheckCounterPatch) -> CounterPatchCheck:
     """Whether a verdict could carry a counter-patch.
 
     Raises:
@@ -72,30 +55,30 @@ async def check(
         StaleRound: The round is no longer the current one.
         TooLarge: It is over the limit.
     """
-    return await _judged(services, await _found(services, review_id, project, number), project, body)
+    return await _judged(services, await _found(services, request), request.project, request.counter_patch)
 
 
-async def _found(services: Services, review_id: str, project: str | None, number: int | None) -> Found:
+async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> Found:
     def look(unit: Unit) -> Found:
-        found = round_files.find(unit, review_id, project, None)
-        check_round(found.review, number or found.review.round)
+        found = round_files.find(unit, request.review_id, request.project, None)
+        check_round(found.review, request.round or found.review.round)
         return found
 
     return await services.store.read(look)
 
 
-def _text(services: Services, sent: Edited) -> str:
-    if sent.text is None or sent.edits is not None:
+def _text(services: Services, request: DraftCounterPatch) -> str:
+    if request.text is None or request.edits is not None:
         raise InvalidInput("The round is a text: send all of it as text, and no edits.", field="text")
-    contents.check_text(services, "text", sent.text)
-    return sent.text
+    contents.check_text(services, "text", request.text)
+    return request.text
 
 
-async def _diff(services: Services, found: Found, sent: Edited) -> str:
-    if sent.edits is None or sent.text is not None:
+async def _diff(services: Services, found: Found, request: DraftCounterPatch) -> str:
+    if request.edits is None or request.text is not None:
         raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
-    edits = dict(sent.edits)
-    if len(edits) != len(sent.edits):
+    edits = {edit.path: edit.content for edit in request.edits}
+    if len(edits) != len(request.edits):
         raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
     repository, patch = await round_files.readable(services, found)
     async with services.validations:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract.caller import Caller
 from tandem.domain.gate_answers import GateOverridden, GateState, PlanState
 from tandem.domain.gate_records import Gate, Override
 from tandem.domain.gates import Change
 from tandem.errors import InvalidInput, NotFound
 from tandem.git import digest_of
+from tandem.operations.gate_requests import GetGate, OverrideGate, SetGate
 from tandem.services import contents
-from tandem.services.context import Call, Services, transact
-from tandem.services.gates import check_paths
+from tandem.services.context import Services, transact
+from tandem.services.gates import changes_of, check_paths
+from tandem.services.views import shown
 from tandem.store import commits, events, gates
 from tandem.store.base import Unit
 
@@ -27,73 +29,47 @@ _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """How a gate is to stand.
-
-    Attributes:
-        enabled: Whether commits are judged.
-        branches: The base branches; null leaves them as they are.
-        accepted: Refs whose commits are taken as they are; null leaves them as they are.
-        reason: Why.
-    """
-
-    enabled: bool
-    branches: Sequence[str] | None = None
-    accepted: Sequence[str] | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NewOverride:
-    """What a person lets through.
-
-    Attributes:
-        changes: The raw difference.
-        reason: Why.
-        override_id: Chosen by the caller, so that telling it twice is one override; null for a new one.
-        branch: The branch that it was for.
-        at: When the person did it, ISO 8601; null for now.
-    """
-
-    changes: Sequence[Change]
-    reason: str
-    override_id: str | None = None
-    branch: str | None = None
-    at: str | None = None
-
-
-async def switch(services: Services, call: Call, project: str, wanted: Position) -> GateState:
+async def set_gate(services: Services, caller: Caller, request: SetGate) -> GateState:
     """Switch a gate on or off; how it stands already stays without an event.
 
     Raises:
         NotFound: The project's folder is not registered, so that nobody could judge its commits.
     """
-    contents.check_text(services, "reason", wanted.reason)
+    project = services.projects.require(request.project, caller.project)
+    contents.check_text(services, "reason", request.reason)
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
         before = gates.find(unit, project)
-        if wanted.enabled and services.projects.root(project) is None:
+        if request.enabled and services.projects.root(project) is None:
             raise _unknown(services, project)
         require_known(services, unit, project)
         after = Gate(
             project=project,
-            enabled=int(wanted.enabled),
-            branches=_listed(wanted.branches, before.branches if before else "[]"),
-            accepted=_listed(wanted.accepted, before.accepted if before else "[]"),
-            reason=wanted.reason,
+            enabled=int(request.enabled),
+            branches=_listed(request.branches, before.branches if before else "[]"),
+            accepted=_listed(request.accepted, before.accepted if before else "[]"),
+            reason=request.reason,
             switched_at=services.clock.now_us(),
-            switched_by=call.agent or _OPERATOR,
+            switched_by=caller.agent or _OPERATOR,
         )
         if before is not None and before[:4] == after[:4]:
             return _state(project, before)
         return _state(project, gates.put(unit, before, after))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def state(services: Services, project: str, plan: str | None) -> GateState:
+async def get_gate(services: Services, caller: Caller, request: GetGate) -> GateState:
+    """Whether a gate is on, and where one plan stands.
+
+    Raises:
+        NotFound: The broker does not know the project.
+    """
+    return await state_of(services, services.projects.require(request.project, caller.project), request.plan)
+
+
+async def state_of(services: Services, project: str, plan: str | None = None) -> GateState:
     """Whether a gate is on, and where one plan stands.
 
     Raises:
@@ -108,26 +84,28 @@ async def state(services: Services, project: str, plan: str | None) -> GateState
     return await services.store.read(work)
 
 
-async def override(services: Services, call: Call, project: str, new: NewOverride) -> GateOverridden:
+async def override_gate(services: Services, caller: Caller, request: OverrideGate) -> GateOverridden:
     """Let exactly this difference pass from now on; the same id again is the same override.
 
     Raises:
         InvalidInput: A path is named twice, the time is none, or the id is that of another difference.
         NotFound: The broker does not know the project.
     """
-    contents.check_text(services, "reason", new.reason)
-    check_paths(new.changes)
-    digest = digest_of(new.changes)
+    project = services.projects.require(request.project, caller.project)
+    changes = changes_of(request.changes)
+    contents.check_text(services, "reason", request.reason)
+    check_paths(changes)
+    digest = digest_of(changes)
     now = services.clock.now_us()
-    override_id = new.override_id or services.clock.new_id("ov")
+    override_id = request.override_id or services.clock.new_id("ov")
     wanted = Override(
         project=project,
         id=override_id,
         digest=digest,
-        branch=new.branch,
-        reason=new.reason,
-        overridden_at=now if new.at is None else _instant_us(new.at, now),
-        overridden_by=call.agent or _OPERATOR,
+        branch=request.branch,
+        reason=request.reason,
+        overridden_at=now if request.at is None else _instant_us(request.at, now),
+        overridden_by=caller.agent or _OPERATOR,
         recorded_at=now,
     )
 
@@ -136,7 +114,7 @@ async def override(services: Services, call: Call, project: str, new: NewOverrid
         require_known(services, unit, project)
         earlier = gates.find_override(unit, project, override_id)
         if earlier is None:
-            return _overridden(gates.add_override(unit, wanted, _facts(wanted, new.changes)))
+            return _overridden(gates.add_override(unit, wanted, _facts(wanted, changes)))
         if earlier.digest != digest:
             raise InvalidInput(
                 "This override_id let another difference through; choose a new one for a new difference.",
@@ -146,7 +124,7 @@ async def override(services: Services, call: Call, project: str, new: NewOverrid
             )
         return _overridden(earlier)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def require_known(services: Services, unit: Unit, project: str) -> None:
@@ -174,14 +152,12 @@ def _listed(wanted: Sequence[str] | None, before: str) -> str:
 def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
     if gate is None:
         return GateState(project, False, (), (), None, None, None, plan)  # noqa: FBT003 - by the order of the fields
-    return GateState(
-        project=project,
+    return shown(
+        GateState,
+        gate,
         enabled=bool(gate.enabled),
         branches=tuple(orjson.loads(gate.branches)),
         accepted=tuple(orjson.loads(gate.accepted)),
-        reason=gate.reason,
-        switched_at=isoformat(gate.switched_at),
-        switched_by=gate.switched_by,
         plan=plan,
     )
 
@@ -205,8 +181,7 @@ def _facts(override: Override, changes: Sequence[Change]) -> dict[str, object]:
 
 
 def _overridden(override: Override) -> GateOverridden:
-    at = isoformat(override.overridden_at)
-    return GateOverridden(override.id, override.project, override.digest, at, override.overridden_by)
+    return shown(GateOverridden, override, override_id=override.id)
 
 
 def _instant_us(text: str, now_us: int) -> int:

@@ -3,42 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import orjson
 
+from tandem.config import PROJECT_FILE, load_settings
+from tandem.contract.caller import Caller
 from tandem.domain.answers import GateDecision, PathDecision
 from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Approval, Change, cover, inverse
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, TandemError
 from tandem.git import digest_of
+from tandem.operations.requests import CheckGate, GateChange
 from tandem.services.context import Services
-from tandem.services.gate_rules import exempt_patterns
 from tandem.store import commits, gates, reports
 from tandem.store.base import Unit
 
+_log = logging.getLogger("tandem.gate")
 _CANDIDATES = 500
 """Approvals of the same blob at the same path that are looked at; more would be abuse."""
 _APPROVED_PATHS = 100_000
 Kind = Literal["approved", "exempt", "rollback", "overridden"]
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a hook asks about.
-
-    Attributes:
-        changes: The raw difference.
-        head: Id of the commit that the difference is against; null if the hook does not say.
-        base: Id of the commit that is built on; null for the gate's base branches.
-    """
-
-    changes: Sequence[Change]
-    head: str | None = None
-    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +50,24 @@ class _Found:
     branches: tuple[str, ...] = ()
 
 
-async def check_digest(services: Services, project: str, digest: str) -> GateDecision:
-    """Whether a digest is approved and still stands."""
+async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
+    """Whether exactly this content may pass; fails closed.
+
+    A digest has to be that of a round whose approval still stands. Of changes, a path is set aside as exempt, or
+    covered by an approval. Else all of it passes that a person let through, or that exactly takes back a commit of a
+    change that was not approved.
+
+    Raises:
+        InvalidInput: Both or neither was sent, or a path is named twice.
+    """
+    if (request.digest is None) == (request.changes is None):
+        raise InvalidInput("Send either changes or digest.", field="changes")
+    if request.digest is not None:
+        return await _check_digest(services, request.project, request.digest)
+    return await _check_changes(services, request, changes_of(request.changes))
+
+
+async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
     found = await services.store.read(lambda unit: reports.find_approval(unit, project, digest))
     if found is None:
         return GateDecision(
@@ -81,38 +87,46 @@ async def check_digest(services: Services, project: str, digest: str) -> GateDec
     )
 
 
-async def check_changes(services: Services, project: str, asked: Asked) -> GateDecision:
-    """Whether every change may pass; fails closed.
-
-    A path is set aside as exempt, or covered by an approval. Else all of it passes that a person let through, or
-    that exactly takes back a commit of a change that was not approved.
-
-    Raises:
-        InvalidInput: A path is named twice.
-    """
-    changes = asked.changes
+async def _check_changes(services: Services, request: CheckGate, changes: list[Change]) -> GateDecision:
+    project = request.project
     check_paths(changes)
     if not changes:
         return GateDecision(allowed=True, project=project, reason="nothing changes", review_ids=(), paths=())
     patterns = await asyncio.to_thread(exempt_patterns, services, project)
     judged = [change for change in changes if not is_exempt(change, patterns)]
     # In the reader's thread: a search over many paths must not hold up the event loop.
-    found = await services.store.read(lambda unit: _look(unit, project, asked, judged))
+    found = await services.store.read(lambda unit: _look(unit, request, changes, judged))
     if len(found.covered) == len(judged):
         reason = "everything is approved" if judged else "everything that changes is exempt"
-        return _decided(project, asked, judged, found, reason)
+        return _decided(project, changes, judged, found, reason)
     if found.override is not None:
-        return _passed(project, asked, judged, "overridden", found.override)
-    taken_back = await _taken_back(services, project, asked, judged, found, patterns)
+        return _passed(project, changes, judged, "overridden", found.override)
+    taken_back = await _taken_back(services, request, judged, found, patterns)
     if taken_back is not None:
         reason = f"takes back the commit {taken_back.id}, which was not approved"
-        return _passed(project, asked, judged, "rollback", reason)
+        return _passed(project, changes, judged, "rollback", reason)
     missing = [change.path for change in judged if change.path not in found.covered]
     reason = (
         f"{len(missing)} of {len(changes)} paths are not approved as they are, first {missing[0]}."
         " Put the change up with tandem submit, or commit exactly what was approved."
     )
-    return _decided(project, asked, judged, found, reason)
+    return _decided(project, changes, judged, found, reason)
+
+
+def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
+    """The patterns of paths that the gate of a project sets aside. Blocks: it may read the project's file."""
+    usual = services.policy.gate_exempt
+    root = services.projects.root(project)
+    file = Path(root, PROJECT_FILE) if root is not None else None
+    if root is None or file is None or not file.exists():
+        return usual
+    try:
+        loaded = load_settings(project_root=Path(root))
+    except TandemError as error:
+        # A file that cannot be read must neither close the gate for good nor open it.
+        _log.warning("the project's settings cannot be used", extra={"project": project, "problem": error.message})
+        return usual
+    return loaded.settings.gate_exempt if loaded.origins["gate_exempt"] == str(file) else usual
 
 
 def check_paths(changes: Sequence[Change]) -> None:
@@ -125,15 +139,21 @@ def check_paths(changes: Sequence[Change]) -> None:
         raise InvalidInput("Every path may be named once.", field="changes")
 
 
-def _look(unit: Unit, project: str, asked: Asked, judged: list[Change]) -> _Found:
+def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
+    """The raw difference that a request carries."""
+    return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
+
+
+def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change]) -> _Found:
+    project = request.project
     approvals = _candidates(unit, project, judged)
     covered = cover(judged, approvals)
     if len(covered) == len(judged):
         return _Found(approvals, covered)
-    override = gates.find_override_of(unit, project, digest_of(asked.changes))
+    override = gates.find_override_of(unit, project, digest_of(changes))
     if override is not None:
         return _Found(approvals, covered, f"let through by {override.overridden_by}: {override.reason}")
-    if asked.head is None:
+    if request.head is None:
         return _Found(approvals, covered)
     gate = gates.find(unit, project)
     return _Found(
@@ -145,23 +165,18 @@ def _look(unit: Unit, project: str, asked: Asked, judged: list[Change]) -> _Foun
 
 
 async def _taken_back(
-    services: Services,
-    project: str,
-    asked: Asked,
-    judged: list[Change],
-    found: _Found,
-    patterns: tuple[str, ...],
+    services: Services, request: CheckGate, judged: list[Change], found: _Found, patterns: tuple[str, ...]
 ) -> Commit | None:
     """The commit that the difference takes back, as the repository itself has it: hooks may tell what they want."""
-    repository = await services.projects.repository(project)
-    head = asked.head
+    repository = await services.projects.repository(request.project)
+    head = request.head
     if repository is None or head is None or not found.commits:
         return None
 
     def look() -> Commit | None:
         wanted = {*inverse(judged)}
         for commit in found.commits:
-            made = repository.change_on_the_way(commit.id, head=head, base=asked.base, branches=found.branches)
+            made = repository.change_on_the_way(commit.id, head=head, base=request.base, branches=found.branches)
             if made is not None and {change for change in made if not is_exempt(change, patterns)} == wanted:
                 return commit
         return None
@@ -185,25 +200,25 @@ def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approva
     return list(found.values())
 
 
-def _decided(project: str, asked: Asked, judged: list[Change], found: _Found, reason: str) -> GateDecision:
+def _decided(project: str, changes: list[Change], judged: list[Change], found: _Found, reason: str) -> GateDecision:
     """The decision path by path: exempt, covered by an approval, or neither."""
     left = {change.path for change in judged}
     paths = tuple(
         _judged(change, found.covered.get(change.path), found.approvals) if change.path in left else _exempt(change)
-        for change in asked.changes
+        for change in changes
     )
     used = tuple(sorted({approval.review_id for approval in found.covered.values()}))
     return GateDecision(all(path.allowed for path in paths), project, reason, used, paths)
 
 
-def _passed(project: str, asked: Asked, judged: list[Change], kind: Kind, reason: str) -> GateDecision:
+def _passed(project: str, changes: list[Change], judged: list[Change], kind: Kind, reason: str) -> GateDecision:
     """The decision that lets a difference through as a whole; no review stands for it."""
     left = {change.path for change in judged}
     paths = tuple(
         PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
         if change.path in left
         else _exempt(change)
-        for change in asked.changes
+        for change in changes
     )
     return GateDecision(allowed=True, project=project, reason=reason, review_ids=(), paths=paths)
 

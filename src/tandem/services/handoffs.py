@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from tandem.contract.caller import Caller
 from tandem.domain import cycles as rules
 from tandem.domain import handoffs as schema
 from tandem.domain.cycle_answers import HandoffWritten
@@ -15,27 +16,16 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import Round, ValidatedContent
 from tandem.domain.reviews import Review, State
 from tandem.errors import InvalidPhase, SchemaInvalid
-from tandem.services import contents, cycle_scope, cycle_views, proposals
-from tandem.services.contents import Submitted, Understood
-from tandem.services.context import Call, Services, transact
-from tandem.services.cycle_scope import Asked
+from tandem.operations.cycle_requests import HandoffRead, HandoffWrite
+from tandem.operations.requests import CreateReview
+from tandem.services import contents, cycle_history, cycle_scope, proposals
+from tandem.services.context import Services, transact
 from tandem.services.cycles import check_token, refuse_undecided
-from tandem.services.proposals import NewProposal
 from tandem.services.reviews import close_in
 from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
 
 CATEGORY = "handoff"
-
-
-@dataclass(frozen=True, slots=True)
-class NewHandoff:
-    """A hand-off as it was sent."""
-
-    target: str
-    payload: Any
-    lock_token: str
-    session_token: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +42,7 @@ class Gate:
         return Transition(about.producer, about.target, about.phase, about.next_phase)
 
 
-async def write(services: Services, call: Call, asked: Asked, sent: NewHandoff) -> HandoffWritten:
+async def handoff_write(services: Services, caller: Caller, request: HandoffWrite) -> HandoffWritten:
     """Hand over: the cycle advances, or in approval mode a review begins (or goes on) that will advance it.
 
     Raises:
@@ -68,25 +58,25 @@ async def write(services: Services, call: Call, asked: Asked, sent: NewHandoff) 
     review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> HandoffWritten:
-        standing, session = cycle_scope.enter(unit, services, asked, sent.session_token)
+        standing, session = cycle_scope.enter(unit, services, caller, request)
         cycle = standing.require_active()
-        step = rules.transition(cycle, standing.workflow, sent.target)
+        step = rules.transition(cycle, standing.workflow, request.target)
         review = reviews.find(unit, cycle.review_id, lock=True) if cycle.review_id else None
         refuse_undecided(cycle, review)
         rules.check_producer(cycle, step, session.role)
-        check_token(services, cycle, session, sent.lock_token)
-        text = _checked_text(services, cycle, step, sent)
+        check_token(services, cycle, session, request.lock_token)
+        text = _checked_text(services, cycle, step, request)
         if cycle.mode == "approval":
-            answer = _put_up(unit, services, call, cycle, step, text, review, review_id)
+            answer = _put_up(unit, services, caller, cycle, step, text, review, review_id)
         else:
             answer = _advance_at_once(unit, services, cycle, step, text)
         cycle_scope.used(unit, services, session)
         return answer
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def read(services: Services, asked: Asked, target: str) -> dict[str, Any]:
+async def handoff_read(services: Services, caller: Caller, request: HandoffRead) -> dict[str, Any]:
     """The newest hand-off to a role that advanced the cycle under way; empty if there is none.
 
     Raises:
@@ -94,13 +84,13 @@ async def read(services: Services, asked: Asked, target: str) -> dict[str, Any]:
     """
 
     def work(unit: Unit) -> dict[str, Any]:
-        standing = cycle_scope.look(unit, services, asked)
-        rules.check_target(standing.workflow, target)
+        standing = cycle_scope.look(unit, services, caller, request)
+        rules.check_target(standing.workflow, request.target)
         if standing.active is None:
             return {}
         for handoff in reversed(cycles.list_handoffs(unit, standing.active.id)):
-            if handoff.target == target and handoff.advanced_at is not None:
-                return cycle_views.payload(unit, handoff)
+            if handoff.target == request.target and handoff.advanced_at is not None:
+                return cycle_history.payload_of(unit, handoff)
         return {}
 
     return await services.store.read(work)
@@ -168,17 +158,17 @@ def advance(unit: Unit, services: Services, gate: Gate, approved: Round, reviewe
     )
 
 
-def _checked_text(services: Services, cycle: Cycle, step: Transition, sent: NewHandoff) -> str:
+def _checked_text(services: Services, cycle: Cycle, step: Transition, request: HandoffWrite) -> str:
     # First of all: a complaint about the payload's form might repeat a token that stands in it.
-    raw = orjson.dumps(sent.payload).decode()
-    for name, token in (("lock_token", sent.lock_token), ("session_token", sent.session_token)):
+    raw = orjson.dumps(request.payload).decode()
+    for name, token in (("lock_token", request.lock_token), ("session_token", request.session_token)):
         if token in raw:
             raise SchemaInvalid(
                 f"The payload contains the {name}, which would be kept and shown with it; take it out.",
                 field="payload",
                 problems=[{"field": "payload", "problem": f"contains the {name}"}],
             )
-    text = schema.text_of(schema.checked(sent.payload, cycle, step))
+    text = schema.text_of(schema.checked(request.payload, cycle, step))
     contents.check_text(services, "payload", text)
     return text
 
@@ -219,7 +209,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
 def _put_up(
     unit: Unit,
     services: Services,
-    call: Call,
+    caller: Caller,
     cycle: Cycle,
     step: Transition,
     text: str,
@@ -227,7 +217,7 @@ def _put_up(
     review_id: str,
 ) -> HandoffWritten:
     """Have a hand-off reviewed: a new round where changes were requested, else a new review."""
-    review = _review(unit, services, call, cycle, step, text, before, review_id)
+    review = _review(unit, services, caller, cycle, step, text, before, review_id)
     now = services.clock.now_us()
     handoff = _handoff(unit, cycle, step, text, now)._replace(review_id=review.id, round=review.round)
     written = cycles.change(
@@ -255,7 +245,7 @@ def _put_up(
 def _review(
     unit: Unit,
     services: Services,
-    call: Call,
+    caller: Caller,
     cycle: Cycle,
     step: Transition,
     text: str,
@@ -267,24 +257,23 @@ def _review(
     if before is not None and revises and (earlier is None or earlier.target != step.consumer):
         close_in(unit, services, before, step.producer, f"The hand-off goes to {step.consumer} instead.")
         revises = False
-    proposal = NewProposal(
+    about = {"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.consumer}
+    proposal = CreateReview(
         intent=f"Hand-off of '{cycle.feature}': {step.producer} ({step.phase}) to {step.consumer} ({step.next_phase})",
         agent_type=step.producer,
         agent_role="producer",
-        content=Submitted(description=text),
+        description=text,
         phase=cycle.phase,
         category=CATEGORY,
+        metadata=about,
         proposer_id=step.producer,
-        # A role says nothing about whose session it is: that caller must not approve what it wrote.
-        author=call.agent,
         parent_id=before.id if before is not None and _was_rejected(before) else None,
     )
-    about = {"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.consumer}
-    metadata = orjson.dumps(about).decode()
-    content = Understood(text, None, None, None, ValidatedContent(""))
+    # A role says nothing about whose session it is: that caller must not approve what it wrote.
+    author, content = caller.agent, ValidatedContent("")
     if before is not None and revises:
-        return proposals.revise_in(unit, services, call, before, proposal, content, metadata)
-    return proposals.open_in(unit, services, call, review_id, cycle.project, proposal, content, metadata)
+        return proposals.revise_in(unit, services, caller, before, proposal, content, author)
+    return proposals.open_in(unit, services, caller, review_id, cycle.project, proposal, content, author)
 
 
 def _was_rejected(review: Review) -> bool:

@@ -10,13 +10,15 @@ from functools import cache
 from typing import Final
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract.caller import Caller
 from tandem.domain import inbox as rules
 from tandem.domain.access import Names
 from tandem.domain.inbox import Around, Place, Tray
 from tandem.domain.inbox_answers import Inbox, InboxCounts, InboxItem
 from tandem.domain.reviewers import Pool
 from tandem.domain.reviews import Review, State
-from tandem.services import pages, pool_state, views
+from tandem.operations.inbox_requests import GetInbox
+from tandem.services import pages, pool_admin, views
 from tandem.services.context import Services
 from tandem.store import cycles, inbox, reviewers
 from tandem.store.base import Unit
@@ -52,18 +54,14 @@ class _Trays:
         )
 
 
-async def show(services: Services, person: str, *, project: str | None, limit: int) -> Inbox:
-    """A person's inbox.
-
-    Args:
-        services: The services.
-        person: Who asks, as proposer and reviewer alike.
-        project: Only of this project; null for all.
-        limit: How many of each list are shown.
+async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> Inbox:
+    """A person's inbox; of every project unless one is named.
 
     Raises:
         TooLarge: More rows than a page may have.
     """
+    person, limit = request.person, request.limit
+    project = request.project or caller.project
     pages.check_limit(services, limit)
 
     def work(unit: Unit) -> Inbox:
@@ -139,7 +137,7 @@ def _review_item(unit: Unit, review: Review, place: Place) -> InboxItem:
 
 
 def _pool_item(unit: Unit, pool: Pool, place: Place, now_us: int) -> InboxItem:
-    shown = pool_state.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
+    shown = pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
     return InboxItem(
         kind="pool",
         why=place.why,

@@ -6,35 +6,41 @@ from collections.abc import Callable
 
 import orjson
 
-from tandem.domain.pool_answers import PoolsChanged, ReviewerList, ReviewerView
-from tandem.domain.reviewers import DrainReason, Pool, Reviewer, ReviewerState
+from tandem.clock import MICROSECONDS, isoformat, utc_day
+from tandem.contract.caller import Caller
+from tandem.domain.pool_answers import PoolsChanged, PoolView, ReviewerList, ReviewerView
+from tandem.domain.reviewers import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
 from tandem.errors import NotFound, PoolDisabled, TandemError
-from tandem.services import pool_plan, pool_state, reviewer_runs
-from tandem.services.context import Call, Services, amend, transact
+from tandem.operations.pool_requests import KillReviewer, ListReviewers, PauseReviewers, ResumeReviewers, SpawnReviewer
+from tandem.services import pool_plan, reviewer_runs
+from tandem.services.context import Services, amend, transact
+from tandem.services.views import shown, time_or_none
 from tandem.services.waits import wait_until
 from tandem.store import events, reviewers
 from tandem.store.base import Unit
 
 _RECENT = 20
+_MICRO = 1_000_000
 _START_SECONDS = 10.0
 """How long a start by hand is waited for; a supervisor that is there takes a fraction of a second."""
 
 
-async def list_all(services: Services, project: str | None) -> ReviewerList:
+async def list_reviewers(services: Services, caller: Caller, request: ListReviewers) -> ReviewerList:
     """Reviewers that have not ended, the newest of those that have, and all pools."""
+    project = request.project or caller.project
 
     def work(unit: Unit) -> ReviewerList:
         now = services.clock.now_us()
         live = reviewers.list_live(unit)
         held = reviewers.held_reviews(unit)
         shown = [one for one in live if project in (None, one.project)] + reviewers.list_recent(unit, _RECENT, project)
-        pools = [pool_state.pool_view(unit, pool, live, now) for pool in reviewers.list_pools(unit)]
-        return ReviewerList(tuple(pool_state.reviewer_view(one, held.get(one.id)) for one in shown), tuple(pools))
+        pools = [pool_view(unit, pool, live, now) for pool in reviewers.list_pools(unit)]
+        return ReviewerList(tuple(reviewer_view(one, held.get(one.id)) for one in shown), tuple(pools))
 
     return await services.store.read(work)
 
 
-async def spawn(services: Services, call: Call, project: str) -> ReviewerView:
+async def spawn_reviewer(services: Services, caller: Caller, request: SpawnReviewer) -> ReviewerView:
     """Start a reviewer by hand; answers when its process runs, or after ten seconds as it is then.
 
     Raises:
@@ -42,30 +48,31 @@ async def spawn(services: Services, call: Call, project: str) -> ReviewerView:
         PoolCapReached: The pool has as many reviewers as it may.
         SpawnCooldown: One was started just now.
     """
-    actor = call.agent or "operator"
+    project = services.projects.require(request.project, caller.project)
+    actor = caller.agent or "operator"
 
     def work(unit: Unit) -> ReviewerView:
         events.lock(unit)
         now = services.clock.now_us()
         pool = _pool_for(unit, services, project, now)
         requested = pool_plan.request(unit, pool, project, by=actor, now_us=now)
-        return pool_state.reviewer_view(requested, None)
+        return reviewer_view(requested, None)
 
-    asked = await transact(services, call, work)
+    asked = await transact(services, caller, work)
 
     async def look() -> tuple[ReviewerView, bool]:
         found = await services.store.read(lambda unit: reviewers.find(unit, asked.reviewer_id))
-        shown = pool_state.reviewer_view(found, None) if found is not None else asked
+        shown = reviewer_view(found, None) if found is not None else asked
         return shown, shown.pid is not None or shown.ended_at is not None
 
     spawned = await wait_until(
         services.waits, f"reviewer:{asked.reviewer_id}", look=look, timeout_seconds=_START_SECONDS
     )
-    await amend(services, call, spawned)
+    await amend(services, caller, spawned)
     return spawned
 
 
-async def kill(services: Services, call: Call, reviewer_id: str, *, force: bool) -> ReviewerView:
+async def kill_reviewer(services: Services, caller: Caller, request: KillReviewer) -> ReviewerView:
     """End a reviewer: after its current review, or with `force` at once. One that has ended stays as it is.
 
     Raises:
@@ -74,52 +81,52 @@ async def kill(services: Services, call: Call, reviewer_id: str, *, force: bool)
 
     def work(unit: Unit) -> ReviewerView:
         events.lock(unit)
-        found = reviewer_runs.require(unit, reviewer_id)
+        found = reviewer_runs.require(unit, request.reviewer_id)
         now = services.clock.now_us()
         if found.state != ReviewerState.TERMINATED:
             found = pool_plan.drain(
-                unit, found, DrainReason.MANUAL, actor=call.agent or "operator", now_us=now, kill=force
+                unit, found, DrainReason.MANUAL, actor=caller.agent or "operator", now_us=now, kill=request.force
             )
-        return pool_state.reviewer_view(found, reviewers.held_reviews(unit).get(found.id))
+        return reviewer_view(found, reviewers.held_reviews(unit).get(found.id))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def pause(services: Services, call: Call, supervisor_id: str | None, reason: str | None) -> PoolsChanged:
+async def pause_reviewers(services: Services, caller: Caller, request: PauseReviewers) -> PoolsChanged:
     """Have one pool, or all, start nothing more; reviewers finish what they are at, and end.
 
     Raises:
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    why = reason or "an operator paused it"
-    actor = call.agent or "operator"
+    why = request.reason or "an operator paused it"
+    actor = caller.agent or "operator"
     return await _change_pools(
         services,
-        call,
-        supervisor_id,
-        lambda unit, pool, now: pool_state.pause(unit, pool, why, "manual", actor=actor, now_us=now),
+        caller,
+        request.supervisor_id,
+        lambda unit, pool, now: pool_plan.pause(unit, pool, why, "manual", actor=actor, now_us=now),
     )
 
 
-async def resume(services: Services, call: Call, supervisor_id: str | None) -> PoolsChanged:
+async def resume_reviewers(services: Services, caller: Caller, request: ResumeReviewers) -> PoolsChanged:
     """Let one pool, or all, start reviewers again, whatever paused it; closes its circuit too.
 
     Raises:
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    actor = call.agent or "operator"
+    actor = caller.agent or "operator"
 
     def change(unit: Unit, pool: Pool, now: int) -> Pool:
-        resumed = pool_state.resume(unit, pool, actor=actor, now_us=now)
-        return pool_state.close_circuit(unit, resumed, "resumed by hand", actor=actor, now_us=now)
+        resumed = pool_plan.resume(unit, pool, actor=actor, now_us=now)
+        return pool_plan.close_circuit(unit, resumed, "resumed by hand", actor=actor, now_us=now)
 
-    return await _change_pools(services, call, supervisor_id, change)
+    return await _change_pools(services, caller, request.supervisor_id, change)
 
 
 async def _change_pools(
-    services: Services, call: Call, supervisor_id: str | None, change: Callable[[Unit, Pool, int], Pool]
+    services: Services, caller: Caller, supervisor_id: str | None, change: Callable[[Unit, Pool, int], Pool]
 ) -> PoolsChanged:
     def work(unit: Unit) -> PoolsChanged:
         events.lock(unit)
@@ -129,9 +136,9 @@ async def _change_pools(
         if not chosen:
             raise _no_pool(known, supervisor_id)
         live = reviewers.list_live(unit)
-        return PoolsChanged(tuple(pool_state.pool_view(unit, change(unit, pool, now), live, now) for pool in chosen))
+        return PoolsChanged(tuple(pool_view(unit, change(unit, pool, now), live, now) for pool in chosen))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def _no_pool(known: list[Pool], supervisor_id: str | None) -> TandemError:
@@ -175,3 +182,51 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
 def _load(unit: Unit, pool: Pool) -> int:
     found: list[Reviewer] = reviewers.list_live(unit, pool.id)
     return len(found)
+
+
+def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:
+    """A pool as operators see it."""
+    used = reviewers.spent_on(unit, pool.id, utc_day(now_us))
+    state, why = _state(unit, pool, now_us)
+    return shown(
+        PoolView,
+        pool,
+        supervisor_id=pool.id,
+        state=state,
+        why=why,
+        active=sum(one.pool_id == pool.id for one in live),
+        max_pool_size=pool_plan.rules_of(pool).max_pool_size,
+        circuit_open_until=time_or_none(pool.circuit_until),
+        spent_today_usd=used.cost_microusd / _MICRO,
+        tokens_today=used.tokens,
+    )
+
+
+def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
+    if pool.ended_at is not None:
+        return "ended", "its supervisor has stopped"
+    if not pool.is_live(now_us):
+        return "lost", f"its supervisor on {pool.host} was not heard of since {isoformat(pool.last_seen_at)}"
+    if pool.paused is not None:
+        return "paused", f"{pool.paused} (by {pool.paused_by})"
+    if pool.circuit_until is not None:
+        newest = reviewers.list_newest(unit, pool, 1)
+        last = newest[0].end_reason if newest and newest[0].end_reason else "they ended at once"
+        return "circuit_open", f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {last}"
+    return "running", None
+
+
+def reviewer_view(reviewer: Reviewer, held: str | None) -> ReviewerView:
+    """A reviewer as operators see it."""
+    done = reviewer.reviews_completed
+    return shown(
+        ReviewerView,
+        reviewer,
+        reviewer_id=reviewer.id,
+        supervisor_id=reviewer.pool_id,
+        review_id=held,
+        approval_rate=reviewer.approvals / done if done else None,
+        mean_review_seconds=reviewer.review_us / done / MICROSECONDS if done else None,
+        outcomes=orjson.loads(reviewer.outcomes),
+        cost_usd=reviewer.cost_microusd / _MICRO,
+    )

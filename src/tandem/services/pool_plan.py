@@ -10,16 +10,19 @@ from dataclasses import dataclass
 
 import orjson
 
-from tandem.clock import MICROSECONDS, utc_day
+from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.domain.events import Kind
 from tandem.domain.reviewers import (
     AT_ONCE_SECONDS,
+    CIRCUIT_FAILURES,
     Demand,
     DrainReason,
+    PauseKind,
     Pool,
     PoolRules,
     Reviewer,
     ReviewerState,
+    circuit_seconds,
     drain_reason,
     failures_in_a_row,
     next_start,
@@ -27,7 +30,6 @@ from tandem.domain.reviewers import (
     start_at,
 )
 from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
-from tandem.services import pool_state
 from tandem.store import reviewers
 from tandem.store.base import Unit
 
@@ -69,9 +71,9 @@ class Decision:
 
 def decide(unit: Unit, pool: Pool, now: Circumstances) -> Decision:
     """Drain, start, pause and resume what is due; the unit has the log's lock."""
-    pool = pool_state.keep_circuit(unit, pool, now.now_us)
+    pool = keep_circuit(unit, pool, now.now_us)
     pool = _keep_pauses(unit, pool, quiet=now.quiet, now_us=now.now_us)
-    rules = pool_state.rules_of(pool)
+    rules = rules_of(pool)
     everyone = reviewers.list_live(unit)
     own = [one for one in everyone if one.pool_id == pool.id]
     held = reviewers.held_reviews(unit)
@@ -113,28 +115,8 @@ def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Re
         model=pool.model,
         host=pool.host,
         requested_by=by,
-        state=ReviewerState.ACTIVE.value,
-        pid=None,
-        started_us=None,
         spawned_at=now_us,
         last_active_at=now_us,
-        drain_reason=None,
-        drained_at=None,
-        kill=0,
-        ended_at=None,
-        exit_code=None,
-        end_reason=None,
-        quick=0,
-        reviews_completed=0,
-        approvals=0,
-        rejections=0,
-        review_us=0,
-        outcomes="{}",
-        tokens_in=0,
-        tokens_out=0,
-        cost_microusd=0,
-        event_seq=0,
-        event_hash="",
     )
     facts = {"by": by, "pool": pool.id, "provider": pool.provider, "mode": pool.mode}
     return reviewers.put(unit, None, new, actor=by, kind=Kind.REVIEWER_REQUESTED, at_us=now_us, data=facts)
@@ -164,7 +146,7 @@ def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
         PoolCapReached: It has as many reviewers as it may.
         SpawnCooldown: One was started just now, or too many failed at once.
     """
-    rules = pool_state.rules_of(pool)
+    rules = rules_of(pool)
     if pool.paused is not None:
         raise PoolDisabled(
             f"The pool is paused: {pool.paused}. Let it go on with `tandem reviewers resume`.", why=pool.paused
@@ -184,7 +166,7 @@ def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
 
 
 def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str], now: Circumstances) -> list[Reviewer]:
-    rules = pool_state.rules_of(pool)
+    rules = rules_of(pool)
     left = sum(one.state == ReviewerState.ACTIVE for one in own)
     after: list[Reviewer] = []
     for one in own:
@@ -241,11 +223,11 @@ def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:
 def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
     """Pause for quiet hours, and end the pauses that end by themselves."""
     if pool.paused_kind == "quiet_hours" and not quiet:
-        pool = pool_state.resume(unit, pool, actor="broker", now_us=now_us)
+        pool = resume(unit, pool, actor="broker", now_us=now_us)
     if pool.paused_kind == "budget_per_day" and utc_day(pool.paused_at or 0) != utc_day(now_us):
-        pool = pool_state.resume(unit, pool, actor="broker", now_us=now_us)
+        pool = resume(unit, pool, actor="broker", now_us=now_us)
     if quiet and pool.paused is None:
-        pool = pool_state.pause(unit, pool, "these are its quiet hours", "quiet_hours", actor="broker", now_us=now_us)
+        pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor="broker", now_us=now_us)
     return pool
 
 
@@ -253,3 +235,69 @@ def _idle_at(reviewer: Reviewer, rules: PoolRules) -> int:
     idle = reviewer.last_active_at + round(rules.idle_timeout_seconds * MICROSECONDS)
     old = reviewer.spawned_at + round(rules.max_ttl_seconds * MICROSECONDS)
     return min(idle, old) + 1000
+
+
+def rules_of(pool: Pool) -> PoolRules:
+    """The numbers that a pool is run by."""
+    return PoolRules(**orjson.loads(pool.rules))
+
+
+def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_us: int) -> Pool:
+    """Have a pool start nothing more; one that is paused stays so for the reason it has, unless a person gives one."""
+    if pool.paused is not None and (kind != "manual" or pool.paused_kind == "manual"):
+        return pool
+    after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us)
+    facts = {"reason": why, "kind": kind}
+    return reviewers.put_pool(unit, pool, after, actor=actor, kind=Kind.POOL_PAUSED, at_us=now_us, data=facts)
+
+
+def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
+    """Let a pool start reviewers again."""
+    if pool.paused is None:
+        return pool
+    after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None)
+    facts = {"reason": pool.paused, "kind": pool.paused_kind}
+    return reviewers.put_pool(unit, pool, after, actor=actor, kind=Kind.POOL_RESUMED, at_us=now_us, data=facts)
+
+
+def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) -> Pool:
+    """Forget the quick exits so far."""
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
+    to_forget = any(one.quick for one in newest if one.number > pool.forgiven)
+    if pool.circuit_until is None and pool.circuit_opened == 0 and not to_forget:
+        return pool
+    forgiven = newest[0].number if newest else pool.forgiven
+    after = pool._replace(circuit_until=None, circuit_opened=0, forgiven=forgiven)
+    return reviewers.put_pool(
+        unit, pool, after, actor=actor, kind=Kind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why}
+    )
+
+
+def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
+    """Open the circuit after too many quick exits in a row; close it once a reviewer has lasted."""
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
+    failures = failures_in_a_row(newest, pool.forgiven)
+    if pool.circuit_until is None:
+        return _open_circuit(unit, pool, newest, now_us) if failures >= CIRCUIT_FAILURES else pool
+    # Half open: one was started since the circuit's time was up.
+    tried = bool(newest) and newest[0].spawned_at >= pool.circuit_until
+    if not tried:
+        return pool
+    if newest[0].quick:
+        return _open_circuit(unit, pool, newest, now_us)
+    lasted = now_us - newest[0].spawned_at >= AT_ONCE_SECONDS * MICROSECONDS or newest[0].reviews_completed > 0
+    if lasted or newest[0].ended_at is not None:
+        return close_circuit(unit, pool, f"{newest[0].id} lasted", actor="broker", now_us=now_us)
+    return pool
+
+
+def _open_circuit(unit: Unit, pool: Pool, newest: list[Reviewer], now_us: int) -> Pool:
+    until = now_us + circuit_seconds(pool.circuit_opened) * MICROSECONDS
+    after = pool._replace(circuit_until=until, circuit_opened=pool.circuit_opened + 1)
+    facts = {
+        "reason": newest[0].end_reason,
+        "exit_code": newest[0].exit_code,
+        "until": isoformat(until),
+        "reviewer_id": newest[0].id,
+    }
+    return reviewers.put_pool(unit, pool, after, actor="broker", kind=Kind.CIRCUIT_OPENED, at_us=now_us, data=facts)

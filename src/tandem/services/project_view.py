@@ -10,10 +10,12 @@ from typing import Any, Final
 
 from tandem import pool_settings
 from tandem.config import LoadedSettings, load_settings
+from tandem.contract.caller import Caller
 from tandem.domain.file_answers import ProjectSettings, SettingView
 from tandem.domain.texts import visible
 from tandem.errors import ConfigInvalid, NotFound
 from tandem.hooks import planning
+from tandem.operations.file_requests import GetProjectSettings
 from tandem.pool_settings import PoolSettings
 from tandem.project_settings import PROJECT_FILE
 from tandem.services import gate_switch, settings_view
@@ -29,13 +31,14 @@ _OF_PLANNING: Final = {
 }
 
 
-async def settings(services: Services, project: str) -> ProjectSettings:
+async def get_project_settings(services: Services, _caller: Caller, request: GetProjectSettings) -> ProjectSettings:
     """What holds for a registered project, where it comes from, and its gate.
 
     Raises:
         NotFound: No folder is registered under that name.
         ConfigInvalid: A file of settings cannot be used.
     """
+    project = request.project
     root = services.projects.root(project)
     if root is None:
         raise NotFound(
@@ -43,7 +46,7 @@ async def settings(services: Services, project: str) -> ProjectSettings:
             project=project,
             allowed=services.projects.names(),
         )
-    gate = await gate_switch.state(services, project, None)
+    gate = await gate_switch.state_of(services, project)
     views = await asyncio.to_thread(_views, Path(root), services.options)
     return ProjectSettings(project, root, views, gate)
 

@@ -7,10 +7,8 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem.clock import Clock, isoformat
-from tandem.domain.answers import ProjectList, ProjectRemoved, ProjectView
 from tandem.domain.events import Event, Kind
-from tandem.errors import InvalidInput, NotFound, Unavailable
+from tandem.errors import InvalidInput, Unavailable
 from tandem.git.repository import Repository
 from tandem.git.runner import Limits
 from tandem.store import projects as rows
@@ -39,12 +37,15 @@ class ProjectMoved(Unavailable):
 
 
 class Projects:
-    """The registered projects, kept in memory: every call needs one."""
+    """The registered projects, kept in memory: every call needs one.
 
-    def __init__(self, store: Store, clock: Clock, git: GitSettings) -> None:
+    Attributes:
+        git: How git is run in them.
+    """
+
+    def __init__(self, store: Store, git: GitSettings) -> None:
         self._store = store
-        self._clock = clock
-        self._git = git
+        self.git = git
         self._by_name: dict[str, ProjectRecord] = {}
         self._repositories: dict[str, Repository] = {}
         self._shown: str | None = None
@@ -115,6 +116,10 @@ class Projects:
         """The registered names, as far as the caller may know them."""
         return sorted(name for name in self._by_name if self._shown in (None, name))
 
+    def records(self) -> list[ProjectRecord]:
+        """What is registered, by name, as far as the caller may know it."""
+        return [self._by_name[name] for name in self.names()]
+
     def root(self, project: str) -> str | None:
         """The folder of a registered project; null for a label."""
         record = self._by_name.get(project)
@@ -151,71 +156,6 @@ class Projects:
             return None
         found = self._repositories.get(record.root)
         if found is None:
-            found = self._git.repository(Path(record.root))
+            found = self.git.repository(Path(record.root))
             self._repositories[record.root] = found
         return found
-
-    async def register(self, root: str, name: str | None, actor: str) -> ProjectView:
-        """Register a folder.
-
-        Raises:
-            InvalidInput: The folder is not in a git repository, or the name is another folder's.
-        """
-        if not Path(root).is_absolute():
-            raise InvalidInput("Give the folder's absolute path.", field="root")
-        repository = await asyncio.to_thread(
-            Repository.discover, Path(root), git=self._git.executable, timeout_seconds=self._git.timeout_seconds
-        )
-        top = str(repository.root)
-        await asyncio.to_thread(repository.close)
-        called = name or Path(top).name
-
-        def work(unit: Unit) -> ProjectRecord:
-            existing = rows.find(unit, called)
-            if existing and existing.root == top:
-                return existing
-            if existing and existing.root:
-                raise InvalidInput(
-                    f"'{called}' is registered for another folder; choose a name.", field="name", actual=existing.root
-                )
-            now = self._clock.now_us()
-            return rows.put(
-                unit,
-                name=called,
-                root=top,
-                at=now,
-                actor=actor,
-                kind=Kind.PROJECT_REGISTERED,
-            )
-
-        record = await self._store.write(work)
-        await self.load()
-        return view(record)
-
-    async def remove(self, name: str, actor: str) -> ProjectRemoved:
-        """Forget a project's folder; its reviews stay under the name, as a label.
-
-        Raises:
-            NotFound: No such project is registered.
-        """
-
-        def work(unit: Unit) -> None:
-            existing = rows.find(unit, name)
-            if existing is None or existing.root is None:
-                raise NotFound(f"No project '{name}' is registered.", project=name, allowed=self.names())
-            now = self._clock.now_us()
-            rows.put(unit, name=name, root=None, at=now, actor=actor, kind=Kind.PROJECT_REGISTERED)
-
-        await self._store.write(work)
-        await self.load()
-        return ProjectRemoved(name, removed=True)
-
-    async def list_all(self) -> ProjectList:
-        """All registered projects, by name, as far as the caller may know them."""
-        await self.learn()
-        return ProjectList(tuple(view(self._by_name[name]) for name in self.names()))
-
-
-def view(record: ProjectRecord) -> ProjectView:
-    """A project as it is shown."""
-    return ProjectView(record.name, record.root or "", isoformat(record.registered_at))

@@ -9,13 +9,15 @@ from datetime import UTC, date, datetime
 from typing import NamedTuple
 
 from tandem.clock import MICROSECONDS, utc_day
+from tandem.contract.caller import Caller
 from tandem.domain.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
-from tandem.domain.reviews import State, check_project
+from tandem.domain.reviews import State
 from tandem.domain.statistics import OPEN_PREFIX
 from tandem.errors import InvalidInput
+from tandem.operations.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.services import pages, views
 from tandem.services.context import Services
-from tandem.services.reviews import Wait, look_or_wait
+from tandem.services.reviews import look_or_wait
 from tandem.services.waits import topic
 from tandem.store import events, reports, reviews
 from tandem.store.base import Unit
@@ -38,7 +40,7 @@ class _Counted(NamedTuple):
     now: dict[str, int]
 
 
-async def timeline(services: Services, review_id: str, project: str | None) -> Timeline:
+async def get_review_timeline(services: Services, _caller: Caller, request: GetReviewTimeline) -> Timeline:
     """Every event of a review, oldest first.
 
     Raises:
@@ -47,11 +49,10 @@ async def timeline(services: Services, review_id: str, project: str | None) -> T
     hub = services.waits
 
     def work(unit: Unit) -> Timeline:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
-        found = events.list_after(unit, 0, _TIMELINE_LIMIT, subject=review_id)
+        review = reviews.get(unit, request.review_id, request.project)
+        found = events.list_after(unit, 0, _TIMELINE_LIMIT, subject=review.id)
         return Timeline(
-            review_id,
+            review.id,
             tuple(views.event(event, hub) for event in found),
             services.waits.cursor(review.event_seq),
         )
@@ -59,34 +60,26 @@ async def timeline(services: Services, review_id: str, project: str | None) -> T
     return await services.store.read(work)
 
 
-async def feed(
-    services: Services,
-    *,
-    project: str | None,
-    status: str | None,
-    category: str | None,
-    limit: int,
-    page: str | None,
-    wait: Wait | None,
-    cursor: str | None,
-) -> ActivityFeed:
+async def get_activity_feed(services: Services, caller: Caller, request: GetActivityFeed) -> ActivityFeed:
     """Reviews by latest activity; with a wait, once there is more of it.
 
     Raises:
         TooLarge: More rows than a page may have.
         InvalidInput: The page token or cursor is none of ours.
     """
+    limit = request.limit
     pages.check_limit(services, limit)
     hub = services.waits
-    after = hub.place(cursor)
-    before: int = pages.decode(services, page, int)[0] if page else _BEFORE_ALL
+    after = hub.place(request.cursor)
+    before: int = pages.decode(services, request.page, int)[0] if request.page else _BEFORE_ALL
+    project = services.projects.resolve(request.project, caller.project)
 
     def work(unit: Unit) -> ActivityFeed:
         newest = hub.newest(unit, after)
         found, floor = [], before
         for _ in range(1 if after is None else _SCANS):
             found, floor = reports.list_activity(
-                unit, limit=limit + 1, before=floor, project=project, state=status, category=category
+                unit, limit=limit + 1, before=floor, project=project, state=request.status, category=request.category
             )
             if found or floor <= (after or 0):
                 break
@@ -107,33 +100,25 @@ async def feed(
             answer = replace(answer, changed=bool(answer.entries))
         return answer, answer.changed
 
-    return await look_or_wait(services, topic(project=project), look, wait)
+    return await look_or_wait(services, topic(project=project), look, request)
 
 
-async def audit_log(
-    services: Services,
-    *,
-    project: str | None,
-    review_id: str | None,
-    kind: str | None,
-    actor: str | None,
-    limit: int,
-    wait: Wait | None,
-    cursor: str | None,
-) -> AuditPage:
+async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog) -> AuditPage:
     """Events after a cursor, oldest first; without one, the newest. With a wait, once there are some.
 
     Raises:
         TooLarge: More rows than a page may have.
         InvalidInput: The cursor is none of ours.
     """
+    limit = request.limit
     pages.check_limit(services, limit)
     hub = services.waits
-    after = hub.place(cursor)
+    project = request.project or caller.project
+    after = hub.place(request.cursor)
 
     def work(unit: Unit) -> AuditPage:
         newest = hub.newest(unit, after)
-        filters = {"project": project, "subject": review_id, "kind": kind, "actor": actor}
+        filters = {"project": project, "subject": request.review_id, "kind": request.kind, "actor": request.actor}
         if after is None:
             found, more = events.list_newest(unit, limit, **filters), False
         else:
@@ -158,16 +143,17 @@ async def audit_log(
         after = hub.place(answer.cursor)
         return answer, answer.changed or answer.more
 
-    return await look_or_wait(services, review_id or topic(project=project), look, wait)
+    return await look_or_wait(services, request.review_id or topic(project=project), look, request)
 
 
-async def statistics(services: Services, *, project: str | None, since: str | None) -> Statistics:
+async def get_review_stats(services: Services, caller: Caller, request: GetReviewStats) -> Statistics:
     """Counts and mean times, over all time or since a day; since a day also by day, of the newest `_MOST_DAYS`.
 
     Raises:
         InvalidInput: `since` is no ISO date or time.
     """
-    day = _day(since)
+    project = services.projects.resolve(request.project, caller.project)
+    day = _day(request.since)
     first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
 
     def work(unit: Unit) -> _Counted:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from tandem.contract.caller import Caller
 from tandem.domain.file_answers import ReviewerLog
 from tandem.domain.reviewers import Reviewer
 from tandem.domain.texts import visible
 from tandem.errors import InvalidInput
+from tandem.operations.file_requests import GetReviewerLog
 from tandem.reviewers import log_reading
 from tandem.reviewers.log_reading import Part
 from tandem.services import reviewer_runs
@@ -18,19 +20,19 @@ _LONGEST_LINE = 4_000
 """Characters; of a longer one the beginning is shown."""
 
 
-async def read(services: Services, reviewer_id: str, *, lines: int, position: str | None) -> ReviewerLog:
+async def get_reviewer_log(services: Services, _caller: Caller, request: GetReviewerLog) -> ReviewerLog:
     """The last lines of a reviewer's log, or those after a position.
 
     Raises:
         UnknownReviewer: No pool of this broker has it.
         InvalidInput: The position is none of ours.
     """
-    reviewer = await services.store.read(lambda unit: reviewer_runs.require(unit, reviewer_id))
-    part = await asyncio.to_thread(_part, services, reviewer, lines, position)
+    reviewer = await services.store.read(lambda unit: reviewer_runs.require(unit, request.reviewer_id))
+    part = await asyncio.to_thread(_part, services, reviewer, request.lines, request.position)
     return ReviewerLog(
         reviewer_id=reviewer.id,
         lines=() if part is None else tuple(map(_shown, part.lines)),
-        position=position if part is None else part.position,
+        position=request.position if part is None else part.position,
         available=part is not None,
         host=reviewer.host,
     )

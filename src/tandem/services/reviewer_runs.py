@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat, utc_day
+from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.pool_answers import OutcomeReported
 from tandem.domain.reviewers import DrainReason, Pool, PoolRules, Reviewer, RunOutcome, over_budget, spent
 from tandem.domain.reviews import Review
 from tandem.errors import Forbidden, UnknownReviewer
-from tandem.services import attention, pool_plan, pool_state
+from tandem.operations.pool_requests import ReportOutcome
+from tandem.services import attention, pool_plan
 from tandem.services.attention import Failure
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import events, reviewers, reviews
 from tandem.store.base import Unit
 
 _SUPERVISOR = "supervisor"
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """How one run of a reviewer's program ended, as its worker reports it.
-
-    Attributes:
-        reason: Why there is no verdict, in a line.
-        seconds: How long it took; null if nobody measured.
-        tokens_in: What the model read.
-        tokens_out: What the model wrote.
-        cost_usd: What it cost, by the program's own account.
-    """
-
-    reviewer_id: str
-    review_id: str
-    claim_generation: int
-    outcome: RunOutcome
-    reason: str | None = None
-    seconds: float | None = None
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float = 0.0
-    exit_code: int | None = None
 
 
 def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now_us: int) -> None:
@@ -81,7 +57,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     """
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
-    delay = pool_state.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
+    delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
     after = attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
         # Read again: only now does nobody else write to it.
@@ -127,7 +103,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
     return 1
 
 
-async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
+async def report_outcome(services: Services, caller: Caller, request: ReportOutcome) -> OutcomeReported:
     """Take in how a run ended: without a verdict the claim is taken back, and what it used up is counted.
 
     Raises:
@@ -135,24 +111,24 @@ async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
         NotFound: There is no such review.
         Forbidden: The caller is neither the reviewer nor a supervisor.
     """
-    access = call.access
-    if access is not None and _SUPERVISOR not in access.roles and not access.owns(run.reviewer_id):
+    access = caller.access
+    if access is not None and _SUPERVISOR not in access.roles and not access.owns(request.reviewer_id):
         raise Forbidden("Only a reviewer itself, or a supervisor, says how its runs ended.", field="reviewer_id")
 
     def work(unit: Unit) -> OutcomeReported:
         now = services.clock.now_us()
-        before = reviews.get(unit, run.review_id, lock=True)
-        holds = before.held and before.reviewer_id == run.reviewer_id
-        if run.outcome == "verdict" or not holds or before.claim_generation != run.claim_generation:
+        before = reviews.get(unit, request.review_id, lock=True)
+        holds = before.held and before.reviewer_id == request.reviewer_id
+        if request.outcome == "verdict" or not holds or before.claim_generation != request.claim_generation:
             after = before
         else:
-            pool = _pool(unit, require(unit, run.reviewer_id))
-            after = attention.take_back(unit, before, _failure(run, pool), now)
+            pool = _pool(unit, require(unit, request.reviewer_id))
+            after = attention.take_back(unit, before, _failure(request, pool), now)
         events.lock(unit)
-        reviewer = require(unit, run.reviewer_id)
+        reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)
-        _use(unit, reviewer, run, now)
-        paused = _check_budgets(unit, pool, run, now)
+        _use(unit, reviewer, request, now)
+        paused = _check_budgets(unit, pool, request, now)
         return OutcomeReported(
             review_id=after.id,
             status=after.state,
@@ -162,55 +138,63 @@ async def report(services: Services, call: Call, run: Run) -> OutcomeReported:
             paused=paused.paused,
         )
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-def _failure(run: Run, pool: Pool) -> Failure:
+def _failure(request: ReportOutcome, pool: Pool) -> Failure:
     # Who was stopped has not failed: the next reviewer may take it at once.
-    counts = run.outcome != "cancelled"
-    delay = pool_state.rules_of(pool).retry_delay_seconds if counts else None
-    words = f"{run.outcome}: {run.reason}" if run.reason else run.outcome
-    return Failure(Kind.CLAIM_RELEASED, run.reviewer_id, words, delay)
+    counts = request.outcome != "cancelled"
+    delay = pool_plan.rules_of(pool).retry_delay_seconds if counts else None
+    words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
+    return Failure(Kind.CLAIM_RELEASED, request.reviewer_id, words, delay)
 
 
-def _use(unit: Unit, before: Reviewer, run: Run, now_us: int) -> None:
+def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
     """Write what the run used up; a verdict itself was counted when it was given."""
-    after = before if run.outcome == "verdict" else _counted(before, run.outcome, now_us)
+    tokens_in, tokens_out, cost_usd = _used(request)
+    after = before if request.outcome == "verdict" else _counted(before, request.outcome, now_us)
     after = after._replace(
-        tokens_in=before.tokens_in + run.tokens_in,
-        tokens_out=before.tokens_out + run.tokens_out,
-        cost_microusd=before.cost_microusd + round(run.cost_usd * 1_000_000),
+        tokens_in=before.tokens_in + tokens_in,
+        tokens_out=before.tokens_out + tokens_out,
+        cost_microusd=before.cost_microusd + round(cost_usd * 1_000_000),
     )
     if after == before:
         return
     facts = {
-        "outcome": run.outcome,
-        "review_id": run.review_id,
-        "reason": run.reason,
-        "seconds": run.seconds,
-        "tokens_in": run.tokens_in,
-        "tokens_out": run.tokens_out,
-        "cost_usd": run.cost_usd,
-        "exit_code": run.exit_code,
+        "outcome": request.outcome,
+        "review_id": request.review_id,
+        "reason": request.reason,
+        "seconds": request.seconds,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+        "cost_usd": cost_usd,
+        "exit_code": request.exit_code,
     }
     data = {name: value for name, value in facts.items() if value is not None}
-    reviewers.put(unit, before, after, actor=run.reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=data)
+    reviewers.put(unit, before, after, actor=request.reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=data)
 
 
-def _check_budgets(unit: Unit, pool: Pool, run: Run, now_us: int) -> Pool:
+def _used(request: ReportOutcome) -> tuple[int, int, float]:
+    """Tokens that the model read, tokens that it wrote, and USD, by the program's own account."""
+    return request.tokens_in or 0, request.tokens_out or 0, request.cost_usd or 0.0
+
+
+def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) -> Pool:
     """Pause a pool whose run, or day, cost more than it may."""
-    rules: PoolRules = pool_state.rules_of(pool)
-    if over_budget(rules, cost_usd=run.cost_usd, tokens=run.tokens_in + run.tokens_out):
+    rules: PoolRules = pool_plan.rules_of(pool)
+    tokens_in, tokens_out, cost_usd = _used(request)
+    tokens = tokens_in + tokens_out
+    if over_budget(rules, cost_usd=cost_usd, tokens=tokens):
         why = (
-            f"a run of {run.reviewer_id} on {run.review_id} went over the budget for one review"
-            f" ({run.cost_usd:.2f} USD, {run.tokens_in + run.tokens_out} tokens)"
+            f"a run of {request.reviewer_id} on {request.review_id} went over the budget for one review"
+            f" ({cost_usd:.2f} USD, {tokens} tokens)"
         )
-        return pool_state.pause(unit, pool, why, "budget_per_review", actor="broker", now_us=now_us)
+        return pool_plan.pause(unit, pool, why, "budget_per_review", actor="broker", now_us=now_us)
     day = utc_day(now_us)
     used = reviewers.spent_on(unit, pool.id, day)
     if spent(rules, cost_usd=used.cost_microusd / 1_000_000, tokens=used.tokens):
         why = f"the budget for {day} is used up ({used.cost_microusd / 1_000_000:.2f} USD, {used.tokens} tokens)"
-        return pool_state.pause(unit, pool, why, "budget_per_day", actor="broker", now_us=now_us)
+        return pool_plan.pause(unit, pool, why, "budget_per_day", actor="broker", now_us=now_us)
     return pool
 
 

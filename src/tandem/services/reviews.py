@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
+from tandem.contract.caller import Caller
 from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
 from tandem.domain.claims import freed
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
-from tandem.domain.reviews import PRIORITIES, Action, Priority, Review, Side, State, check_project, step
+from tandem.domain.reviews import PRIORITIES, Action, Review, Side, State, step
 from tandem.errors import InvalidInput
 from tandem.git.excerpt import only_files
 from tandem.git.texts import unified_text_diff
+from tandem.operations.requests import CloseReview, GetProposal, GetReviewStatus, ListReviews
 from tandem.services import attention, contents, counter_patches, pages, views
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.services.waits import topic, wait_until
 from tandem.store import events, ledger, reports, reviews
 from tandem.store.base import Unit
@@ -25,58 +27,40 @@ from tandem.store.base import Unit
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """How a caller wants to wait.
+class MayWait(Protocol):
+    """What requests say of waiting."""
 
-    Attributes:
-        cursor: The place after which something counts as new; null for none.
-        timeout_seconds: How long; null for the default.
-    """
-
-    cursor: str | None = None
-    timeout_seconds: float | None = None
+    wait: bool
+    timeout_s: float | None
 
 
 async def look_or_wait(
-    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], wait: Wait | None
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: MayWait
 ) -> T:
-    """What there is now; with a wait, what there is once `look` says that it is worth answering, or the time is up."""
-    if wait is None:
+    """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
+    if not request.wait:
         return (await look())[0]
-    asked = services.policy.wait_seconds if wait.timeout_seconds is None else wait.timeout_seconds
-    limit = min(asked, services.policy.wait_max_seconds)
-    return await wait_until(services.waits, name, look=look, timeout_seconds=limit)
+    return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
 
 
-async def status(
-    services: Services,
-    review_id: str,
-    *,
-    project: str | None,
-    wait: Wait | None,
-    cursor: str | None,
-    side: Side | None,
-) -> ReviewStatus:
-    """Where a review stands; with a wait, once there is news.
+def wait_seconds(services: Services, request: MayWait) -> float:
+    """How long a request waits at most."""
+    policy = services.policy
+    return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)
 
-    Args:
-        services: The services.
-        review_id: The review.
-        project: The project it must be of; null for any.
-        wait: How to wait; null for an answer now.
-        cursor: What the caller has seen.
-        side: Whose turn counts as news; null if every event does.
+
+async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
+    """Where a review stands; with a wait, once there is news: that it is the caller's turn, or any event.
 
     Raises:
         NotFound: There is no such review (in that project).
     """
+    side: Side | None = None if request.wake_on == "any" else "reviewer" if caller.role == "reviewer" else "proposer"
     hub = services.waits
-    after = hub.place(cursor)
+    after = hub.place(request.cursor)
 
     def find(unit: Unit) -> Review:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
+        review = reviews.get(unit, request.review_id, request.project)
         if after is not None and after > review.event_seq:
             hub.check_place(after, events.head(unit)[1])
         return review
@@ -88,42 +72,34 @@ async def status(
         if after is None and side is None:
             # Without a cursor, "any" means any event from now on.
             after = review.event_seq
-            is_new = wait is None
+            is_new = not request.wait
         else:
             is_new = after is None or review.event_seq > after
-        moved = is_new and (is_due or wait is None)
+        moved = is_new and (is_due or not request.wait)
         # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
-        place = review.event_seq if moved or wait is None or after is None else after
+        place = review.event_seq if moved or not request.wait or after is None else after
         return views.status(review, hub.cursor(place), changed=moved), moved
 
-    return await look_or_wait(services, review_id, look, wait)
+    return await look_or_wait(services, request.review_id, look, request)
 
 
-async def proposal(
-    services: Services,
-    review_id: str,
-    *,
-    project: str | None,
-    number: int | None,
-    since: int | None,
-    files: list[str] | None,
-) -> Proposal:
+async def get_proposal(services: Services, _caller: Caller, request: GetProposal) -> Proposal:
     """A round's whole content, or the part of it that concerns some files.
 
     Raises:
         NotFound: There is no such review or round.
         InvalidInput: The earlier round is not earlier.
     """
+    since, files = request.since_round, request.files
 
     def work(unit: Unit) -> tuple[Proposal, Round | None]:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
-        current = reviews.get_round(unit, review_id, number or review.round)
+        review = reviews.get(unit, request.review_id, request.project)
+        current = reviews.get_round(unit, review.id, request.round or review.round)
         if since is not None and since >= current.round:
             raise InvalidInput(
                 f"since_round must be before round {current.round}.", field="since_round", expected=current.round
             )
-        earlier = reviews.get_round(unit, review_id, since) if since is not None else None
+        earlier = reviews.get_round(unit, review.id, since) if since is not None else None
         return views.proposal(unit, review, current), earlier
 
     shown, earlier = await services.store.read(work)
@@ -155,47 +131,32 @@ async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str
     return await asyncio.to_thread(unified_text_diff, description, later.description or "", later.path or "description")
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which reviews a list has."""
-
-    project: str | None = None
-    status: str | None = None
-    category: str | None = None
-    priority: Priority | None = None
-    turn: Side | None = None
-    attention: bool | None = None
-
-    def columns(self) -> dict[str, Any]:
-        """The filter by column."""
-        return {
-            "project": self.project,
-            "state": self.status,
-            "category": self.category,
-            "priority": None if self.priority is None else PRIORITIES.index(self.priority),
-            "turn": self.turn,
-        }
-
-
-async def list_page(
-    services: Services, wanted: Filter, *, limit: int, page: str | None, wait: Wait | None, cursor: str | None
-) -> ReviewPage:
+async def list_reviews(services: Services, caller: Caller, request: ListReviews) -> ReviewPage:
     """A page of reviews; with a wait, once something on the list may have changed.
 
     Raises:
         TooLarge: More rows than a page may have.
         InvalidInput: The page token or cursor is none of ours.
     """
+    limit, status = request.limit, request.status
     pages.check_limit(services, limit)
     hub = services.waits
-    after = hub.place(cursor)
-    place = pages.decode(services, page, int, int, str) if page else None
+    after = hub.place(request.cursor)
+    place = pages.decode(services, request.page, int, int, str) if request.page else None
+    project = services.projects.resolve(request.project, caller.project)
+    columns = {
+        "project": project,
+        "state": status,
+        "category": request.category,
+        "priority": None if request.priority is None else PRIORITIES.index(request.priority),
+        "turn": request.turn,
+    }
 
     def work(unit: Unit) -> tuple[ReviewPage, bool]:
         newest = hub.newest(unit, after)
-        found = reports.list_queue(unit, limit=limit + 1, attention=wanted.attention, after=place, **wanted.columns())
+        found = reports.list_queue(unit, limit=limit + 1, attention=request.attention, after=place, **columns)
         shown = found[:limit]
-        is_news = after is not None and _has_news(unit, wanted, after, newest)
+        is_news = after is not None and _has_news(unit, project, status, after, newest)
         following = None
         if len(found) > limit:
             last = shown[-1]
@@ -213,40 +174,36 @@ async def list_page(
             answer = replace(answer, changed=is_news)
         return answer, is_news
 
-    return await look_or_wait(services, topic(project=wanted.project, state=wanted.status), look, wait)
+    return await look_or_wait(services, topic(project=project, state=status), look, request)
 
 
 _LOOK_BACK = 200
 
 
-def _has_news(unit: Unit, wanted: Filter, after: int, newest: int) -> bool:
+def _has_news(unit: Unit, project: str | None, status: str | None, after: int, newest: int) -> bool:
     """Whether an event after a place may have changed a list; in doubt, yes."""
     if newest <= after:
         return False
-    recent = events.list_after(unit, after, _LOOK_BACK, project=wanted.project)
+    recent = events.list_after(unit, after, _LOOK_BACK, project=project)
     if len(recent) == _LOOK_BACK:
         return True
-    return any(
-        event.is_of_review and (wanted.status is None or wanted.status in (event.old, event.new)) for event in recent
-    )
+    return any(event.is_of_review and (status is None or status in (event.old, event.new)) for event in recent)
 
 
-async def close(
-    services: Services, call: Call, review_id: str, project: str | None, reason: str | None
-) -> ReviewClosed:
+async def close_review(services: Services, caller: Caller, request: CloseReview) -> ReviewClosed:
     """End a review; closing it again gives the same answer.
 
     Raises:
         NotFound: There is no such review (in that project).
     """
-    contents.check_text(services, "reason", reason)
+    contents.check_text(services, "reason", request.reason)
 
     def work(unit: Unit) -> ReviewClosed:
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
-        return _closed(services, close_in(unit, services, before, call.agent or before.proposer_id, reason))
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
+        return ReviewClosed(after.id, after.state, after.outcome or "", services.waits.cursor(after.event_seq))
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:
@@ -268,7 +225,3 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
         kind=Kind.REVIEW_CLOSED,
         data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
     )
-
-
-def _closed(services: Services, review: Review) -> ReviewClosed:
-    return ReviewClosed(review.id, review.state, review.outcome or "", services.waits.cursor(review.event_seq))

@@ -9,14 +9,16 @@ from dataclasses import dataclass
 
 import orjson
 
+from tandem.contract.caller import Caller
 from tandem.domain.file_answers import RoundFile
 from tandem.domain.gates import Change
 from tandem.domain.patches import Round
-from tandem.domain.reviews import Review, check_project
+from tandem.domain.reviews import Review
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.drafting import text_of
 from tandem.git.reading import RoundPatch
 from tandem.git.repository import Repository
+from tandem.operations.file_requests import GetRoundFile
 from tandem.services.context import Services
 from tandem.store import reviews
 from tandem.store.base import Unit
@@ -25,20 +27,6 @@ MOST_LINES = 2_000
 """Of one answer."""
 MOST_BYTES = 4_000_000
 """Of a file that is answered in base64."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Which lines of a file are asked for, from 1, at most `MOST_LINES`; and whether its bytes are, too."""
-
-    first: int = 1
-    last: int | None = None
-    as_base64: bool = False
-
-    def of(self, lines: list[str]) -> tuple[str, ...]:
-        """The lines that are asked for."""
-        most = self.first - 1 + MOST_LINES
-        return tuple(lines[self.first - 1 : most if self.last is None else min(self.last, most)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +44,7 @@ class Found:
     text: str | None
 
 
-async def show(
-    services: Services,
-    review_id: str,
-    project: str | None,
-    *,
-    number: int | None,
-    path: str,
-    after: bool,
-    lines: Lines,
-) -> RoundFile:
+async def get_round_file(services: Services, _caller: Caller, request: GetRoundFile) -> RoundFile:
     """Lines of a file before or after a round's change.
 
     Raises:
@@ -73,9 +52,11 @@ async def show(
         InvalidInput: The path is no file's, or the last line is before the first.
         TooLarge: The file is larger than anyone reads.
     """
-    if lines.last is not None and lines.last < lines.first:
-        raise InvalidInput("last_line must not be before first_line.", field="last_line", expected=lines.first)
-    found = await services.store.read(lambda unit: find(unit, review_id, project, number))
+    first, last, path = request.first_line, request.last_line, request.path
+    after = request.side == "after"
+    if last is not None and last < first:
+        raise InvalidInput("last_line must not be before first_line.", field="last_line", expected=first)
+    found = await services.store.read(lambda unit: find(unit, request.review_id, request.project, request.round))
     if found.text is not None and path == found.round.path and after:
         content: bytes | None = found.text.encode()
     else:
@@ -88,16 +69,16 @@ async def show(
         review_id=found.review.id,
         round=found.round.round,
         path=path,
-        side="after" if after else "before",
+        side=request.side,
         exists=content is not None,
         binary=text is None,
-        lines=lines.of(whole),
-        first_line=lines.first,
+        lines=tuple(whole[first - 1 : min(last or len(whole), first - 1 + MOST_LINES)]),
+        first_line=first,
         total_lines=len(whole),
         ends_with_newline=bool(text and text.endswith("\n")),
         size_bytes=len(content or b""),
         sha256=None if content is None else await asyncio.to_thread(_sha256, content),
-        base64=await asyncio.to_thread(_base64, content) if lines.as_base64 and content is not None else None,
+        base64=await asyncio.to_thread(_base64, content) if request.as_base64 and content is not None else None,
     )
 
 
@@ -115,8 +96,7 @@ def find(unit: Unit, review_id: str, project: str | None, number: int | None) ->
     Raises:
         NotFound: There is no such review (in that project), or round.
     """
-    review = reviews.get(unit, review_id)
-    check_project(review, project)
+    review = reviews.get(unit, review_id, project)
     current = reviews.get_round(unit, review_id, number or review.round)
     diff = reviews.find_content(unit, current.diff_id)
     text = reviews.find_content(unit, current.description_id) if diff is None else None

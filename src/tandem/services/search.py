@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
+from tandem.contract.caller import Caller
 from tandem.domain.inbox_answers import FoundReview, SearchPage
-from tandem.domain.inbox_search import Wanted, missing_words
+from tandem.domain.patches import AffectedFile
 from tandem.domain.reviews import PRIORITIES, Review, State
+from tandem.operations.inbox_requests import SearchReviews
 from tandem.services import pages, views
 from tandem.services.context import Services
 from tandem.store import search
 from tandem.store.base import Unit
-from tandem.store.search import KEYS, Candidate, Key, Shape, Sort
+from tandem.store.search import KEYS, Candidate, Key, Shape
 
 REVIEW_LIMIT: Final = 2_000
 """Reviews that one call looks through at most; beyond it the next page goes on."""
@@ -24,19 +26,20 @@ TEXT_LIMIT: Final = 20_000_000
 _PIECE: Final = 100
 
 
-async def find_page(services: Services, wanted: Wanted, *, sort: Sort, limit: int, page: str | None) -> SearchPage:
-    """Reviews that are wanted, in an order, a page at a time.
+async def search_reviews(services: Services, caller: Caller, request: SearchReviews) -> SearchPage:
+    """Reviews that are wanted, in an order, a page at a time; of every project unless one is named.
 
     Raises:
         TooLarge: More rows than a page may have.
         InvalidInput: The page token is none of ours.
     """
-    pages.check_limit(services, limit)
-    after: Key | None = pages.decode(services, page, *KEYS[sort]) if page else None
+    pages.check_limit(services, request.limit)
+    after: Key | None = pages.decode(services, request.page, *KEYS[request.sort]) if request.page else None
+    project = request.project or caller.project
 
     def work(unit: Unit) -> SearchPage:
         newest = services.waits.newest(unit)
-        found, following, stopped_us = _find(unit, wanted, sort, limit, after)
+        found, following, stopped_us = _find(unit, request, project, after)
         return SearchPage(
             reviews=tuple(found),
             next_page=pages.encode(services, *following) if following else None,
@@ -48,15 +51,16 @@ async def find_page(services: Services, wanted: Wanted, *, sort: Sort, limit: in
 
 
 def _find(
-    unit: Unit, wanted: Wanted, sort: Sort, limit: int, after: Key | None
+    unit: Unit, wanted: SearchReviews, project: str | None, after: Key | None
 ) -> tuple[list[FoundReview], Key | None, int | None]:
     """What was found, the place to go on from, and the time at which a limit stopped the search."""
-    shape, given = _shape(wanted, sort)
+    sort, words = wanted.sort, _words(wanted)
+    shape, given = _shape(wanted, project)
     rest: tuple[int, int] | None = None
     if sort == "updated" and not shape.is_open:
         before = after[0] if after else search.BEFORE_ALL
-        rest = search.find_log_end(unit, project=wanted.project, before=before)
-        walk = _log(unit, wanted.project, shape, before, rest[0] if rest else 0)
+        rest = search.find_log_end(unit, project=project, before=before)
+        walk = _log(unit, project, shape, before, rest[0] if rest else 0)
     else:
         walk = _history(unit, shape, given, after)
     found: list[FoundReview] = []
@@ -65,8 +69,8 @@ def _find(
     for looked, candidate in enumerate(walk):
         if last is not None and (looked == REVIEW_LIMIT or read >= TEXT_LIMIT):
             return found, shape.place(last), last.updated_at if sort == "updated" else last.created_at
-        if _fits(wanted, candidate):
-            if len(found) == limit and last is not None:
+        if _fits(wanted, project, words, candidate):
+            if len(found) == wanted.limit and last is not None:
                 return found, shape.place(last), None
             found.append(_found(candidate))
         last = candidate.review
@@ -74,12 +78,12 @@ def _find(
     return (found, None, None) if rest is None else (found, rest[:1], rest[1])
 
 
-def _shape(wanted: Wanted, sort: Sort) -> tuple[Shape, dict[str, Any]]:
-    # What is left out here is left to `Wanted.has_row`.
+def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str, Any]]:
+    # What is left out here is left to `_has_row`.
     of_category = wanted.category is not None and wanted.status == State.CLOSED and wanted.attention is not True
     status = None if of_category and wanted.turn is None else wanted.status
     columns = {
-        "project": wanted.project,
+        "project": project,
         "state": status,
         "category": wanted.category,
         "priority": None if wanted.priority is None else PRIORITIES.index(wanted.priority),
@@ -87,12 +91,12 @@ def _shape(wanted: Wanted, sort: Sort) -> tuple[Shape, dict[str, Any]]:
     }
     given = {name: value for name, value in columns.items() if value is not None}
     shape = Shape(
-        sort=sort,
+        sort=wanted.sort,
         filters=frozenset(given),
         state=status,
         attention=wanted.attention is True,
         after=False,
-        texts=bool(wanted.words),
+        texts=bool(wanted.text),
     )
     return shape, given
 
@@ -116,19 +120,53 @@ def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int)
         before = piece[-1].review.event_seq
 
 
-def _fits(wanted: Wanted, candidate: Candidate) -> bool:
-    if not wanted.has_row(candidate.review):
+def _fits(wanted: SearchReviews, project: str | None, words: tuple[str, ...], candidate: Candidate) -> bool:
+    if not _has_row(wanted, project, candidate.review):
         return False
-    if wanted.path is not None and not wanted.has_path(views.files_from(candidate.affected_files)):
+    if wanted.path is not None and not _has_path(wanted.path, views.files_from(candidate.affected_files)):
         return False
-    missing = missing_words(wanted.words, candidate.review)
+    missing = _missing_words(words, candidate.review)
     if not missing:
         return True
     description = (candidate.description or "").casefold()
     return all(word in description for word in missing)
 
 
+def _words(wanted: SearchReviews) -> tuple[str, ...]:
+    """The words to look for, whatever their case."""
+    return tuple(dict.fromkeys((wanted.text or "").casefold().split()))
+
+
+def _has_row(wanted: SearchReviews, project: str | None, review: Review) -> bool:
+    """Whether a review's own columns are as wanted."""
+    exact = (
+        (project, review.project),
+        (wanted.status, review.state),
+        (wanted.category, review.category),
+        (wanted.priority, PRIORITIES[review.priority]),
+        (wanted.turn, review.turn),
+        (wanted.attention, review.attention is not None),
+        (wanted.proposer, review.proposer_id),
+        (wanted.reviewer, review.reviewer_id or review.verdict_by),
+    )
+    return all(one is None or one == actual for one, actual in exact)
+
+
+def _has_path(path: str, files: Sequence[AffectedFile]) -> bool:
+    """Whether one of the files has a path with this part, before or after the change."""
+    part = path.casefold()
+    return any(part in file.path.casefold() or part in (file.old_path or "").casefold() for file in files)
+
+
+def _missing_words(words: Sequence[str], review: Review) -> list[str]:
+    """The words that a review's own columns do not have."""
+    names = (review.id, review.parent_id, review.proposer_id, review.reviewer_id or review.verdict_by)
+    work = (review.intent, review.phase, review.plan, review.task)
+    # A line break is in no word, so that none is found across two columns.
+    whole = "\n".join(part for part in (*names, *work) if part).casefold()
+    return [word for word in words if word not in whole]
+
+
 def _found(candidate: Candidate) -> FoundReview:
-    shown = views.row(candidate.review)
-    columns = {name: getattr(shown, name) for name in shown.__dataclass_fields__}
-    return FoundReview(**columns, files=len(orjson.loads(candidate.affected_files)))
+    files = len(orjson.loads(candidate.affected_files))
+    return views.shown(FoundReview, views.row(candidate.review), files=files)

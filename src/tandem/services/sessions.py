@@ -7,21 +7,23 @@ import logging
 from dataclasses import replace
 
 from tandem.clock import MICROSECONDS
+from tandem.contract.caller import Caller
 from tandem.domain.cycle_answers import SessionClosed, SessionOpened
 from tandem.domain.sessions import CycleKey, Session
 from tandem.errors import AuthFailed, InvalidSession
+from tandem.operations.cycle_requests import SessionClose, SessionOpen
 from tandem.secret_key import check_key
 from tandem.services import cycle_scope
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.services.cycle_keys import check_role
-from tandem.services.cycle_scope import Asked, Standing
+from tandem.services.cycle_scope import Standing
 from tandem.store import events, sessions
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.sessions")
 
 
-async def open_session(services: Services, call: Call, asked: Asked, role: str, psk: str) -> SessionOpened:
+async def session_open(services: Services, caller: Caller, request: SessionOpen) -> SessionOpened:
     """Open a session for a role.
 
     Raises:
@@ -29,9 +31,10 @@ async def open_session(services: Services, call: Call, asked: Asked, role: str, 
         InvalidRole: The workflow has no such role.
         AuthFailed: The key is not the role's.
     """
+    role = request.role
 
     def look(unit: Unit) -> tuple[Standing, CycleKey | None]:
-        standing = cycle_scope.look(unit, services, asked)
+        standing = cycle_scope.look(unit, services, caller, request)
         cycle_scope.require_keys(unit, standing)
         check_role(standing.workflow, role)
         return standing, sessions.find_key(unit, standing.project, standing.workflow.name, role)
@@ -39,7 +42,7 @@ async def open_session(services: Services, call: Call, asked: Asked, role: str, 
     standing, key = await services.store.read(look)
     # Slow on purpose, so neither here nor in the transaction; a few at a time, so that guesses cannot fill the memory.
     async with services.validations:
-        fits = key is not None and await asyncio.to_thread(check_key, psk, key.key_hash)
+        fits = key is not None and await asyncio.to_thread(check_key, request.psk, key.key_hash)
     if key is None or not fits:
         _log.warning("a wrong key for the role %s of %s in %s", role, standing.workflow.name, standing.project)
         raise _auth_failed(role)
@@ -57,16 +60,16 @@ async def open_session(services: Services, call: Call, asked: Asked, role: str, 
         token = services.tokens.session_token(session_id)
         return SessionOpened(token, role, session_id, key.project, key.workflow)
 
-    return await transact(services, call, work, kept=lambda answer: replace(answer, session_token=""))
+    return await transact(services, caller, work, kept=lambda answer: replace(answer, session_token=""))
 
 
-async def close_session(services: Services, call: Call, token: str) -> SessionClosed:
+async def session_close(services: Services, caller: Caller, request: SessionClose) -> SessionClosed:
     """End a session; ending it again gives the same answer.
 
     Raises:
         InvalidSession: There is no such session.
     """
-    session_id = services.tokens.session_id_of(token)
+    session_id = services.tokens.session_id_of(request.session_token)
 
     def work(unit: Unit) -> SessionClosed:
         events.lock(unit)
@@ -77,7 +80,7 @@ async def close_session(services: Services, call: Call, token: str) -> SessionCl
             sessions.end(unit, session, reason="closed", actor=session.role, now_us=services.clock.now_us())
         return SessionClosed(session.id, session.role, closed=True)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
 async def end_idle(services: Services, limit: int = 100) -> int:

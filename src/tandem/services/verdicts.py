@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import VerdictGiven
 from tandem.domain.discussion import Message, Verdict, spoken
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
-from tandem.domain.reviews import Action, Review, check_project
+from tandem.domain.reviews import Action, Review
 from tandem.errors import InvalidInput, ReasonRequired
+from tandem.operations.requests import SubmitVerdict
 from tandem.services import contents, counter_patches, handoffs, reviewer_runs
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import commits, cycles, ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows
@@ -31,35 +33,13 @@ _SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "rejec
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
-    """A comment on a line of the change."""
-
-    file: str
-    line: int | None
-    body: str
-
-
-@dataclass(frozen=True, slots=True)
-class NewVerdict:
-    """A verdict as its reviewer sent it."""
-
-    verdict: str
-    reason: str | None = None
-    counter_patch: str | None = None
-    comments: Sequence[Remark] = ()
-    claim_generation: int | None = None
-    reviewer_id: str | None = None
-    round: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Ids:
     verdict: str
     counter_patch: str | None
     comments: tuple[str, ...]
 
 
-async def submit(services: Services, call: Call, review_id: str, project: str | None, sent: NewVerdict) -> VerdictGiven:
+async def submit_verdict(services: Services, caller: Caller, request: SubmitVerdict) -> VerdictGiven:
     """Give a verdict, with comments on lines and perhaps a counter-patch.
 
     Raises:
@@ -73,38 +53,37 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
         InvalidPhase: It would approve a hand-off that its cycle has gone on without.
         SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
-    verdict = _checked(services, sent)
-    facts = await _offered(services, call, review_id, project, verdict, sent)
+    verdict = _checked(services, request)
+    facts = await _offered(services, caller, request, verdict)
     new_id = services.clock.new_id
-    ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in sent.comments))
+    ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in request.comments or ()))
 
     def work(unit: Unit) -> VerdictGiven:
-        cycles.lock_of_review(unit, review_id)
-        before = reviews.get(unit, review_id, lock=True)
-        check_project(before, project)
+        cycles.lock_of_review(unit, request.review_id)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
         gate = handoffs.gate_of(unit, before)
-        action, reviewer, current = _admit(unit, before, verdict, sent, call)
+        action, reviewer, current = _admit(unit, before, verdict, request, caller)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
             before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason=why)
-        after = _decided(services, before, action, verdict, reviewer, ids, sent.reason, now)
+        after = _decided(services, before, action, verdict, reviewer, ids, request.reason, now)
         written = ledger.change_review(
             unit,
             before,
             after,
             actor=reviewer,
             kind=Kind.VERDICT_COMMENT if verdict == COMMENT else Kind.VERDICT_SUBMITTED,
-            data=_facts(before, current, verdict, ids, sent),
-            rows=_rows(before, verdict, reviewer, ids, sent, now),
+            data=_facts(before, current, verdict, ids, request),
+            rows=_rows(before, verdict, reviewer, ids, request, now),
         )
         if verdict != COMMENT:
             reviewer_runs.note_verdict(unit, reviewer, verdict, before, now)
         if verdict in commits.AGAINST:
             commits.note_refusal(unit, written.id)
         if facts is not None and ids.counter_patch is not None:
-            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, call.agent, now)
+            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, caller.agent, now)
         if gate is not None and verdict == APPROVED:
             handoffs.advance(unit, services, gate, current, reviewer)
         return VerdictGiven(
@@ -117,37 +96,35 @@ async def submit(services: Services, call: Call, review_id: str, project: str | 
             cursor=services.waits.cursor(written.event_seq),
         )
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-def _checked(services: Services, sent: NewVerdict) -> str:
+def _checked(services: Services, request: SubmitVerdict) -> str:
     """The verdict's own name, once everything that needs no state is checked."""
-    verdict = _SYNONYMS.get(sent.verdict, sent.verdict)
-    contents.check_text(services, "reason", sent.reason)
-    for remark in sent.comments:
+    verdict = _SYNONYMS.get(request.verdict, request.verdict)
+    contents.check_text(services, "reason", request.reason)
+    for remark in request.comments or ():
         contents.check_text(services, "comments", remark.body)
-    if verdict != APPROVED and not (sent.reason and sent.reason.strip()):
+    if verdict != APPROVED and not (request.reason and request.reason.strip()):
         raise ReasonRequired(
             f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
         )
-    if sent.counter_patch is not None and verdict not in ("changes_requested", COMMENT):
+    if request.counter_patch is not None and verdict not in ("changes_requested", COMMENT):
         raise InvalidInput(
             f"A counter-patch goes with changes_requested or comment, not with {verdict}.", field="counter_patch"
         )
     return verdict
 
 
-async def _offered(
-    services: Services, call: Call, review_id: str, project: str | None, verdict: str, sent: NewVerdict
-) -> ValidatedContent | None:
+async def _offered(services: Services, caller: Caller, request: SubmitVerdict, verdict: str) -> ValidatedContent | None:
     """What the verdict's counter-patch would be, if it has one."""
-    if sent.counter_patch is None:
+    if request.counter_patch is None:
         return None
 
     def admit(unit: Unit, review: Review) -> None:
-        _admit(unit, review, verdict, sent, call)
+        _admit(unit, review, verdict, request, caller)
 
-    return await counter_patch_facts(services, review_id, project, sent.counter_patch, admit)
+    return await counter_patch_facts(services, request.review_id, request.project, request.counter_patch, admit)
 
 
 async def counter_patch_facts(
@@ -170,8 +147,7 @@ async def counter_patch_facts(
     """
 
     def look(unit: Unit) -> tuple[Review, Round]:
-        review = reviews.get(unit, review_id)
-        check_project(review, project)
+        review = reviews.get(unit, review_id, project)
         admit(unit, review)
         handoffs.check_replacement(unit, review, body)
         return review, reviews.get_round(unit, review.id, review.round)
@@ -180,16 +156,18 @@ async def counter_patch_facts(
     return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
 
 
-def _admit(unit: Unit, review: Review, verdict: str, sent: NewVerdict, call: Call) -> tuple[Action, str, Round]:
+def _admit(
+    unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller
+) -> tuple[Action, str, Round]:
     """Whether this verdict may be given now, by whom and on which round."""
     action = _ACTIONS[verdict]
     _, reviewer = claims.reviewer_step(
-        action, review, generation=sent.claim_generation, reviewer_id=sent.reviewer_id, access=call.access
+        action, review, generation=request.claim_generation, reviewer_id=request.reviewer_id, access=caller.access
     )
-    claims.check_round(review, sent.round)
+    claims.check_round(review, request.round)
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
-    claims.check_not_own(review, call.names(reviewer), submitter=submitter, current=current)
+    claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
     return action, reviewer, current
 
 
@@ -220,19 +198,19 @@ def _decided(
     return spoken(stated, "reviewer", "verdict")
 
 
-def _facts(before: Review, current: Round, verdict: str, ids: _Ids, sent: NewVerdict) -> dict[str, Any]:
+def _facts(before: Review, current: Round, verdict: str, ids: _Ids, request: SubmitVerdict) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "verdict_id": ids.verdict,
-        "reason": sent.reason,
+        "reason": request.reason,
         "round": before.round,
         "digest": current.digest,
         "claim_generation": before.claim_generation,
-        "comments": len(sent.comments),
+        "comments": len(request.comments or ()),
     }
 
 
-def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdict, now: int) -> Rows:
+def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, request: SubmitVerdict, now: int) -> Rows:
     remarks = tuple(
         Message(
             id=ids.comments[position],
@@ -244,15 +222,12 @@ def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdi
             sender_role="reviewer",
             sender_id=reviewer,
             body=remark.body,
-            metadata="{}",
             verdict_id=ids.verdict,
             file=remark.file,
             line=remark.line,
-            resolves=None,
-            resolved_by=None,
             created_at=now,
         )
-        for position, remark in enumerate(sent.comments)
+        for position, remark in enumerate(request.comments or ())
     )
     given = Verdict(
         id=ids.verdict,
@@ -261,7 +236,7 @@ def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, sent: NewVerdi
         round=before.round,
         claim_generation=before.claim_generation,
         verdict=verdict,
-        reason=sent.reason,
+        reason=request.reason,
         reviewer_id=reviewer,
         created_at=now,
     )

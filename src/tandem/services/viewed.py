@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tandem.contract.caller import Caller
 from tandem.domain.inbox_answers import ViewedFiles
 from tandem.domain.patches import Round
-from tandem.domain.reviews import check_project
 from tandem.errors import NotFound
+from tandem.operations.inbox_requests import ListViewed, MarkViewed
 from tandem.services import views
-from tandem.services.context import Call, Services, transact
+from tandem.services.context import Services, transact
 from tandem.store import reviews, viewed
 from tandem.store.base import Unit
 
 _SHOWN_PATHS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Whose marks on what.
-
-    Attributes:
-        review_id: The review.
-        round: The round's number.
-        person: Who views.
-        project: The project that the review must be of; null for any.
-    """
-
-    review_id: str
-    round: int
-    person: str
-    project: str | None
-
-
-async def mark(services: Services, call: Call, place: Place, path: str, *, is_viewed: bool) -> ViewedFiles:
+async def mark_viewed(services: Services, caller: Caller, request: MarkViewed) -> ViewedFiles:
     """Mark a file of a round as viewed, or take the mark away.
 
     Raises:
@@ -41,25 +23,26 @@ async def mark(services: Services, call: Call, place: Place, path: str, *, is_vi
     """
 
     def work(unit: Unit) -> ViewedFiles:
-        paths = _paths(_round(unit, place))
-        if path not in paths:
+        paths = _paths(_round(unit, request))
+        if request.path not in paths:
             raise NotFound(
-                f"Round {place.round} of '{place.review_id}' touches no such file; get_proposal lists those it does.",
-                review_id=place.review_id,
-                round=place.round,
-                path=path,
+                f"Round {request.round} of '{request.review_id}' touches no such file; get_proposal lists those it"
+                " does.",
+                review_id=request.review_id,
+                round=request.round,
+                path=request.path,
                 allowed=paths[:_SHOWN_PATHS],
             )
-        if is_viewed:
-            viewed.add(unit, place.review_id, place.round, place.person, path, services.clock.now_us())
+        if request.viewed:
+            viewed.add(unit, request.review_id, request.round, request.person, request.path, services.clock.now_us())
         else:
-            viewed.remove(unit, place.review_id, place.round, place.person, path)
-        return _marks(unit, place)
+            viewed.remove(unit, request.review_id, request.round, request.person, request.path)
+        return _marks(unit, request)
 
-    return await transact(services, call, work)
+    return await transact(services, caller, work)
 
 
-async def list_all(services: Services, place: Place) -> ViewedFiles:
+async def list_viewed(services: Services, _caller: Caller, request: ListViewed) -> ViewedFiles:
     """The files of a round that are marked.
 
     Raises:
@@ -67,15 +50,15 @@ async def list_all(services: Services, place: Place) -> ViewedFiles:
     """
 
     def work(unit: Unit) -> ViewedFiles:
-        _round(unit, place)
-        return _marks(unit, place)
+        _round(unit, request)
+        return _marks(unit, request)
 
     return await services.store.read(work)
 
 
-def _round(unit: Unit, place: Place) -> Round:
-    check_project(reviews.get(unit, place.review_id), place.project)
-    return reviews.get_round(unit, place.review_id, place.round)
+def _round(unit: Unit, request: MarkViewed | ListViewed) -> Round:
+    review = reviews.get(unit, request.review_id, request.project)
+    return reviews.get_round(unit, review.id, request.round)
 
 
 def _paths(found: Round) -> list[str]:
@@ -83,6 +66,6 @@ def _paths(found: Round) -> list[str]:
     return paths if found.path is None else list(dict.fromkeys((*paths, found.path)))
 
 
-def _marks(unit: Unit, place: Place) -> ViewedFiles:
-    paths = tuple(viewed.list_paths(unit, place.review_id, place.round, place.person))
-    return ViewedFiles(place.review_id, place.round, place.person, paths)
+def _marks(unit: Unit, request: MarkViewed | ListViewed) -> ViewedFiles:
+    paths = tuple(viewed.list_paths(unit, request.review_id, request.round, request.person))
+    return ViewedFiles(request.review_id, request.round, request.person, paths)

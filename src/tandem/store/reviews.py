@@ -128,15 +128,17 @@ def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
     return Review(*row) if row else None
 
 
-def get(unit: Unit, review_id: str, *, lock: bool = False) -> Review:
-    """A review.
+def get(unit: Unit, review_id: str, project: str | None = None, *, lock: bool = False) -> Review:
+    """A review; of the project, if one is named.
 
     Raises:
-        NotFound: There is none of that id.
+        NotFound: There is none of that id, or it is another project's.
     """
     found = find(unit, review_id, lock=lock)
     if found is None:
         raise unknown(review_id)
+    if project is not None and found.project != project:
+        raise NotFound(f"The project '{project}' has no review '{review_id}'.", review_id=review_id, project=project)
     return found
 
 

@@ -1,0 +1,26 @@
+"""Every operation is done by one service function, which takes its request and returns its answer."""
+
+from __future__ import annotations
+
+import inspect
+from typing import get_origin, get_type_hints
+
+import pytest
+
+from tandem.contract.caller import Caller
+from tandem.contract.operation import Operation
+from tandem.operations.catalogue import REGISTRY
+from tandem.operations.handlers import HANDLERS, MODULES
+from tandem.services.context import Services
+
+
+@pytest.mark.parametrize("operation", tuple(REGISTRY), ids=lambda operation: operation.name)
+def test_an_operation_has_one_function_from_its_request_to_its_answer(operation: Operation) -> None:
+    defined = [module for module in MODULES if getattr(module, operation.name, None) is not None]
+    assert len(defined) == 1
+    function = HANDLERS[operation.name]
+    types = list(get_type_hints(function).items())
+    assert [kind for _, kind in types[:3]] == [Services, Caller, operation.request]
+    assert [name.lstrip("_") for name in inspect.signature(function).parameters] == ["services", "caller", "request"]
+    name, answer = types[3]
+    assert (name, get_origin(answer) or answer) == ("return", operation.answer)
