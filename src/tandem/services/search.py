@@ -169,4 +169,4 @@ def _missing_words(words: Sequence[str], review: Review) -> list[str]:
 
 def _found(candidate: Candidate) -> FoundReview:
     files = len(orjson.loads(candidate.affected_files))
-    return views.shown(FoundReview, views.row(candidate.review), files=files)
+    return views.row_as(FoundReview, candidate.review, files=files)

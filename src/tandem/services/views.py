@@ -18,6 +18,7 @@ from tandem.store import discussion, reviews
 from tandem.store.base import Unit
 
 T = TypeVar("T")
+Row = TypeVar("Row", bound=ReviewRow)
 
 
 def time_or_none(instant_us: int | None) -> str | None:
@@ -66,13 +67,19 @@ def status(review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
 
 def row(review: Review) -> ReviewRow:
     """One line of a list."""
+    return row_as(ReviewRow, review)
+
+
+def row_as(kind: type[Row], review: Review, **more: Any) -> Row:
+    """One line of a list that says more of each review."""
     return shown(
-        ReviewRow,
+        kind,
         review,
         review_id=review.id,
         status=review.state,
         priority=PRIORITIES[review.priority],
         reviewer_id=review.reviewer_id or review.verdict_by,
+        **more,
     )
 
 
