@@ -1,11 +1,21 @@
-"""Who calls, as far as the face can tell."""
+"""Who calls, as far as the face can tell, and what makes two calls the same call."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from tandem.domain.access import Access, Names
-from tandem.domain.idempotency import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An idempotency key in its scope (principal, project as sent, operation), and the hash of the body with it."""
+
+    principal: str
+    project: str
+    operation: str
+    key: str
+    body_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,11 @@ class Caller:
     face: str = "http"
     key: Key | None = None
     access: Access | None = None
+
+    @property
+    def operator(self) -> str:
+        """Who acts, for the log, where an operator need state no name."""
+        return self.agent or "operator"
 
     def names(self, *stated: str | None) -> Names:
         """The names that the caller goes by, those included that it states in the request."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self
 
@@ -22,7 +21,6 @@ Subject = Literal["review", "reviewer", "cycle"]
 """What a request can be about that is of one project."""
 
 NAME_LENGTH: Final = 60
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,60}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,9 @@ class AccessToken(NamedTuple):
     created_at: int
     created_by: str
     expires_at: int | None
-    revoked_at: int | None
-    event_seq: int
-    event_hash: str
+    revoked_at: int | None = None
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:
@@ -132,8 +130,3 @@ class AccessToken(NamedTuple):
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now_us else "valid"
-
-
-def is_token_name(name: str) -> bool:
-    """Whether tokens can be made for a name: without slashes, so that nobody is a part of somebody else."""
-    return _NAME.fullmatch(name) is not None and name.lower() != OWNER

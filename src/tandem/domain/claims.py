@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.clock import MICROSECONDS
 from tandem.domain.access import Access, Names
-from tandem.domain.discussion import afresh
+from tandem.domain.discussion import reset_turn
 from tandem.domain.patches import CounterPatch, Round
 from tandem.domain.policy import Policy
 from tandem.domain.reviews import Action, Guard, Review, State, Step, step
@@ -179,7 +179,7 @@ def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tu
         first_claimed_at=review.first_claimed_at or now_us,
         updated_at=now_us,
     )
-    return renewed(afresh(fresh), now_us, policy), True
+    return renewed(reset_turn(fresh), now_us, policy), True
 
 
 def renewed(review: Review, now_us: int, policy: Policy) -> Review:
@@ -190,7 +190,7 @@ def renewed(review: Review, now_us: int, policy: Policy) -> Review:
     return review._replace(lease_expires_at=min(wanted, deadline))
 
 
-def freed(review: Review, found: Step, now_us: int) -> Review:
+def release_claim(review: Review, found: Step, now_us: int) -> Review:
     """The review after its claim ended without a verdict, or at a verdict, revision or close."""
     return review._replace(
         state=found.to or review.state,

@@ -40,17 +40,17 @@ class Cycle(NamedTuple):
     definition: str
     phase: str
     active_role: str
-    rotation: int
-    lock_acquired_at: int | None
-    review_id: str | None
-    handoffs: int
-    created_at: int
-    updated_at: int
-    completed_at: int | None
-    archived_at: int | None
-    status_seq: int
-    event_seq: int
-    event_hash: str
+    rotation: int = 1
+    lock_acquired_at: int | None = None
+    review_id: str | None = None
+    handoffs: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    completed_at: int | None = None
+    archived_at: int | None = None
+    status_seq: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:
@@ -82,10 +82,10 @@ class Handoff(NamedTuple):
     phase: str
     next_phase: str
     content_id: str
-    review_id: str | None
-    round: int | None
-    written_at: int
-    advanced_at: int | None
+    review_id: str | None = None
+    round: int | None = None
+    written_at: int = 0
+    advanced_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,17 +141,9 @@ def started(identity: str, workflow: Workflow, *, project: str, feature: str, no
         definition=json.dumps(workflow.as_dict(), ensure_ascii=False),
         phase=workflow.start,
         active_role=workflow.phase(workflow.start).role,
-        rotation=1,
         lock_acquired_at=now_us,
-        review_id=None,
-        handoffs=0,
         created_at=now_us,
         updated_at=now_us,
-        completed_at=None,
-        archived_at=None,
-        status_seq=0,
-        event_seq=0,
-        event_hash="",
     )
 
 

@@ -62,12 +62,12 @@ def check_turn(review: Review, side: Side) -> None:
     )
 
 
-def spoken(review: Review, side: Side, how: str) -> Review:
+def record_speaker(review: Review, side: Side, how: str) -> Review:
     """The review after a side took its turn (`message`, `verdict` or `decision`)."""
     return with_turn(review._replace(speaker=side, speaker_kind=how))
 
 
-def afresh(review: Review) -> Review:
+def reset_turn(review: Review) -> Review:
     """The review with nobody having spoken, as at the start of a round or claim."""
     return with_turn(review._replace(speaker=None, speaker_kind=None))
 
@@ -79,7 +79,7 @@ def with_turn(review: Review) -> Review:
 
 def next_round(review: Review, *, digest: str | None, validated: bool, now_us: int) -> Review:
     """The review with a new round of other content: nothing was said or decided about it yet."""
-    return afresh(
+    return reset_turn(
         review._replace(
             round=review.round + 1,
             digest=digest,

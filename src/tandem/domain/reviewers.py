@@ -93,17 +93,17 @@ class Pool(NamedTuple):
     projects: str | None
     rules: str
     registered_at: int
-    ended_at: int | None
-    paused: str | None
-    paused_kind: str | None
-    paused_by: str | None
-    paused_at: int | None
-    circuit_until: int | None
-    circuit_opened: int
-    forgiven: int
-    last_seen_at: int
-    event_seq: int
-    event_hash: str
+    ended_at: int | None = None
+    paused: str | None = None
+    paused_kind: str | None = None
+    paused_by: str | None = None
+    paused_at: int | None = None
+    circuit_until: int | None = None
+    circuit_opened: int = 0
+    forgiven: int = 0
+    last_seen_at: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:

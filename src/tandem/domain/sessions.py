@@ -18,9 +18,9 @@ class CycleKey(NamedTuple):
     role: str
     key_hash: str
     created_at: int
-    revoked_at: int | None
-    event_seq: int
-    event_hash: str
+    revoked_at: int | None = None
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:
@@ -40,10 +40,10 @@ class Session(NamedTuple):
     role: str
     opened_at: int
     last_seen_at: int
-    ended_at: int | None
-    end_reason: str | None
-    event_seq: int
-    event_hash: str
+    ended_at: int | None = None
+    end_reason: str | None = None
+    event_seq: int = 0
+    event_hash: str = ""
 
     @property
     def subject(self) -> str:

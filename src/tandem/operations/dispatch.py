@@ -14,10 +14,9 @@ import orjson
 from pydantic import ValidationError
 
 from tandem.clock import Clock
-from tandem.contract.caller import Caller
+from tandem.contract.caller import Caller, Key
 from tandem.contract.operation import Handler, Operation, Registry
 from tandem.contract.request import ProjectRequest, Request, WriteRequest
-from tandem.domain.idempotency import Key
 from tandem.errors import (
     Forbidden,
     IdempotencyConflict,

@@ -40,7 +40,7 @@ class Failure:
 def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Review:
     """Put a held, locked review back into the queue; to be tried later, or by a person after too many tries."""
     found = step(Action.EXPIRE, before)
-    after = claims.freed(before, found, now_us)
+    after = claims.release_claim(before, found, now_us)
     if failure.retry_delay_seconds is not None:
         attempts = before.attempts + 1
         later = retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= RETRIES else None
@@ -93,7 +93,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
                 status=before.state,
                 allowed=[State.PENDING.value],
             )
-        after = _put_back(unit, before, caller.agent or "operator", services.clock.now_us())
+        after = _put_back(unit, before, caller.operator, services.clock.now_us())
         return views.status(after, services.waits.cursor(after.event_seq), changed=after is not before)
 
     return await transact(services, caller, work)

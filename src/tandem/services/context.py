@@ -1,25 +1,24 @@
-"""What every service is given, and the one way in which a service writes."""
+"""What every service is given, and the one way in which a service writes, and waits."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
 from tandem.clock import Clock
-from tandem.contract.caller import Caller
-from tandem.domain.idempotency import Key
+from tandem.contract.caller import Caller, Key
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import Workflow
 from tandem.errors import IdempotencyConflict
 from tandem.secret_key import Tokens
 from tandem.services.access import Gatekeeper
 from tandem.services.projects import Projects
-from tandem.services.waits import WaitHub
+from tandem.services.waits import WaitHub, wait_until
 from tandem.store import idempotency
 from tandem.store.base import Store, Unit
 
@@ -160,3 +159,25 @@ def earlier_answer(unit: Unit, key: Key) -> str:
             operation=key.operation,
         )
     return answer
+
+
+class MayWait(Protocol):
+    """What requests say of waiting."""
+
+    wait: bool
+    timeout_s: float | None
+
+
+async def look_or_wait(
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: MayWait
+) -> T:
+    """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
+    if not request.wait:
+        return (await look())[0]
+    return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
+
+
+def wait_seconds(services: Services, request: MayWait) -> float:
+    """How long a request waits at most."""
+    policy = services.policy
+    return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)

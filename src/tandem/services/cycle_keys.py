@@ -52,8 +52,8 @@ async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> 
         current = sessions.list_keys(unit, project, workflow.name)
         fresh = [role for role in needed if _is_missing(current.get(role))]
         for role in fresh:
-            key = CycleKey(project, workflow.name, role, hashes[role], now, None, 0, "")
-            sessions.put_key(unit, current.get(role), key, actor=_actor(caller))
+            key = CycleKey(project, workflow.name, role, hashes[role], now)
+            sessions.put_key(unit, current.get(role), key, actor=caller.operator)
         kept = tuple(role for role in workflow.roles if role not in fresh)
         return KeysMade(project, workflow.name, {role: made[role] for role in fresh}, kept)
 
@@ -77,8 +77,8 @@ async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate)
         events.lock(unit)
         now = services.clock.now_us()
         before = sessions.find_key(unit, project, workflow.name, role)
-        after = CycleKey(project, workflow.name, role, key_hash, now, None, 0, "")
-        sessions.put_key(unit, before, after, actor=_actor(caller))
+        after = CycleKey(project, workflow.name, role, key_hash, now)
+        sessions.put_key(unit, before, after, actor=caller.operator)
         ended = _end_sessions(unit, services, after, "rotated", caller)
         return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
 
@@ -103,7 +103,7 @@ async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke)
         if before is None or before.revoked_at is not None:
             raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
         after = before._replace(key_hash="", revoked_at=services.clock.now_us())
-        sessions.put_key(unit, before, after, actor=_actor(caller))
+        sessions.put_key(unit, before, after, actor=caller.operator)
         ended = _end_sessions(unit, services, after, "revoked", caller)
         return KeyRevoked(project, workflow.name, role, ended)
 
@@ -148,12 +148,8 @@ def _checked(key: str) -> str:
 def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, caller: Caller) -> int:
     found = sessions.list_open(unit, key.project, key.workflow, key.role)
     for session in found:
-        sessions.end(unit, session, reason=reason, actor=_actor(caller), now_us=services.clock.now_us())
+        sessions.end(unit, session, reason=reason, actor=caller.operator, now_us=services.clock.now_us())
     return len(found)
-
-
-def _actor(caller: Caller) -> str:
-    return caller.agent or "operator"
 
 
 def _without_keys(answer: KeysMade) -> KeysMade:

@@ -8,7 +8,7 @@ from tandem.clock import isoformat
 from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import Discussion, DiscussionEntry, MessageSent
-from tandem.domain.discussion import Message, check_turn, spoken
+from tandem.domain.discussion import Message, check_turn, record_speaker
 from tandem.domain.events import Kind
 from tandem.domain.reviews import Action, Review, step
 from tandem.errors import NotFound
@@ -46,7 +46,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         written = ledger.change_review(
             unit,
             before,
-            spoken(entered._replace(updated_at=now), request.sender_role, "message"),
+            record_speaker(entered._replace(updated_at=now), request.sender_role, "message"),
             actor=sender,
             kind=Kind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},

@@ -11,7 +11,7 @@ from tandem.domain.patches import ValidatedContent
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
 from tandem.operations.file_requests import CheckCounterPatch, DraftCounterPatch
-from tandem.services import contents, round_files, verdicts
+from tandem.services import contents, round_files, verdicts, views
 from tandem.services.context import Services
 from tandem.services.round_files import Found
 from tandem.store.base import Unit
@@ -36,15 +36,7 @@ async def draft_counter_patch(services: Services, _caller: Caller, request: Draf
         judged = CounterPatchCheck(request.review_id, found.round.round, (), None, applies=False, problem=problem)
     else:
         judged = await _judged(services, found, request.project, body)
-    return CounterPatchDraft(
-        review_id=request.review_id,
-        round=judged.round,
-        counter_patch=body,
-        affected_files=judged.affected_files,
-        digest=judged.digest,
-        applies=judged.applies,
-        problem=judged.problem,
-    )
+    return views.shown(CounterPatchDraft, judged, counter_patch=body)
 
 
 async def check_counter_patch(services: Services, _caller: Caller, request: CheckCounterPatch) -> CounterPatchCheck:

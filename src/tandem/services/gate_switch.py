@@ -22,7 +22,6 @@ from tandem.services.views import shown
 from tandem.store import commits, events, gates
 from tandem.store.base import Unit
 
-_OPERATOR = "operator"
 _SHOWN_PATHS = 100
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of whoever tells of an override may be ahead."""
@@ -51,7 +50,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             accepted=_listed(request.accepted, before.accepted if before else "[]"),
             reason=request.reason,
             switched_at=services.clock.now_us(),
-            switched_by=caller.agent or _OPERATOR,
+            switched_by=caller.operator,
         )
         if before is not None and before[:4] == after[:4]:
             return _state(project, before)
@@ -105,7 +104,7 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
         branch=request.branch,
         reason=request.reason,
         overridden_at=now if request.at is None else _instant_us(request.at, now),
-        overridden_by=caller.agent or _OPERATOR,
+        overridden_by=caller.operator,
         recorded_at=now,
     )
 

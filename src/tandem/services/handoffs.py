@@ -289,10 +289,7 @@ def _handoff(unit: Unit, cycle: Cycle, step: Transition, text: str, now: int) ->
         phase=step.phase,
         next_phase=step.next_phase,
         content_id=ledger.keep_content(unit, text) or "",
-        review_id=None,
-        round=None,
         written_at=now,
-        advanced_at=None,
     )
 
 

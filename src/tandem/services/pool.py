@@ -15,9 +15,8 @@ from tandem.domain.reviewers import Pool, Reviewer, ReviewerState, supervisor_id
 from tandem.errors import InvalidSession
 from tandem.operations.pool_requests import ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
 from tandem.services import pool_plan, reviewer_runs
-from tandem.services.context import Services, transact
+from tandem.services.context import Services, transact, wait_seconds
 from tandem.services.pool_plan import Circumstances, Decision
-from tandem.services.reviews import wait_seconds
 from tandem.services.views import time_or_none
 from tandem.services.waits import topic
 from tandem.store import events, reviewers
@@ -109,7 +108,7 @@ async def _answer_in_time(
 
 
 def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, now_us: int) -> Pool:
-    return Pool(
+    fresh = Pool(
         id=pool_id,
         incarnation=request.incarnation,
         host=request.host,
@@ -119,19 +118,13 @@ def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, 
         projects=None if request.projects is None else orjson.dumps(sorted(request.projects)).decode(),
         rules=orjson.dumps(request.rules.model_dump()).decode(),
         registered_at=now_us,
-        ended_at=None,
-        # A person's pause, and that of a budget, outlast a restart.
-        paused=before.paused if before else None,
-        paused_kind=before.paused_kind if before else None,
-        paused_by=before.paused_by if before else None,
-        paused_at=before.paused_at if before else None,
-        circuit_until=None,
-        circuit_opened=0,
-        forgiven=0,
         last_seen_at=now_us,
-        event_seq=before.event_seq if before else 0,
-        event_hash=before.event_hash if before else "",
     )
+    if before is None:
+        return fresh
+    # A person's pause, and that of a budget, outlast a restart.
+    kept = ("paused", "paused_kind", "paused_by", "paused_at", "event_seq", "event_hash")
+    return fresh._replace(**{name: getattr(before, name) for name in kept})
 
 
 def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> None:

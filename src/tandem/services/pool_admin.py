@@ -49,7 +49,7 @@ async def spawn_reviewer(services: Services, caller: Caller, request: SpawnRevie
         SpawnCooldown: One was started just now.
     """
     project = services.projects.require(request.project, caller.project)
-    actor = caller.agent or "operator"
+    actor = caller.operator
 
     def work(unit: Unit) -> ReviewerView:
         events.lock(unit)
@@ -85,7 +85,7 @@ async def kill_reviewer(services: Services, caller: Caller, request: KillReviewe
         now = services.clock.now_us()
         if found.state != ReviewerState.TERMINATED:
             found = pool_plan.drain(
-                unit, found, DrainReason.MANUAL, actor=caller.agent or "operator", now_us=now, kill=request.force
+                unit, found, DrainReason.MANUAL, actor=caller.operator, now_us=now, kill=request.force
             )
         return reviewer_view(found, reviewers.held_reviews(unit).get(found.id))
 
@@ -100,7 +100,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
         PoolDisabled: There is none at all.
     """
     why = request.reason or "an operator paused it"
-    actor = caller.agent or "operator"
+    actor = caller.operator
     return await _change_pools(
         services,
         caller,
@@ -116,7 +116,7 @@ async def resume_reviewers(services: Services, caller: Caller, request: ResumeRe
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    actor = caller.agent or "operator"
+    actor = caller.operator
 
     def change(unit: Unit, pool: Pool, now: int) -> Pool:
         resumed = pool_plan.resume(unit, pool, actor=actor, now_us=now)

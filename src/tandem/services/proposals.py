@@ -8,8 +8,8 @@ import orjson
 
 from tandem.contract.caller import Caller
 from tandem.domain.answers import ReviewCreated
-from tandem.domain.claims import freed
-from tandem.domain.discussion import afresh, next_round
+from tandem.domain.claims import release_claim
+from tandem.domain.discussion import next_round, reset_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round, ValidatedContent
 from tandem.domain.reviews import PRIORITIES, Action, Review, infer_priority, step
@@ -114,7 +114,7 @@ def revise_in(
     found = step(Action.REVISE, before)
     looked_at = attention.clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
-    identified = freed(current, found, now)._replace(**_stated(request))
+    identified = release_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
     written = ledger.change_review(
@@ -178,7 +178,7 @@ def _new_review(
         phase=request.phase,
         task=request.task,
     )
-    return afresh(
+    return reset_turn(
         Review(
             id=review_id,
             project=project,

@@ -16,8 +16,7 @@ from tandem.domain.statistics import OPEN_PREFIX
 from tandem.errors import InvalidInput
 from tandem.operations.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.services import pages, views
-from tandem.services.context import Services
-from tandem.services.reviews import look_or_wait
+from tandem.services.context import Services, look_or_wait
 from tandem.services.waits import topic
 from tandem.store import events, reports, reviews
 from tandem.store.base import Unit

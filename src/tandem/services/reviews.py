@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
 
 from tandem.contract.caller import Caller
 from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
-from tandem.domain.claims import freed
+from tandem.domain.claims import release_claim
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
@@ -19,34 +17,10 @@ from tandem.git.excerpt import only_files
 from tandem.git.texts import unified_text_diff
 from tandem.operations.requests import CloseReview, GetProposal, GetReviewStatus, ListReviews
 from tandem.services import attention, contents, counter_patches, pages, views
-from tandem.services.context import Services, transact
-from tandem.services.waits import topic, wait_until
+from tandem.services.context import Services, look_or_wait, transact
+from tandem.services.waits import topic
 from tandem.store import events, ledger, reports, reviews
 from tandem.store.base import Unit
-
-T = TypeVar("T")
-
-
-class MayWait(Protocol):
-    """What requests say of waiting."""
-
-    wait: bool
-    timeout_s: float | None
-
-
-async def look_or_wait(
-    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: MayWait
-) -> T:
-    """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
-    if not request.wait:
-        return (await look())[0]
-    return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
-
-
-def wait_seconds(services: Services, request: MayWait) -> float:
-    """How long a request waits at most."""
-    policy = services.policy
-    return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)
 
 
 async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
@@ -215,7 +189,7 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     looked_at = attention.clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
-        freed(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+        release_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
     )
     return ledger.change_review(
         unit,

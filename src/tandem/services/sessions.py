@@ -55,7 +55,7 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
         if current is None or current.key_hash != key.key_hash:
             raise _auth_failed(role)
         now = services.clock.now_us()
-        session = Session(session_id, key.project, key.workflow, role, now, now, None, None, 0, "")
+        session = Session(session_id, key.project, key.workflow, role, now, now)
         sessions.open_session(unit, session, actor=role)
         token = services.tokens.session_token(session_id)
         return SessionOpened(token, role, session_id, key.project, key.workflow)

@@ -9,7 +9,7 @@ from typing import Any
 from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import VerdictGiven
-from tandem.domain.discussion import Message, Verdict, spoken
+from tandem.domain.discussion import Message, Verdict, record_speaker
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
 from tandem.domain.reviews import Action, Review
@@ -187,7 +187,7 @@ def _decided(
         held = claims.renewed(before, now, services.policy)
         changed = held._replace(state=found.to or held.state, updated_at=now)
     else:
-        changed = claims.freed(before, found, now)._replace(
+        changed = claims.release_claim(before, found, now)._replace(
             verdict_by=reviewer,
             decided_at=now,
             attempts=0,
@@ -195,7 +195,7 @@ def _decided(
             approved_round=before.round if verdict == APPROVED else None,
         )
     stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)
-    return spoken(stated, "reviewer", "verdict")
+    return record_speaker(stated, "reviewer", "verdict")
 
 
 def _facts(before: Review, current: Round, verdict: str, ids: _Ids, request: SubmitVerdict) -> dict[str, Any]:
@@ -274,7 +274,7 @@ def _offer(
     return ledger.change_review(
         unit,
         review,
-        spoken(offered, "reviewer", "verdict"),
+        record_speaker(offered, "reviewer", "verdict"),
         actor=reviewer,
         kind=Kind.COUNTER_PATCH_PROPOSED,
         data={"counter_patch_id": patch_id, "round": review.round, "digest": facts.digest},

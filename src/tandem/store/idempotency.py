@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tandem.domain.idempotency import Key
+from tandem.contract.caller import Key
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
