@@ -25,9 +25,9 @@ from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.operations.cycle_requests import CycleComplete, CycleStart, CycleStatus, LockAcquire
 from tandem.services import cycle_scope
 from tandem.services.context import Services, look_or_wait, transact
-from tandem.services.cycle_keys import check_role
 from tandem.services.cycle_scope import Standing
 from tandem.services.reviews import close_in
+from tandem.services.sessions import check_role
 from tandem.services.views import shown, time_or_none
 from tandem.services.waits import topic
 from tandem.store import cycles, events, reviews

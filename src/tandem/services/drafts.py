@@ -13,7 +13,7 @@ from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
 from tandem.operations.file_requests import CheckCounterPatch, DraftCounterPatch
 from tandem.services import contents, round_files, verdicts, views
 from tandem.services.context import Services
-from tandem.services.round_files import Found
+from tandem.services.round_files import RoundContent
 from tandem.store.base import Unit
 
 
@@ -50,8 +50,8 @@ async def check_counter_patch(services: Services, _caller: Caller, request: Chec
     return await _judged(services, await _found(services, request), request.project, request.counter_patch)
 
 
-async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> Found:
-    def look(unit: Unit) -> Found:
+async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> RoundContent:
+    def look(unit: Unit) -> RoundContent:
         found = round_files.find(unit, request.review_id, request.project, None)
         check_round(found.review, request.round or found.review.round)
         return found
@@ -66,7 +66,7 @@ def _text(services: Services, request: DraftCounterPatch) -> str:
     return request.text
 
 
-async def _diff(services: Services, found: Found, request: DraftCounterPatch) -> str:
+async def _diff(services: Services, found: RoundContent, request: DraftCounterPatch) -> str:
     if request.edits is None or request.text is not None:
         raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
     edits = {edit.path: edit.content for edit in request.edits}
@@ -77,7 +77,7 @@ async def _diff(services: Services, found: Found, request: DraftCounterPatch) ->
         return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
 
 
-async def _judged(services: Services, found: Found, project: str | None, body: str) -> CounterPatchCheck:
+async def _judged(services: Services, found: RoundContent, project: str | None, body: str) -> CounterPatchCheck:
     """What a verdict says of it: the same code, without a verdict."""
 
     def still(_unit: Unit, review: Review) -> None:

@@ -29,7 +29,7 @@ CATEGORY = "handoff"
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class GatedHandoff:
     """The cycle that a review stands in the way of, locked, and the hand-off that it is about."""
 
     cycle: Cycle
@@ -96,13 +96,13 @@ async def handoff_read(services: Services, caller: Caller, request: HandoffRead)
     return await services.store.read(work)
 
 
-def gate_of(unit: Unit, review: Review, *, lock: bool = True) -> Gate | None:
+def find_gated(unit: Unit, review: Review, *, lock: bool = True) -> GatedHandoff | None:
     """What a review stands in the way of; null for a review that no cycle put up."""
     if review.category != CATEGORY:
         return None
     handoff = cycles.find_by_review(unit, review.id)
     cycle = cycles.find(unit, handoff.cycle_id, lock=lock) if handoff else None
-    return Gate(cycle, handoff) if cycle and handoff else None
+    return GatedHandoff(cycle, handoff) if cycle and handoff else None
 
 
 def check_replacement(unit: Unit, review: Review, body: str) -> None:
@@ -111,19 +111,19 @@ def check_replacement(unit: Unit, review: Review, body: str) -> None:
     Raises:
         SchemaInvalid: It is not.
     """
-    gate = gate_of(unit, review, lock=False)
-    if gate is not None:
-        schema.parsed(body, gate.cycle, gate.step)
+    gated = find_gated(unit, review, lock=False)
+    if gated is not None:
+        schema.parsed(body, gated.cycle, gated.step)
 
 
-def advance(unit: Unit, services: Services, gate: Gate, approved: Round, reviewer: str) -> None:
+def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round, reviewer: str) -> None:
     """Advance the cycle by exactly the round that was approved, in the verdict's own transaction.
 
     Raises:
         InvalidPhase: The cycle has gone on without this hand-off.
         SchemaInvalid: What was approved is no payload for it.
     """
-    cycle, handoff = gate.cycle, gate.handoff
+    cycle, handoff = gated.cycle, gated.handoff
     if cycle.review_id != approved.review_id or cycle.phase != handoff.phase:
         raise InvalidPhase(
             f"The cycle has gone on without this hand-off: it is in the phase {cycle.phase}. Nothing would come of an"
@@ -132,9 +132,9 @@ def advance(unit: Unit, services: Services, gate: Gate, approved: Round, reviewe
             cycle_id=cycle.id,
         )
     text = reviews.find_content(unit, approved.description_id) or ""
-    schema.parsed(text, cycle, gate.step)
+    schema.parsed(text, cycle, gated.step)
     now = services.clock.now_us()
-    after = rules.advanced(cycle, gate.step, now)
+    after = rules.advanced(cycle, gated.step, now)
     taken = written = None
     if handoff.round == approved.round:
         taken = handoff._replace(advanced_at=now)
@@ -152,7 +152,7 @@ def advance(unit: Unit, services: Services, gate: Gate, approved: Round, reviewe
         after,
         actor=reviewer,
         kind=Kind.CYCLE_ADVANCED,
-        data={**_facts(gate.step), "review_id": approved.review_id, "round": approved.round},
+        data={**_facts(gated.step), "review_id": approved.review_id, "round": approved.round},
         written=written,
         advanced=taken,
     )

@@ -30,7 +30,7 @@ MOST_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RoundContent:
     """A round with its texts.
 
     Attributes:
@@ -90,7 +90,7 @@ def _base64(content: bytes) -> str | None:
     return b64encode(content).decode("ascii") if len(content) <= MOST_BYTES else None
 
 
-def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> Found:
+def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> RoundContent:
     """A round of a review, by default the current one, with what it holds.
 
     Raises:
@@ -100,10 +100,10 @@ def find(unit: Unit, review_id: str, project: str | None, number: int | None) ->
     current = reviews.get_round(unit, review_id, number or review.round)
     diff = reviews.find_content(unit, current.diff_id)
     text = reviews.find_content(unit, current.description_id) if diff is None else None
-    return Found(review, current, diff, text)
+    return RoundContent(review, current, diff, text)
 
 
-async def readable(services: Services, found: Found) -> tuple[Repository, RoundPatch]:
+async def readable(services: Services, found: RoundContent) -> tuple[Repository, RoundPatch]:
     """The repository that a round's files are read from, and its change.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Sessions of roles: opened with a key, used, and ended."""
+"""Sessions of roles, and the keys that open them.
+
+A key is shown when it is made, and kept as a salted hash.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from dataclasses import replace
 
 from tandem.clock import MICROSECONDS
 from tandem.contract.caller import Caller
-from tandem.domain.cycle_answers import SessionClosed, SessionOpened
+from tandem.domain.cycle_answers import KeyRevoked, KeysMade, SessionClosed, SessionOpened
 from tandem.domain.sessions import CycleKey, Session
-from tandem.errors import AuthFailed, InvalidSession
-from tandem.operations.cycle_requests import SessionClose, SessionOpen
-from tandem.secret_key import check_key
+from tandem.domain.workflow_form import quoted, repeatable
+from tandem.domain.workflows import Workflow
+from tandem.errors import AuthFailed, InvalidInput, InvalidRole, InvalidSession, NotFound
+from tandem.operations.cycle_requests import CycleInit, CycleRevoke, CycleRotate, SessionClose, SessionOpen
+from tandem.secret_key import check_key, hash_key, new_key
 from tandem.services import cycle_scope
 from tandem.services.context import Services, transact
-from tandem.services.cycle_keys import check_role
-from tandem.services.cycle_scope import Standing
+from tandem.services.cycle_scope import OfWorkflow, Standing
 from tandem.store import events, sessions
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.sessions")
+SHOWN_ONCE = "(shown once, when it was made)"
+KEY_LENGTHS = (16, 200)
+"""Characters that a key of one's own may have; keys that the broker makes have 256 random bits."""
 
 
 async def session_open(services: Services, caller: Caller, request: SessionOpen) -> SessionOpened:
@@ -104,3 +111,135 @@ def _auth_failed(role: str) -> AuthFailed:
     return AuthFailed(
         f"This is not the key of {role}. `tandem cycle rotate {role}` makes a new one when it is lost.", role=role
     )
+
+
+async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> KeysMade:
+    """Give every role of a workflow that has none its key.
+
+    Raises:
+        InvalidInput: There is no such workflow, or a key that was given cannot be used.
+        InvalidRole: A key is for no role of the workflow.
+    """
+    project, workflow = await _place(services, caller, request)
+    own = dict(request.keys or {})
+    for role in own:
+        check_role(workflow, role)
+    existing = await services.store.read(lambda unit: sessions.list_keys(unit, project, workflow.name))
+    needed = [role for role in workflow.roles if _is_missing(existing.get(role))]
+    superfluous = sorted(own.keys() - set(needed))
+    if superfluous:
+        raise InvalidInput(
+            f"{', '.join(superfluous)} has a key already; to replace it: tandem cycle rotate {superfluous[0]}.",
+            field="keys",
+        )
+    made = {role: _checked(own[role]) if role in own else new_key() for role in needed}
+    hashes = await asyncio.to_thread(lambda: {role: hash_key(key) for role, key in made.items()})
+
+    def work(unit: Unit) -> KeysMade:
+        events.lock(unit)
+        now = services.clock.now_us()
+        current = sessions.list_keys(unit, project, workflow.name)
+        fresh = [role for role in needed if _is_missing(current.get(role))]
+        for role in fresh:
+            key = CycleKey(project, workflow.name, role, hashes[role], now)
+            sessions.put_key(unit, current.get(role), key, actor=caller.operator)
+        kept = tuple(role for role in workflow.roles if role not in fresh)
+        return KeysMade(project, workflow.name, {role: made[role] for role in fresh}, kept)
+
+    return await transact(services, caller, work, kept=_without_keys)
+
+
+async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate) -> KeysMade:
+    """Replace a role's key; its sessions end.
+
+    Raises:
+        InvalidInput: There is no such workflow, or the key that was given cannot be used.
+        InvalidRole: The workflow has no such role.
+    """
+    project, workflow = await _place(services, caller, request)
+    role = request.role
+    check_role(workflow, role)
+    key = _checked(request.key) if request.key is not None else new_key()
+    key_hash = await asyncio.to_thread(hash_key, key)
+
+    def work(unit: Unit) -> KeysMade:
+        events.lock(unit)
+        now = services.clock.now_us()
+        before = sessions.find_key(unit, project, workflow.name, role)
+        after = CycleKey(project, workflow.name, role, key_hash, now)
+        sessions.put_key(unit, before, after, actor=caller.operator)
+        ended = _end_sessions(unit, services, after, "rotated", caller)
+        return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
+
+    return await transact(services, caller, work, kept=_without_keys)
+
+
+async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke) -> KeyRevoked:
+    """Make a role's key void; its sessions end.
+
+    Raises:
+        InvalidInput: There is no such workflow.
+        InvalidRole: The workflow has no such role.
+        NotFound: The role has no key.
+    """
+    project, workflow = await _place(services, caller, request)
+    role = request.role
+    check_role(workflow, role)
+
+    def work(unit: Unit) -> KeyRevoked:
+        events.lock(unit)
+        before = sessions.find_key(unit, project, workflow.name, role)
+        if before is None or before.revoked_at is not None:
+            raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
+        after = before._replace(key_hash="", revoked_at=services.clock.now_us())
+        sessions.put_key(unit, before, after, actor=caller.operator)
+        ended = _end_sessions(unit, services, after, "revoked", caller)
+        return KeyRevoked(project, workflow.name, role, ended)
+
+    return await transact(services, caller, work)
+
+
+def check_role(workflow: Workflow, role: str) -> None:
+    """Refuse a role that the workflow does not have.
+
+    Raises:
+        InvalidRole: It has none of that name.
+    """
+    if role not in workflow.roles:
+        raise InvalidRole(
+            f"{quoted(role)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
+            role=repeatable(role),
+            allowed=list(workflow.roles),
+        )
+
+
+async def _place(services: Services, caller: Caller, request: OfWorkflow) -> tuple[str, Workflow]:
+    # A running cycle's own workflow, whatever became of it in the configuration: its roles need keys to the end.
+    standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, caller, request))
+    return standing.project, standing.workflow
+
+
+def _is_missing(key: CycleKey | None) -> bool:
+    return key is None or key.revoked_at is not None
+
+
+def _checked(key: str) -> str:
+    least, most = KEY_LENGTHS
+    if not least <= len(key) <= most or key != key.strip() or not key.isprintable():
+        raise InvalidInput(
+            f"A key of your own has {least} to {most} printable characters and no space around it; leave it out and"
+            " one is made for you.",
+            field="key",
+        )
+    return key
+
+
+def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, caller: Caller) -> int:
+    found = sessions.list_open(unit, key.project, key.workflow, key.role)
+    for session in found:
+        sessions.end(unit, session, reason=reason, actor=caller.operator, now_us=services.clock.now_us())
+    return len(found)
+
+
+def _without_keys(answer: KeysMade) -> KeysMade:
+    return replace(answer, keys=dict.fromkeys(answer.keys, SHOWN_ONCE))

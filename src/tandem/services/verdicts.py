@@ -61,7 +61,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
     def work(unit: Unit) -> VerdictGiven:
         cycles.lock_of_review(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        gate = handoffs.gate_of(unit, before)
+        gated = handoffs.find_gated(unit, before)
         action, reviewer, current = _admit(unit, before, verdict, request, caller)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
@@ -84,8 +84,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             commits.note_refusal(unit, written.id)
         if facts is not None and ids.counter_patch is not None:
             written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, caller.agent, now)
-        if gate is not None and verdict == APPROVED:
-            handoffs.advance(unit, services, gate, current, reviewer)
+        if gated is not None and verdict == APPROVED:
+            handoffs.advance(unit, services, gated, current, reviewer)
         return VerdictGiven(
             review_id=written.id,
             status=written.state,
