@@ -25,7 +25,7 @@ OVERDUE_SECONDS: Final = 60
 """A lease that ran out so long ago should have been taken back long since."""
 
 LOST_SECONDS: Final = 86_400
-"""A supervisor that was not heard of for so long is not coming back, and no longer anybody's problem."""
+"""After this long without a heartbeat a supervisor is no longer listed."""
 
 _OF_PROPOSER: Final[dict[str, Why]] = {
     "answer_message": "answer",
@@ -56,7 +56,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """Where something stands in an inbox.
 
     Attributes:
@@ -80,46 +80,46 @@ def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
     return (not concerns, review.priority, review.created_at, review.id)
 
 
-def place(review: Review, around: Around) -> Place:
+def place(review: Review, around: Around) -> Placement:
     """Where an open review stands; a problem is nothing else besides."""
     return _problem(review, around) or _turn(review, around) or _waiting(review, around)
 
 
-def _problem(review: Review, around: Around) -> Place | None:
+def _problem(review: Review, around: Around) -> Placement | None:
     since = waits_since(review)
     if review.attention is not None:
-        return Place("problems", "attention", review.updated_at, review.proposer_id, review.attention)
+        return Placement("problems", "attention", review.updated_at, review.proposer_id, review.attention)
     if review.state == State.REJECTED and around.standing:
-        return Place("problems", "revert", since, review.proposer_id, review.verdict_reason)
+        return Placement("problems", "revert", since, review.proposer_id, review.verdict_reason)
     if next_action(review) == "escalate":
-        return Place("problems", "escalate", since, review.proposer_id, review.verdict_reason)
+        return Placement("problems", "escalate", since, review.proposer_id, review.verdict_reason)
     lease = review.lease_expires_at
     if review.held and lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS:
-        return Place("problems", "stuck", lease, review.reviewer_id, "the claim ran out and was not taken back")
+        return Placement("problems", "stuck", lease, review.reviewer_id, "the claim ran out and was not taken back")
     if _is_queued(review) and around.pool and around.now_us - since > STUCK_SECONDS * MICROSECONDS:
-        return Place("problems", "stuck", since, around.pool, "no reviewer of the pool took it")
+        return Placement("problems", "stuck", since, around.pool, "no reviewer of the pool took it")
     return None
 
 
-def _turn(review: Review, around: Around) -> Place | None:
+def _turn(review: Review, around: Around) -> Placement | None:
     since, person = waits_since(review), around.person
     if _is_queued(review):
-        return None if around.authored or around.pool else Place("your_turn", "review", since)
+        return None if around.authored or around.pool else Placement("your_turn", "review", since)
     if review.turn == "reviewer" and _reviewer(review) == person:
-        return Place("your_turn", "verdict" if review.held else "answer", since)
+        return Placement("your_turn", "verdict" if review.held else "answer", since)
     if review.turn == "proposer" and review.proposer_id == person:
         why = _OF_PROPOSER.get(next_action(review))
-        return Place("your_turn", why, since) if why else None
+        return Placement("your_turn", why, since) if why else None
     return None
 
 
-def _waiting(review: Review, around: Around) -> Place:
+def _waiting(review: Review, around: Around) -> Placement:
     since = waits_since(review)
     if _is_queued(review):
-        return Place("waiting", "queued", since, around.pool)
+        return Placement("waiting", "queued", since, around.pool)
     if review.turn == "reviewer":
-        return Place("waiting", "reviewing", since, _reviewer(review))
-    return Place("waiting", "proposer", since, review.proposer_id)
+        return Placement("waiting", "reviewing", since, _reviewer(review))
+    return Placement("waiting", "proposer", since, review.proposer_id)
 
 
 def _is_queued(review: Review) -> bool:
@@ -141,18 +141,18 @@ def waits_since(review: Review) -> int:
     return review.updated_at
 
 
-def pool_place(pool: Pool, now_us: int) -> Place | None:
+def pool_place(pool: Pool, now_us: int) -> Placement | None:
     """Where a pool stands; null for one that runs, or has ended."""
     if pool.ended_at is not None:
         return None
     if not pool.is_live(now_us):
         gone = now_us - pool.last_seen_at > LOST_SECONDS * MICROSECONDS
-        return None if gone else Place("problems", "lost", pool.last_seen_at, pool.host)
+        return None if gone else Placement("problems", "lost", pool.last_seen_at, pool.host)
     if pool.paused is not None:
-        return Place("problems", "paused", pool.paused_at or pool.last_seen_at, pool.paused_by)
+        return Placement("problems", "paused", pool.paused_at or pool.last_seen_at, pool.paused_by)
     if pool.circuit_until is not None:
         opened = pool.circuit_until - circuit_seconds(max(pool.circuit_opened - 1, 0)) * MICROSECONDS
-        return Place("problems", "circuit_open", opened)
+        return Placement("problems", "circuit_open", opened)
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a caller with an access token may ask for, and under which names. Trusted brokers have none of this."""
+"""Authorises calls that come with access tokens: roles, sides, project and names. Trusted brokers do without."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Failure:
         kind: The event that says so.
         actor: Who takes it back.
         reason: In words, for the log.
-        retry_delay_seconds: What the wait for the next try grows from; null if this was no try that counts.
+        retry_delay_seconds: Base of the back-off in seconds; null if this attempt is not counted.
     """
 
     kind: Kind

@@ -167,7 +167,7 @@ def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Ch
 async def _taken_back(
     services: Services, request: CheckGate, judged: list[Change], found: _Found, patterns: tuple[str, ...]
 ) -> Commit | None:
-    """The commit that the difference takes back, as the repository itself has it: hooks may tell what they want."""
+    """The commit that the difference reverts, read from the repository itself: a hook may claim anything."""
     repository = await services.projects.repository(request.project)
     head = request.head
     if repository is None or head is None or not found.commits:

@@ -30,7 +30,7 @@ CATEGORY = "handoff"
 
 @dataclass(frozen=True, slots=True)
 class GatedHandoff:
-    """The cycle that a review stands in the way of, locked, and the hand-off that it is about."""
+    """The hand-off that a review decides about, and its cycle, locked."""
 
     cycle: Cycle
     handoff: Handoff
@@ -67,7 +67,7 @@ async def handoff_write(services: Services, caller: Caller, request: HandoffWrit
         check_token(services, cycle, session, request.lock_token)
         text = _checked_text(services, cycle, step, request)
         if cycle.mode == "approval":
-            answer = _put_up(unit, services, caller, cycle, step, text, review, review_id)
+            answer = _propose(unit, services, caller, cycle, step, text, review, review_id)
         else:
             answer = _advance_at_once(unit, services, cycle, step, text)
         cycle_scope.used(unit, services, session)
@@ -97,7 +97,7 @@ async def handoff_read(services: Services, caller: Caller, request: HandoffRead)
 
 
 def find_gated(unit: Unit, review: Review, *, lock: bool = True) -> GatedHandoff | None:
-    """What a review stands in the way of; null for a review that no cycle put up."""
+    """The cycle and the hand-off that a review decides about; null for a review that no cycle opened."""
     if review.category != CATEGORY:
         return None
     handoff = cycles.find_by_review(unit, review.id)
@@ -206,7 +206,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
     )
 
 
-def _put_up(
+def _propose(
     unit: Unit,
     services: Services,
     caller: Caller,

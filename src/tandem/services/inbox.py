@@ -13,7 +13,7 @@ from tandem.clock import MICROSECONDS, isoformat
 from tandem.contract.caller import Caller
 from tandem.domain import inbox as rules
 from tandem.domain.access import Names
-from tandem.domain.inbox import Around, Place, Tray
+from tandem.domain.inbox import Around, Placement, Tray
 from tandem.domain.inbox_answers import Inbox, InboxCounts, InboxItem
 from tandem.domain.reviewers import Pool
 from tandem.domain.reviews import Review, State
@@ -36,11 +36,11 @@ class _Trays:
     """The three lists, each with at most one more than is shown: only what is shown is made into items."""
 
     limit: int
-    held: dict[Tray, list[tuple[Place, Review | Pool]]] = field(
+    held: dict[Tray, list[tuple[Placement, Review | Pool]]] = field(
         default_factory=lambda: {"your_turn": [], "waiting": [], "problems": []}
     )
 
-    def put(self, place: Place, what: Review | Pool) -> None:
+    def put(self, place: Placement, what: Review | Pool) -> None:
         """Add something, unless its list is full."""
         tray = self.held[place.tray]
         if len(tray) <= self.limit:
@@ -118,7 +118,7 @@ def _open(
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 
-def _review_item(unit: Unit, review: Review, place: Place) -> InboxItem:
+def _review_item(unit: Unit, review: Review, place: Placement) -> InboxItem:
     kind, detail = "review", place.detail
     if review.category == "handoff":
         handoff = cycles.find_by_review(unit, review.id)
@@ -136,7 +136,7 @@ def _review_item(unit: Unit, review: Review, place: Place) -> InboxItem:
     )
 
 
-def _pool_item(unit: Unit, pool: Pool, place: Place, now_us: int) -> InboxItem:
+def _pool_item(unit: Unit, pool: Pool, place: Placement, now_us: int) -> InboxItem:
     shown = pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
     return InboxItem(
         kind="pool",

@@ -1,4 +1,4 @@
-"""What a request is about, for callers who are let in to one project: the rest does not exist for them."""
+"""Checks that what a request names is in the one project that a caller's token is for."""
 
 from __future__ import annotations
 
