@@ -16,8 +16,7 @@ from tandem.services.context import Services
 
 @pytest.mark.parametrize("operation", tuple(REGISTRY), ids=lambda operation: operation.name)
 def test_an_operation_has_one_function_from_its_request_to_its_answer(operation: Operation) -> None:
-    defined = [module for module in MODULES if getattr(module, operation.name, None) is not None]
-    assert len(defined) == 1
+    assert sum(hasattr(module, operation.name) for module in MODULES) == 1, "a name that two services have"
     function = HANDLERS[operation.name]
     types = list(get_type_hints(function).items())
     assert [kind for _, kind in types[:3]] == [Services, Caller, operation.request]

@@ -190,7 +190,7 @@ def renewed(review: Review, now_us: int, policy: Policy) -> Review:
     return review._replace(lease_expires_at=min(wanted, deadline))
 
 
-def release_claim(review: Review, found: Step, now_us: int) -> Review:
+def end_claim(review: Review, found: Step, now_us: int) -> Review:
     """The review after its claim ended without a verdict, or at a verdict, revision or close."""
     return review._replace(
         state=found.to or review.state,

@@ -68,7 +68,12 @@ MODULES: Final = (
 )
 """The services that have operations."""
 
-_FUNCTIONS = {name: function for module in MODULES for name, function in vars(module).items()}
+_FUNCTIONS = {
+    name: function
+    for module in MODULES
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__
+}
 
 # An operation that nobody does is a KeyError at every start.
 HANDLERS: Final[Mapping[str, Handler]] = {operation.name: _FUNCTIONS[operation.name] for operation in REGISTRY}

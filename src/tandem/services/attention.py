@@ -40,7 +40,7 @@ class Failure:
 def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Review:
     """Put a held, locked review back into the queue; to be tried later, or by a person after too many tries."""
     found = step(Action.EXPIRE, before)
-    after = claims.release_claim(before, found, now_us)
+    after = claims.end_claim(before, found, now_us)
     if failure.retry_delay_seconds is not None:
         attempts = before.attempts + 1
         later = retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= RETRIES else None

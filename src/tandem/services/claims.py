@@ -176,7 +176,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
         found, holder = claims.reviewer_step(
             Action.RELEASE, before, generation=request.claim_generation, reviewer_id=None, access=caller.access
         )
-        after = with_turn(claims.release_claim(before, found, services.clock.now_us()))
+        after = with_turn(claims.end_claim(before, found, services.clock.now_us()))
         written = ledger.change_review(
             unit,
             before,

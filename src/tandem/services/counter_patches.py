@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tandem.contract.caller import Caller
 from tandem.domain.answers import CounterPatchDecided
-from tandem.domain.claims import COUNTER_PATCH, acceptor, release_claim
+from tandem.domain.claims import COUNTER_PATCH, acceptor, end_claim
 from tandem.domain.discussion import next_round, record_speaker, with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import CounterPatch, Round, ValidatedContent
@@ -56,7 +56,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         before = attention.clear_attention(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
-        accepted = (before if stays_held else release_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)
+        accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
         new_round = replace(
             _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now),

@@ -8,7 +8,7 @@ import orjson
 
 from tandem.contract.caller import Caller
 from tandem.domain.answers import ReviewCreated
-from tandem.domain.claims import release_claim
+from tandem.domain.claims import end_claim
 from tandem.domain.discussion import next_round, reset_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round, ValidatedContent
@@ -114,7 +114,7 @@ def revise_in(
     found = step(Action.REVISE, before)
     looked_at = attention.clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
-    identified = release_claim(current, found, now)._replace(**_stated(request))
+    identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
     written = ledger.change_review(

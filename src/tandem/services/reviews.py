@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tandem.contract.caller import Caller
 from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
-from tandem.domain.claims import release_claim
+from tandem.domain.claims import end_claim
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
@@ -189,7 +189,7 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     looked_at = attention.clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
-        release_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+        end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
     )
     return ledger.change_review(
         unit,

@@ -187,7 +187,7 @@ def _decided(
         held = claims.renewed(before, now, services.policy)
         changed = held._replace(state=found.to or held.state, updated_at=now)
     else:
-        changed = claims.release_claim(before, found, now)._replace(
+        changed = claims.end_claim(before, found, now)._replace(
             verdict_by=reviewer,
             decided_at=now,
             attempts=0,
