@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from inspect import signature
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import orjson
@@ -34,16 +36,22 @@ def shown(kind: type[T], record: Any, /, **stated: Any) -> T:
         record: The record. Its times are microseconds, and their names end in `_at`.
         stated: Fields that the record does not have, or has in another form.
     """
-    for name in _fields(kind):
-        if name not in stated and hasattr(record, name):
-            value: Any = getattr(record, name)
-            stated[name] = time_or_none(value) if name.endswith("_at") else value
+    plain, values, times = _common(kind, record.__class__, tuple(stated))
+    stated.update(zip(plain, values(record), strict=False))
+    for name in times:
+        stated[name] = time_or_none(getattr(record, name))
     return kind(**stated)
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(signature(kind).parameters)
+def _common(
+    kind: type[Any], record: type[Any], stated: tuple[str, ...]
+) -> tuple[list[str], Callable[[Any], tuple[Any, ...]], list[str]]:
+    """Fields that an answer takes from a record as they are, what reads them, and the times among them."""
+    common = [name for name in signature(kind).parameters if name not in stated and hasattr(record, name)]
+    plain = [name for name in common if not name.endswith("_at")]
+    # With two more, as of a single attribute it would read the value instead of a tuple.
+    return plain, attrgetter(*plain, "__class__", "__class__"), [name for name in common if name.endswith("_at")]
 
 
 def files_from(text: str) -> tuple[AffectedFile, ...]:
