@@ -45,7 +45,7 @@ bench: setup ## The benchmark: a real server over a real socket, against the flo
 	@$(python) -m bench $(ARGS)
 
 docs: setup ## Write the generated reference pages again
-	@$(python) -m tandem.operations.reference $(ARGS)
+	@$(python) tools/reference.py $(ARGS)
 
 constraints: setup ## Pin what .venv has installed now
 	@$(python) tools/constraints.py --write

@@ -78,224 +78,327 @@ class TandemError(Exception):
 
 
 class InvalidInput(TandemError):
-    """A request that no state could accept; `details.field` names the culprit."""
+    """A request that no state could accept; `details.field` names the culprit.
+
+    Correct the field that `details.field` names; `details.problems` lists every complaint.
+    """
 
     code = "INVALID_INPUT"
     status = 400
 
 
 class InvalidDiff(TandemError):
-    """A diff that does not apply, leaves the repository, or is not a diff."""
+    """A diff that does not apply, leaves the repository, or is not a diff.
+
+    Make the diff again against the base that you name (`git diff BASE`); the message quotes git.
+    """
 
     code = "INVALID_DIFF"
     status = 400
 
 
 class ReasonRequired(TandemError):
-    """A verdict that needs a reason came without one."""
+    """A verdict that needs a reason came without one.
+
+    Send the verdict again with a `reason` that the proposer can act on.
+    """
 
     code = "REASON_REQUIRED"
     status = 400
 
 
 class SchemaInvalid(TandemError):
-    """A hand-off or feature that does not have its form; `details.problems` lists every complaint."""
+    """A hand-off or feature that does not have its form; `details.problems` lists every complaint.
+
+    Correct the field that `details.field` names; `details.problems` lists every complaint;
+    for the form see the payload.
+    """
 
     code = "SCHEMA_INVALID"
     status = 400
 
 
 class InvalidRole(TandemError):
-    """A role that the workflow does not have; `details.allowed` lists those it has."""
+    """A role that the workflow does not have; `details.allowed` lists those it has.
+
+    Use one of the roles in `details.allowed`, or name the right `workflow`.
+    """
 
     code = "INVALID_ROLE"
     status = 400
 
 
 class InvalidTarget(TandemError):
-    """A hand-off to somebody who is no role of the workflow."""
+    """A hand-off to somebody who is no role of the workflow.
+
+    Hand off to one of the roles in `details.allowed`, or name the right `workflow`.
+    """
 
     code = "INVALID_TARGET"
     status = 400
 
 
 class Unauthenticated(TandemError):
-    """No valid credentials where they are required."""
+    """No valid credentials where they are required.
+
+    Send an access token as `Authorization: Bearer …`, or set `TANDEM_TOKEN` to it. `details.reason` says what is wrong
+    with the one that came: `missing`, `malformed`, `repeated`, `unknown`, `expired` or `revoked`.
+    """
 
     code = "UNAUTHENTICATED"
     status = 401
 
 
 class AuthFailed(TandemError):
-    """The key is not the role's."""
+    """The key is not the role's.
+
+    Use the role's own key. Nobody can show a lost one; `tandem cycle rotate ROLE` makes a new one.
+    """
 
     code = "AUTH_FAILED"
     status = 401
 
 
 class InvalidSession(TandemError):
-    """No such session, or one that has ended."""
+    """No such session, or one that has ended.
+
+    Open a new session with `session_open`, and send its `session_token`. A supervisor of reviewers ends them and
+    registers anew.
+    """
 
     code = "INVALID_SESSION"
     status = 401
 
 
 class Forbidden(TandemError):
-    """The caller's role, origin or project does not permit this."""
+    """The caller's role, origin or project does not permit this.
+
+    Use an endpoint of a role that has the operation, or a token of such a role (`details.allowed`), and one of the
+    right project. Address the broker as 127.0.0.1 or localhost, or by a name in the setting `allowed_hosts`.
+    """
 
     code = "FORBIDDEN"
     status = 403
 
 
 class SelfApproval(TandemError):
-    """A verdict on the reviewer's own proposal."""
+    """A verdict on the reviewer's own proposal.
+
+    Release the claim and let another reviewer take it. Of a counter-patch: let the proposer decide about it.
+    """
 
     code = "SELF_APPROVAL"
     status = 403
 
 
 class NotClaimant(TandemError):
-    """A reviewer's write by somebody who does not hold the claim."""
+    """A reviewer's write by somebody who does not hold the claim.
+
+    Claim the review first, and send the same `reviewer_id`, with the same token, throughout.
+    """
 
     code = "NOT_CLAIMANT"
     status = 403
 
 
 class NotFound(TandemError):
-    """Something named by the request does not exist."""
+    """Something named by the request does not exist.
+
+    Look the name up: `list_reviews`, `get_proposal`, `get_discussion`, `list_projects`, `list_cycles` or
+    `list_reviewers`.
+    """
 
     code = "NOT_FOUND"
     status = 404
 
 
 class UnknownReviewer(TandemError):
-    """No pool of this broker has such a reviewer."""
+    """No pool of this broker has such a reviewer.
+
+    Use an id that `list_reviewers` shows, such as `codex-r1-k3f9q2`; the name alone is none.
+    """
 
     code = "UNKNOWN_REVIEWER"
     status = 404
 
 
 class InvalidTool(TandemError):
-    """A hand-off endpoint was asked for a tool that does not exist."""
+    """A hand-off endpoint was asked for a tool that does not exist.
+
+    Use one of the tools in `details.allowed`; names are with an underscore or with a dot.
+    """
 
     code = "INVALID_TOOL"
     status = 404
 
 
 class InvalidTransition(TandemError):
-    """The life cycle has no such step from the current state; `details.allowed` lists targets."""
+    """The life cycle has no such step from the current state; `details.allowed` lists targets.
+
+    Read the state with `get_review_status`; `details.allowed_actions` says what it takes.
+    """
 
     code = "INVALID_TRANSITION"
     status = 409
 
 
 class AlreadyClaimed(TandemError):
-    """Another reviewer holds the claim; `details.reviewer_id` says who."""
+    """Another reviewer holds the claim; `details.reviewer_id` says who.
+
+    Claim another review, or wait until `details.reviewer_id` releases this one.
+    """
 
     code = "ALREADY_CLAIMED"
     status = 409
 
 
 class StaleClaim(TandemError):
-    """The claim generation is no longer the current one."""
+    """The claim generation is no longer the current one.
+
+    Claim the review again if it is still open, and send the generation that you are then given.
+    """
 
     code = "STALE_CLAIM"
     status = 409
 
 
 class StaleRound(TandemError):
-    """The verdict is for a round that is no longer the current one."""
+    """The verdict is for a round that is no longer the current one.
+
+    Read the current round with `get_proposal`, and send the verdict with its number as `round`.
+    """
 
     code = "STALE_ROUND"
     status = 409
 
 
 class TurnViolation(TandemError):
-    """A second message in a row from the same side."""
+    """A second message in a row from the same side.
+
+    Wait until the other side has answered (`get_review_status` with `wait`).
+    """
 
     code = "TURN_VIOLATION"
     status = 409
 
 
 class NoCounterPatch(TandemError):
-    """There is no pending counter-patch by that id."""
+    """There is no pending counter-patch by that id.
+
+    Read the pending counter-patch, if there is one, with `get_proposal`.
+    """
 
     code = "NO_COUNTER_PATCH"
     status = 409
 
 
 class IdempotencyConflict(TandemError):
-    """The same idempotency key came with another body."""
+    """The same idempotency key came with another body.
+
+    Choose a new `idempotency_key` for a new call.
+    """
 
     code = "IDEMPOTENCY_CONFLICT"
     status = 409
 
 
 class NoActiveCycle(TandemError):
-    """The project has no cycle of this workflow under way."""
+    """The project has no cycle of this workflow under way.
+
+    Begin a cycle with `cycle_start`; `cycle_status` tells which project and workflow you are in.
+    """
 
     code = "NO_ACTIVE_CYCLE"
     status = 409
 
 
 class CycleAlreadyActive(TandemError):
-    """A cycle of this workflow is under way; `details.cycle_id` says which."""
+    """A cycle of this workflow is under way; `details.cycle_id` says which.
+
+    Complete and archive `details.cycle_id` first, or begin the new one in another workflow.
+    """
 
     code = "CYCLE_ALREADY_ACTIVE"
     status = 409
 
 
 class InvalidPhase(TandemError):
-    """The cycle's phase has no such step; `details.allowed` lists what it has."""
+    """The cycle's phase has no such step; `details.allowed` lists what it has.
+
+    Read `cycle_status`: `next_step` says what is possible now. With `details.review_id`, wait for that review.
+    """
 
     code = "INVALID_PHASE"
     status = 409
 
 
 class LockDenied(TandemError):
-    """The role is not the active one, or the lock token is not the current one."""
+    """The role is not the active one, or the lock token is not the current one.
+
+    Read `cycle_status`. If it is your turn, take the current token with `lock_acquire` and try again; else wait with
+    `wait` and your `role`.
+    """
 
     code = "LOCK_DENIED"
     status = 409
 
 
 class ArchiveNotAllowed(TandemError):
-    """Only a complete cycle can be archived."""
+    """Only a complete cycle can be archived.
+
+    Complete the cycle first, with `cycle_complete`.
+    """
 
     code = "ARCHIVE_NOT_ALLOWED"
     status = 409
 
 
 class PoolDisabled(TandemError):
-    """No pool serves the project now: none is enabled, or it is paused; `details.why` says which."""
+    """No pool serves the project now: none is enabled, or it is paused; `details.why` says which.
+
+    Read `details.why`. Enable a pool (`enabled = true` in `[reviewer_pool]`) and start the broker anew, let a paused
+    one go on with `tandem reviewers resume`, or register the project's folder.
+    """
 
     code = "POOL_DISABLED"
     status = 409
 
 
 class PoolCapReached(TandemError):
-    """The pool has as many reviewers as it may; `details.limit` says how many."""
+    """The pool has as many reviewers as it may; `details.limit` says how many.
+
+    Wait for a reviewer to end, end one with `kill_reviewer`, or raise `max_pool_size` (`details.limit`).
+    """
 
     code = "POOL_CAP_REACHED"
     status = 409
 
 
 class CursorExpired(TandemError):
-    """The cursor is of another log, or of a part that no longer exists."""
+    """The cursor is of another log, or of a part that no longer exists.
+
+    Call again without a cursor; the log is another one, or was restored from a copy.
+    """
 
     code = "CURSOR_EXPIRED"
     status = 410
 
 
 class TooLarge(TandemError):
-    """Over a limit; `details.limit` names it."""
+    """Over a limit; `details.limit` names it.
+
+    Stay under `details.limit`: split the change, ask by pages, or raise the limit in the configuration.
+    """
 
     code = "TOO_LARGE"
     status = 413
 
 
 class RateLimited(TandemError):
-    """Too many calls at once; try again later."""
+    """Too many calls at once; try again later.
+
+    Try the same call again later.
+    """
 
     code = "RATE_LIMITED"
     status = 429
@@ -303,7 +406,10 @@ class RateLimited(TandemError):
 
 
 class SpawnCooldown(TandemError):
-    """A reviewer was started just now; `details.retry_after_s` says when the next may be."""
+    """A reviewer was started just now; `details.retry_after_s` says when the next may be.
+
+    Try again after `details.retry_after_s` seconds. If that is long, reviewers fail at once: `list_reviewers` says why.
+    """
 
     code = "SPAWN_COOLDOWN"
     status = 429
@@ -311,21 +417,31 @@ class SpawnCooldown(TandemError):
 
 
 class ConfigInvalid(TandemError):
-    """A setting that cannot be used; `details.setting` and `details.origin` say which and whence."""
+    """A setting that cannot be used; `details.setting` and `details.origin` say which and whence.
+
+    Correct the setting that `details.setting` names, at the place that `details.origin` names; for `keys`, give the
+    roles in `details.missing` theirs with `tandem cycle init`.
+    """
 
     code = "CONFIG_INVALID"
     status = 409
 
 
 class InternalError(TandemError):
-    """An unknown fault; carries a reference id and no inner text."""
+    """An unknown fault; carries a reference id and no inner text.
+
+    Look up `details.reference` in the broker's log (`tandem logs`), and report it.
+    """
 
     code = "INTERNAL_ERROR"
     status = 500
 
 
 class Unavailable(TandemError):
-    """The broker, its database or git cannot serve this now; the same call may succeed later."""
+    """The broker, its database or git cannot serve this now; the same call may succeed later.
+
+    Try the same call again in a moment; if no broker runs, `tandem up --background`.
+    """
 
     code = "UNAVAILABLE"
     status = 503
@@ -333,7 +449,10 @@ class Unavailable(TandemError):
 
 
 class TimedOut(TandemError):
-    """A step did not end within its limit."""
+    """A step did not end within its limit.
+
+    Try the same call again; raise the setting `git_timeout_seconds` if the repository is that slow.
+    """
 
     code = "TIMEOUT"
     status = 504

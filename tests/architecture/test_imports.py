@@ -22,9 +22,6 @@ NOT_DIRECTLY = {
     "tandem.git": ("tandem.config",),
 }
 
-# The reference pages take their facts from where they hold.
-DESCRIBES = {("tandem.operations.reference_*", "tandem.reviewers*")}
-
 # Imports that wait until they are needed: (importer, imported) and why. Never to dodge a circle.
 LATE_IMPORTS = {
     ("tandem.store.*", "psycopg*"): "only a broker on PostgreSQL pays for its driver",
@@ -59,7 +56,7 @@ def test_a_room_asks_only_its_neighbours() -> None:
         for module in package_modules()
         if module.inside(room)
         for one in imports(module)
-        if within(one.name, *forbidden) and not is_listed(DESCRIBES, module, one)
+        if within(one.name, *forbidden)
     ]
     assert wrong == []
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+import reference
+from reference_parts import Undocumented, answer_fields, request_fields
 from tandem import errors
 from tandem.config import Settings
 from tandem.contract.operation import READ, Operation, Role
-from tandem.contract.request import Request
+from tandem.contract.request import Refusals, Request
 from tandem.domain.events import Kind
-from tandem.operations import reference, reference_pages, reference_words
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.reference_schema import Undocumented, answer_fields, request_fields
 
 
 class Empty(Request):
     """A request without fields."""
+
+    refusals: ClassVar[Refusals] = ()
+
+
+class Unrefused(Request):
+    """A request that does not say what it is refused with."""
 
 
 class Silent(Request):
@@ -26,8 +33,8 @@ class Silent(Request):
     unheard_of: int = 0
 
 
-def operation(name: str, request: type[Request]) -> Operation:
-    return Operation(name, "review", "quiet", request, Silent, frozenset({Role.ADMIN}), READ)
+def operation(name: str, request: type[Request], answer: type[Request] = Silent) -> Operation:
+    return Operation(name, "review", "quiet", request, answer, frozenset({Role.ADMIN}), READ)
 
 
 def test_the_pages_in_the_repository_are_current() -> None:
@@ -52,35 +59,42 @@ def test_a_page_that_is_not_current_fails_with_the_command_to_run(
 
 
 def test_an_error_without_words_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delitem(reference_words.ADVICE, "STALE_CLAIM")
+    monkeypatch.setattr(errors.StaleClaim, "__doc__", "The claim is over.")
     assert reference.main(["--check"]) == 1
     assert "STALE_CLAIM has no description" in capsys.readouterr().err
 
 
 def test_an_event_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(reference_words.EVENTS, Kind.CHECKPOINT)
+    def all_but_one(_kind: type[Kind]) -> dict[Kind, str]:
+        return dict.fromkeys({*Kind} - {Kind.CHECKPOINT}, "It happened.")
+
+    monkeypatch.setattr(reference, "member_docs", all_but_one)
     with pytest.raises(Undocumented, match="checkpoint"):
-        reference_pages.events()
+        reference.events()
 
 
 def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Settings.model_fields["port"], "description", None)
     with pytest.raises(Undocumented, match="port"):
-        reference_pages.settings()
+        reference.settings()
 
 
 def test_a_field_or_an_operation_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reference_pages, "REGISTRY", (operation("list_projects", Silent),))
+    monkeypatch.setattr(reference, "REGISTRY", (operation("list_projects", Silent),))
     with pytest.raises(Undocumented, match=r"Silent\.unheard_of"):
-        reference_pages.operations()
-    monkeypatch.setattr(reference_pages, "REGISTRY", (operation("unknown", Empty),))
-    monkeypatch.setitem(reference_words.FIELDS, "unheard_of", "Something.")
+        reference.operations()
+    monkeypatch.setattr(reference, "REGISTRY", (operation("unknown", Empty, Empty),))
+    reference.operations()
+    monkeypatch.setattr(Empty, "__doc__", None)
     with pytest.raises(Undocumented, match="unknown"):
-        reference_pages.operations()
+        reference.operations()
+    monkeypatch.setattr(reference, "REGISTRY", (operation("unrefused", Unrefused, Empty),))
+    with pytest.raises(Undocumented, match="unrefused"):
+        reference.operations()
 
 
 def test_every_operation_and_field_is_on_the_page() -> None:
-    page = reference_pages.operations()
+    page = reference.operations()
     for one in REGISTRY:
         assert f"\n## {one.name}\n" in page
         assert f"`POST /api/v1/{one.name}`" in page
@@ -91,20 +105,14 @@ def test_every_operation_and_field_is_on_the_page() -> None:
 
 
 def test_limits_and_defaults_are_told() -> None:
-    page = reference_pages.operations()
+    page = reference.operations()
     assert "| `reviewer_id` | text | required | 1 to 200 characters |" in page
     assert "| `limit` | integer | `50` | at least 1 | Rows a page, at most 200. |" in page
-    assert "| `port` | `TANDEM_PORT` | integer | `8321` | 0 to 65 535 |" in reference_pages.settings()
-
-
-def test_the_codes_of_operations_exist_and_all_operations_have_theirs() -> None:
-    named = {code for codes in reference_words.CODES.values() for code in codes}
-    assert named <= errors.by_code().keys()
-    assert reference_words.CODES.keys() == {one.name for one in REGISTRY}
+    assert "| `port` | `TANDEM_PORT` | integer | `8321` | 0 to 65 535 |" in reference.settings()
 
 
 def test_the_life_cycle_shows_steps_guards_and_generations() -> None:
-    page = reference_pages.life_cycle()
+    page = reference.life_cycle()
     rows = {line.split(" ")[1]: line for line in page.splitlines() if line.startswith("| ")}
     assert rows["expire"].count("`pending`, g+1") == 2
     assert rows["revise"].endswith("| `pending`, r+1 | – | – |")

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+import reference
+import reference_cycles
+from reference_parts import Undocumented
 from tandem.domain import handoffs, workflows
 from tandem.domain.archives import archive_files
 from tandem.domain.cycle_answers import CycleHistory, CycleRow, HandoffView, LockState
@@ -13,9 +16,7 @@ from tandem.domain.cycles import started, transition
 from tandem.domain.reviews import State
 from tandem.domain.workflows import BUILT_IN
 from tandem.errors import ConfigInvalid
-from tandem.operations import reference_cycles, reference_pages
-from tandem.operations import reference_words_cycles as words
-from tandem.operations.reference_schema import Undocumented
+from tandem.operations.cycle_requests import LockAcquire
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +45,10 @@ def test_the_lock_is_said_to_move_where_the_role_changes() -> None:
 
 
 def test_every_field_of_the_payload_is_on_both_pages(page: str) -> None:
-    operations = reference_pages.operations()
-    for name in (*handoffs.TEXTS, *handoffs.ARRAYS, handoffs.EXTRAS):
+    operations = reference.operations()
+    for name, about in {**handoffs.TEXTS, **handoffs.ARRAYS, handoffs.EXTRAS: handoffs.EXTRAS_ABOUT}.items():
         assert f"\n| `{name}` | " in page
-        assert f"| {words.PAYLOAD[name]} |" in operations
+        assert f"| {about} |" in operations
 
 
 def test_the_payload_that_is_shown_is_one_that_is_taken() -> None:
@@ -57,38 +58,35 @@ def test_the_payload_that_is_shown_is_one_that_is_taken() -> None:
 
 
 def test_the_keys_of_workflows_and_phases_are_those_that_are_read() -> None:
-    assert sorted(refusal_of({"nonsense": 1})) == sorted(words.WORKFLOW)
+    assert sorted(refusal_of({"nonsense": 1})) == sorted(reference_cycles.WORKFLOW)
     table = {**BUILT_IN.as_dict(), "phases": {"frontend": {"nonsense": 1}}}
-    assert sorted(refusal_of(table)) == sorted(words.PHASE)
+    assert sorted(refusal_of(table)) == sorted(reference_cycles.PHASE)
 
 
 def test_the_files_of_an_archive_are_those_that_are_written() -> None:
     row = CycleRow("c", "shop", "w", "f", "direct", "complete", "gemini", 1, None, "", "", "", "")
     view = HandoffView(1, "codex", "gemini", "frontend", "backend", "advanced", None, None, "", "", {})
     history = CycleHistory(row, LockState(locked=False, role=None, acquired_at=None), {}, (view,))
-    assert [name.replace("001-codex", "NNN-ROLE") for name in archive_files(history)] == [*words.ARCHIVE]
+    assert [name.replace("001-codex", "NNN-ROLE") for name in archive_files(history)] == [*reference_cycles.ARCHIVE]
 
 
 def test_every_state_of_a_gated_hand_off_is_told(page: str) -> None:
-    assert [*words.GATED] == [*State]
+    assert [*reference_cycles.GATED] == [*State]
     assert "| `claimed` | `INVALID_PHASE` with the `review_id` |" in page
 
 
-@pytest.mark.parametrize("place", ["CHECKS", "PROOFS"])
-def test_an_operation_without_words_fails(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(getattr(words, place), "lock_acquire")
+def test_an_operation_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LockAcquire, "refusals", ())
+    with pytest.raises(Undocumented, match="lock_acquire"):
+        reference_cycles.cycles()
+    monkeypatch.undo()
+    monkeypatch.delitem(reference_cycles.PROOFS, "lock_acquire")
     with pytest.raises(Undocumented, match="lock_acquire"):
         reference_cycles.cycles()
 
 
-def test_a_field_of_the_payload_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(words.PAYLOAD, "todos")
-    with pytest.raises(Undocumented, match="todos"):
-        reference_cycles.cycles()
-
-
 def test_the_tools_of_cycles_are_said_to_be_at_their_own_endpoint_only() -> None:
-    page = reference_pages.operations()
+    page = reference.operations()
     assert "| MCP | tool `handoff_write` at `/mcp/handoff` |" in page
     assert "| MCP | tool `get_audit_log` at `/mcp`, `/mcp/operator` |" in page
     section = page.partition("\n## cycle_rotate\n")[2].partition("\n## ")[0]
@@ -96,7 +94,7 @@ def test_the_tools_of_cycles_are_said_to_be_at_their_own_endpoint_only() -> None
 
 
 def test_codes_of_other_places_are_said_to_come_from_there() -> None:
-    rows = {line.split("`")[1]: line for line in reference_pages.errors().splitlines() if line.startswith("| `")}
+    rows = {line.split("`")[1]: line for line in reference.errors().splitlines() if line.startswith("| `")}
     assert "| the endpoint `/mcp/handoff`; " in rows["INVALID_TOOL"]
     assert "[`session_open`](operations.md#session_open)" in rows["CONFIG_INVALID"]
     assert rows["CONFIG_INVALID"].endswith("the command line, at start; supervisors, at theirs |")

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from pydantic import TypeAdapter
 
+import reference
+import reference_pool
+from reference_parts import Undocumented, member_docs
 from tandem.domain.pool_answers import PoolView
 from tandem.domain.reviewers import DrainReason, PauseKind, PoolRules, ReviewerState, RunOutcome
-from tandem.operations import reference_pages, reference_pool, reference_pool_programs
-from tandem.operations import reference_words_pool as words
-from tandem.operations.reference_schema import Undocumented
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers import Room, templates
 from tandem.reviewers.answer_schema import EXAMPLE, SCHEMA
+from tandem.reviewers.job import Exit
 from tandem.reviewers.providers import NAMES, provider
 from tandem.reviewers.templates import load_template
 from tandem.reviewers.verdicts import Outcome, read_answer
@@ -46,7 +49,7 @@ def test_every_setting_is_on_the_page_with_its_limits_and_its_words(page: str) -
 
 
 def test_the_page_of_settings_leads_to_the_table_of_the_pool() -> None:
-    (row,) = [line for line in reference_pages.settings().splitlines() if line.startswith("| `reviewer_pool` |")]
+    (row,) = [line for line in reference.settings().splitlines() if line.startswith("| `reviewer_pool` |")]
     assert "[its settings](reviewer-pool.md#settings) | no pool |" in row
     assert "PoolSettings" not in row
 
@@ -61,8 +64,6 @@ def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ("table", "key"),
     [
         ("OUTCOMES", "crashed"),
-        ("REVIEWER_STATES", ReviewerState.DRAINING),
-        ("DRAIN_REASONS", DrainReason.IDLE),
         ("PAUSES", "quiet_hours"),
         ("PROGRAMS", "gemini"),
         ("TEMPLATE", "guidance"),
@@ -70,8 +71,18 @@ def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_has_no_words_fails(table: str, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(getattr(words, table), key)
+    monkeypatch.delitem(getattr(reference_pool, table), key)
     with pytest.raises(Undocumented, match=str(key)):
+        reference_pool.reviewer_pool()
+
+
+@pytest.mark.parametrize("kind", [Outcome, ReviewerState, DrainReason, Exit])
+def test_a_member_without_words_fails(kind: type[Enum], monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_but_one(one: type[Enum]) -> dict[Enum, str]:
+        return {} if one is kind else member_docs(one)
+
+    monkeypatch.setattr(reference_pool, "member_docs", all_but_one)
+    with pytest.raises(Undocumented):
         reference_pool.reviewer_pool()
 
 
@@ -80,7 +91,8 @@ def test_outcomes_states_reasons_and_pauses_are_those_that_there_are(page: str) 
     assert set(names_in(page, "States")) >= {*ReviewerState}
     assert names_in(page, "Draining")[2:] == [*DrainReason]
     assert names_in(page, "Pauses")[2:] == [*get_args(PauseKind)]
-    assert [name for name in words.POOL_STATES if f"`{name}`" not in (PoolView.__doc__ or "")] == []
+    told = TypeAdapter(PoolView).json_schema()["properties"]["state"]["description"]
+    assert [name for name in reference_pool.POOL_STATES if f"`{name}`" not in told] == []
 
 
 def test_the_numbers_are_those_of_the_rules(page: str) -> None:
@@ -147,7 +159,7 @@ def room(tmp_path: Path) -> Room:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_of_programs_is_how_they_are_run(name: str, tmp_path: Path) -> None:
-    model, effort, form, _, talks = words.PROGRAMS[name]
+    model, effort, form, _, talks = reference_pool.PROGRAMS[name]
     program: Any = provider(name, (name,))
     review = program.review(room(tmp_path), "prompt")
     agent = program.agent(room(tmp_path), "prompt", "http://127.0.0.1:8321/mcp/reviewer")
@@ -163,13 +175,12 @@ def test_what_is_said_of_programs_is_how_they_are_run(name: str, tmp_path: Path)
 
 def test_every_program_has_a_row(page: str) -> None:
     assert names_in(page, "Programs")[2:] == [*NAMES]
-    assert reference_pool_programs.without_words() == []
 
 
 def test_every_operation_of_pools_is_linked(page: str) -> None:
     linked = names_in(page, "Operations")
     for name in ("retry_review", "list_reviewers", "spawn_reviewer", "kill_reviewer", "supervisor_register"):
         assert any(name in cell for cell in linked)
-    section = reference_pages.operations().partition("\n## supervisor_heartbeat\n")[2].partition("\n## ")[0]
+    section = reference.operations().partition("\n## supervisor_heartbeat\n")[2].partition("\n## ")[0]
     assert "| MCP | not offered |" in section
-    assert "| MCP | tool `list_reviewers` at `/mcp`, `/mcp/operator` |" in reference_pages.operations()
+    assert "| MCP | tool `list_reviewers` at `/mcp`, `/mcp/operator` |" in reference.operations()

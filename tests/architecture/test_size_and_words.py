@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.architecture.source import ROOT, all_modules, comments, functions, package_modules
 
-LONGEST_FILE = 400
+# A module is as long as its concept; one that is longer has two.
+LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
 # A migration is a list of columns: as long as the table.
 LISTS = "src/tandem/store/migrations/versions/"

@@ -6,12 +6,14 @@ Unknown fields are refused; so are NUL and lone surrogates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tandem.domain.access import Subject
+from tandem.domain.reviews import Category, Priority, Side
 from tandem.domain.texts import storable_json, storable_text
+from tandem.errors import TandemError
 
 _NAME_LENGTH = 200
 _ID_LENGTH = 64
@@ -45,10 +47,31 @@ IdempotencyKey = Annotated[
     Name | None, Field(description="The same key with the same body has one effect and one answer, for a day.")
 ]
 StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
-Generation = Annotated[int, Field(ge=0, le=LARGEST)]
-RoundNumber = Annotated[int, Field(ge=1, le=LARGEST)]
+ReviewId = Annotated[Id, Field(description="The review.")]
+ReviewerName = Annotated[Name, Field(description="As `list_reviewers` shows it, e.g. codex-r1-k3f9q2.")]
+Generation = Annotated[int, Field(ge=0, le=LARGEST, description="The claim's number, from `claim_review`.")]
+RoundNumber = Annotated[int, Field(ge=1, le=LARGEST, description="The round's number.")]
+OptionalReason = Annotated[Text | None, Field(description="Why, in words.")]
 PageLimit = Annotated[int, Field(ge=1, description="Rows a page, at most 200.")]
-WaitSeconds = Annotated[float, Field(ge=0, le=86_400, description="How long to wait; 25 by default, 50 at most.")]
+PageToken = Annotated[Token | None, Field(description="`next_page` of the page before.")]
+WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]
+WaitSeconds = Annotated[float | None, Field(ge=0, le=86_400, description="Seconds to wait; 25 by default, 50 at most.")]
+WaitCursor = Annotated[Token | None, Field(description="From an earlier answer: wait for what comes after it.")]
+StateFilter = Annotated[StatusName | None, Field(description="Only reviews in this state.")]
+CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
+PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
+TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]
+AttentionFilter = Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")]
+
+
+class Check(NamedTuple):
+    """One of an operation's checks, and in words when it refuses."""
+
+    error: type[TandemError]
+    when: str
+
+
+Refusals = tuple[type[TandemError] | Check, ...]
 
 
 class Request(BaseModel):
@@ -56,6 +79,9 @@ class Request(BaseModel):
 
     # Built at first use: the command line imports every model to call one.
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    refusals: ClassVar[Refusals]
+    """What the operation refuses with, beside what any operation does; checks are made in this order."""
 
     # For callers with access tokens; a trusted broker looks at none of it.
     speaks_as: ClassVar[str | None] = None

@@ -3,70 +3,70 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from tandem.domain.fields import CreatedAt, NextPage
+
+TokenId = Annotated[str, Field(description="The token's id, which proves nothing.")]
+OneProject = Annotated[str, Field(description="The one project that it is for; null for all.")]
+ExpiresAt = Annotated[str, Field(description="Until when it is good; null for until it is revoked.")]
+RevokedAt = Annotated[str, Field(description="Since when it is void.")]
+Owner = Annotated[str, Field(description="Whose it is.")]
+Roles = Annotated[tuple[str, ...], Field(description="What it is for.")]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenCreated:
-    """A token was made.
+    """A token was made."""
 
-    Attributes:
-        project: The one project that it is for; null for all.
-        expires_at: Until when it is good; null for until it is revoked.
-        token: The token itself, shown this once; the answer to a repetition has a remark in its place.
-    """
-
-    token_id: str
-    name: str
-    roles: tuple[str, ...]
-    project: str | None
-    expires_at: str | None
-    token: str = field(repr=False)
+    token_id: TokenId
+    name: Owner
+    roles: Roles
+    project: OneProject | None
+    expires_at: ExpiresAt | None
+    token: Annotated[str, Field(description="The token, shown this once; a repetition has a remark in its place.")] = (
+        field(repr=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class TokenView:
-    """One token, without what proves it.
+    """One token, without what proves it."""
 
-    Attributes:
-        project: The one project that it is for; null for all.
-        state: `valid`, `expired` or `revoked`.
-    """
-
-    token_id: str
-    name: str
-    roles: tuple[str, ...]
-    project: str | None
-    created_at: str
-    created_by: str
-    expires_at: str | None
-    revoked_at: str | None
-    state: str
+    token_id: TokenId
+    name: Owner
+    roles: Roles
+    project: OneProject | None
+    created_at: CreatedAt
+    created_by: Annotated[str, Field(description="Who made it.")]
+    expires_at: ExpiresAt | None
+    revoked_at: RevokedAt | None
+    state: Annotated[str, Field(description="`valid`, `expired` or `revoked`.")]
 
 
 @dataclass(frozen=True, slots=True)
 class TokenList:
     """A page of tokens, the newest first."""
 
-    tokens: tuple[TokenView, ...]
-    next_page: str | None
+    tokens: Annotated[tuple[TokenView, ...], Field(description="The tokens.")]
+    next_page: NextPage | None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRevoked:
     """A token is void from now on."""
 
-    token_id: str
-    revoked_at: str
+    token_id: TokenId
+    revoked_at: RevokedAt
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where a browser logs in as whoever asked.
+    """Where a browser logs in as whoever asked."""
 
-    Attributes:
-        path: The address below the broker's own; the code in it works once.
-        expires_in_s: How long it works; 0 where no login is needed.
-    """
-
-    path: str = field(repr=False)
-    expires_in_s: int
+    path: Annotated[
+        str, Field(description="The address below the broker's own; `/` on a broker that trusts everybody.")
+    ] = field(repr=False)
+    expires_in_s: Annotated[int, Field(description="How many seconds it works; 0 where no login is needed.")]

@@ -23,48 +23,105 @@ class Kind(StrEnum):
     """Every kind of event that this part of the product writes."""
 
     REVIEW_CREATED = "review_created"
+    """A change was put up: round 1."""
     REVIEW_REVISED = "review_revised"
+    """The proposer put up a new round; an approval of an earlier round ends."""
     REVIEW_CLAIMED = "review_claimed"
+    """A reviewer took the review. With `again: true` the holder was given a round that came up under its claim."""
     CLAIM_RELEASED = "claim_released"
+    """The holder gave its claim back, or a pool's reviewer had no verdict to give; the review is in the queue again.
+    With `not_before` it is tried again then.
+    """
     REVIEW_RECLAIMED = "review_reclaimed"
+    """The broker took the claim back as its lease ran out, or as the pool's reviewer that held it has ended; the review
+    is in the queue again.
+    """
     VERDICT_SUBMITTED = "verdict_submitted"
+    """The holder decided: approved, changes requested or rejected, on one round."""
     VERDICT_COMMENT = "verdict_comment"
+    """The holder gave remarks without deciding, and keeps the claim."""
     COUNTER_PATCH_PROPOSED = "counter_patch_proposed"
+    """A verdict came with a replacement for the round's content."""
     COUNTER_PATCH_ACCEPTED = "counter_patch_accepted"
+    """The proposer took the counter-patch: it is the new round's content."""
     COUNTER_PATCH_REJECTED = "counter_patch_rejected"
+    """The proposer declined the counter-patch; the round's content stays."""
     COUNTER_PATCH_SUPERSEDED = "counter_patch_superseded"
+    """A pending counter-patch was overtaken by a newer one, a revision, a verdict or the close."""
     MESSAGE_SENT = "message_sent"
+    """One side said something in the discussion."""
     MESSAGE_RESOLVED = "message_resolved"
+    """A message settled an earlier message or line comment."""
     REVIEW_CLOSED = "review_closed"
+    """The review is over; `outcome` says how."""
     ATTENTION_RAISED = "attention_raised"
+    """Too many runs ended without a verdict, and the review left the queue until a person has looked; `reason` has the
+    last.
+    """
     ATTENTION_CLEARED = "attention_cleared"
+    """Somebody looked: the review was claimed by its id, put back by hand (`retry_review`), revised or closed, or its
+    counter-patch was accepted.
+    """
     POOL_REGISTERED = "pool_registered"
+    """A supervisor started; with its `incarnation`, host, provider and mode."""
     POOL_ENDED = "pool_ended"
+    """A supervisor stopped in order; none of its reviewers is left."""
     POOL_PAUSED = "pool_paused"
+    """The pool starts nothing more, and its reviewers end after their reviews; `kind` and `reason` say why."""
     POOL_RESUMED = "pool_resumed"
+    """The pool may start reviewers again; `kind` and `reason` are those of the pause."""
     CIRCUIT_OPENED = "circuit_opened"
+    """Too many reviewers in a row failed at once: nothing is started until `until`. `reason` has the last failure."""
     CIRCUIT_CLOSED = "circuit_closed"
+    """A reviewer lasted, or a person resumed the pool: quick exits so far are forgotten."""
     REVIEWER_REQUESTED = "reviewer_requested"
+    """There is to be one reviewer more; `by` says who wants it: `scaling`, or who asked."""
     REVIEWER_SPAWNED = "reviewer_spawned"
+    """Its process runs, as `pid` on `host`."""
     REVIEWER_DRAIN_START = "reviewer_drain_start"
+    """It is to end after its review, or with `at_once` now; `reason` says why."""
     REVIEWER_TERMINATED = "reviewer_terminated"
+    """Its process has ended, or was lost with its supervisor. `quick` says that it failed at once."""
     REVIEWER_OUTCOME = "reviewer_outcome"
+    """A run ended: `outcome`, `review_id`, `reason`, and where they are known the seconds, tokens and cost. A verdict
+    may have two: one with its own transaction, one with what it used up.
+    """
     SESSION_OPENED = "session_opened"
+    """A role showed its key and was given a session. The token is in no event."""
     SESSION_CLOSED = "session_closed"
+    """A session ended; `reason` says how: `closed`, `idle`, `rotated` or `revoked` (the last two: its key was)."""
     CYCLE_STARTED = "cycle_started"
+    """A cycle began in its workflow's first phase."""
     LOCK_ACQUIRED = "lock_acquired"
+    """The active role took the lock's current token. `rotation` counts the tokens; none is there."""
     HANDOFF_WRITTEN = "handoff_written"
+    """A hand-off was written. With a `review_id` it waits for its review."""
     CYCLE_ADVANCED = "cycle_advanced"
+    """A hand-off took the cycle to its next phase: at once, or (then with `review_id` and `round`) by its approval."""
     CYCLE_COMPLETED = "cycle_completed"
+    """The cycle is complete; its lock is the archiver's."""
     CYCLE_ARCHIVED = "cycle_archived"
+    """The cycle is in its archive; its workflow is idle in this project."""
     PROJECT_REGISTERED = "project_registered"
+    """A project was registered for a folder, or its folder was forgotten."""
     GATE_SWITCHED = "gate_switched"
+    """The project's gate was switched on or off, or its branches changed; `reason` may say why."""
     GATE_OVERRIDDEN = "gate_overridden"
+    """A person let a difference through that nobody approved: `reason`, `digest`, and the first 100 `paths` of it."""
     COMMIT_RECORDED = "commit_recorded"
+    """A hook told of a commit: its branch, plan and reviews. With `unreviewed` it passed before anybody looked."""
     CHANGE_ROLLED_BACK = "change_rolled_back"
+    """The review's change was taken back on `branch`; the numbers say how many commits were reverted, carried over and
+    have to be done again. The plan goes on in blocking mode.
+    """
     TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
+    """A role was given a key, its first one or in place of another; or an access token was made. `what` says which.
+    Neither the secret nor its hash is there.
+    """
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
+    """A role's key or an access token was made void."""
     CHECKPOINT = "checkpoint"
+    """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""
 
 
 class Event(NamedTuple):

@@ -3,127 +3,126 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from tandem.domain.fields import NextPage, ProjectName, ReviewId
+
+CommitId = Annotated[str, Field(description="The commit's id.")]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """Where a plan of the optimistic mode stands.
+    """Where a plan of the optimistic mode stands."""
 
-    Attributes:
-        mode: `optimistic`, or `blocking` once a change of the plan was decided against or rolled back.
-        against: The reviews that were decided against and whose commits still stand, oldest first.
-        rolled_back: The reviews whose change was rolled back, oldest first; the 200 newest.
-    """
-
-    plan: str
-    mode: str
-    against: tuple[str, ...]
-    rolled_back: tuple[str, ...]
+    plan: Annotated[str, Field(description="The plan's key, or a branch.")]
+    mode: Annotated[
+        str,
+        Field(
+            description=(
+                "`optimistic`, or `blocking` once a change of the plan was decided against or rolled back: "
+                "then commits wait for their approval."
+            )
+        ),
+    ]
+    against: Annotated[
+        tuple[str, ...],
+        Field(description="The reviews that were decided against and whose commits stand, oldest first."),
+    ]
+    rolled_back: Annotated[
+        tuple[str, ...], Field(description="The reviews whose change was rolled back, oldest first; the 200 newest.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """Whether a project's gate is on, and for what.
+    """Whether a project's gate is on, and for what."""
 
-    Attributes:
-        enabled: Whether commits are judged.
-        branches: The base branches.
-        accepted: Refs whose commits are taken as they are.
-        reason: Why it was switched, if somebody said.
-        switched_at: When it was switched last; null if it never was.
-        switched_by: Who did it.
-        plan: The plan that was asked about.
-    """
-
-    project: str
-    enabled: bool
-    branches: tuple[str, ...]
-    accepted: tuple[str, ...]
-    reason: str | None
-    switched_at: str | None
-    switched_by: str | None
-    plan: PlanState | None = None
+    project: ProjectName
+    enabled: Annotated[bool, Field(description="Whether commits are judged.")]
+    branches: Annotated[tuple[str, ...], Field(description="The base branches.")]
+    accepted: Annotated[tuple[str, ...], Field(description="Refs whose commits are taken as they are.")]
+    reason: Annotated[str | None, Field(description="Why it was switched, if somebody said.")]
+    switched_at: Annotated[str | None, Field(description="When it was switched last; null if it never was.")]
+    switched_by: Annotated[str | None, Field(description="Who switched it last.")]
+    plan: Annotated[PlanState | None, Field(description="The plan that was asked about; null if none was.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class GateOverridden:
     """A difference that passes the gate because a person said so."""
 
-    override_id: str
-    project: str
-    digest: str
-    overridden_at: str
-    overridden_by: str
+    override_id: Annotated[str, Field(description="The override.")]
+    project: ProjectName
+    digest: Annotated[str, Field(description="SHA-256 over the difference that passes.")]
+    overridden_at: Annotated[str, Field(description="When the person did it.")]
+    overridden_by: Annotated[str, Field(description="Who did it.")]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """A commit that a hook told of.
+    """A commit that a hook told of."""
 
-    Attributes:
-        commit: Its id.
-        plan: The plan's key, such as `03-02`, or the branch where there is no plan.
-        review_ids: The reviews that its message names.
-        unreviewed: Whether it passed unreviewed, as `per_plan` has it.
-        depends_on: What its message says that it depends on.
-        replaces: The commit that it was made from, by an amend or a rebase.
-        replaced_by: The commit that it became, by an amend, a rebase or a rollback that kept it.
-        rolled_back_by: The commit that reverted it.
-    """
-
-    project: str
-    commit: str
-    parent: str | None
-    branch: str | None
-    phase: str | None
-    plan: str | None
-    task: str | None
-    review_ids: tuple[str, ...]
-    unreviewed: bool
-    depends_on: tuple[str, ...]
-    replaces: str | None
-    recorded_at: str
-    recorded_by: str
-    replaced_by: str | None
-    rolled_back_by: str | None
+    project: ProjectName
+    commit: CommitId
+    parent: Annotated[str | None, Field(description="Its first parent; null for a root commit.")]
+    branch: Annotated[str | None, Field(description="The branch that it was made on; null on none.")]
+    phase: Annotated[str | None, Field(description="The phase that it belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan's key, or the branch where there is no plan.")]
+    task: Annotated[str | None, Field(description="The task that it belongs to.")]
+    review_ids: Annotated[tuple[str, ...], Field(description="The reviews that its message names.")]
+    unreviewed: Annotated[bool, Field(description="Whether it passed unreviewed.")]
+    depends_on: Annotated[tuple[str, ...], Field(description="What its message says that it depends on.")]
+    replaces: Annotated[str | None, Field(description="The commit that an amend or a rebase made it from.")]
+    recorded_at: Annotated[str, Field(description="When the broker heard of it.")]
+    recorded_by: Annotated[str, Field(description="Who told of it.")]
+    replaced_by: Annotated[
+        str | None, Field(description="The commit that it became, by an amend, a rebase or a rollback that kept it.")
+    ]
+    rolled_back_by: Annotated[str | None, Field(description="The commit that reverted it.")]
 
 
 @dataclass(frozen=True, slots=True)
 class CommitPage:
     """A page of recorded commits, in the order in which they were recorded."""
 
-    commits: tuple[CommitRecord, ...]
-    next_page: str | None
+    commits: Annotated[
+        tuple[CommitRecord, ...], Field(description="The commits, in the order in which they were recorded.")
+    ]
+    next_page: NextPage | None
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
     """A commit that was reverted, and the commit that did it."""
 
-    commit: str
-    reverted_by: str
+    commit: CommitId
+    reverted_by: Annotated[str, Field(description="The commit that reverted it.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
     """A commit that a rollback made anew, and what it became."""
 
-    commit: str
-    becomes: str
+    commit: CommitId
+    becomes: Annotated[str, Field(description="The commit that it became.")]
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackRecorded:
     """A change was rolled back; its plan goes on in blocking mode."""
 
-    review_id: str
-    project: str
-    plan: str
-    branch: str
-    head_before: str
-    head_after: str
-    reverted: tuple[Reverted, ...]
-    carried: tuple[Carried, ...]
-    rework: tuple[str, ...]
-    rolled_back_at: str
-    rolled_back_by: str
+    review_id: ReviewId
+    project: ProjectName
+    plan: Annotated[str, Field(description="The plan's key, which goes on in blocking mode.")]
+    branch: Annotated[str, Field(description="The branch that moved.")]
+    head_before: Annotated[str, Field(description="Where the branch was.")]
+    head_after: Annotated[str, Field(description="Where the branch is.")]
+    reverted: Annotated[
+        tuple[Reverted, ...], Field(description="Each commit that was reverted, and the commit that did it.")
+    ]
+    carried: Annotated[tuple[Carried, ...], Field(description="Each commit that was made anew, and what it became.")]
+    rework: Annotated[tuple[str, ...], Field(description="Commits whose work has to be done again.")]
+    rolled_back_at: Annotated[str, Field(description="When it was recorded.")]
+    rolled_back_by: Annotated[str, Field(description="Who recorded it.")]

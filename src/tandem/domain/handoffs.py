@@ -11,9 +11,27 @@ from tandem.domain.cycles import Cycle, Transition
 from tandem.domain.texts import json_kind, storable_json
 from tandem.errors import SchemaInvalid
 
-TEXTS = ("cycle_id", "feature", "producer", "consumer")
-ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+TEXTS = {
+    "cycle_id": "The cycle, as `cycle_status` says it.",
+    "feature": "The feature, as `cycle_status` says it.",
+    "producer": "The role that hands off.",
+    "consumer": "The role that goes on: the target.",
+}
+"""Fields of a payload that are texts, and what they say."""
+
+ARRAYS = {
+    "files_modified": "Files that were added, changed or removed.",
+    "endpoints": "Interfaces that the consumer is to build or to use, such as routes and functions.",
+    "data_shapes": "What goes through them: requests, answers, records, messages.",
+    "assumptions": "What was taken for granted and may be wrong.",
+    "todos": "What is left for the consumer.",
+    "notes": "Anything else in words.",
+}
+"""Fields that are lists, and what they say."""
+
 EXTRAS = "extras"
+EXTRAS_ABOUT = "Further facts, by name; the only place for fields of your own."
+
 ARRAY_LIMIT = 2_000
 """Entries of one array; a payload's size has a limit of its own."""
 

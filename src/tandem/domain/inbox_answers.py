@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from tandem.domain.answers import ReviewRow
+from tandem.domain.fields import Cursor, NextPage, ReviewId, RoundNumber
 from tandem.domain.pool_answers import PoolView
 
 WHY = {
@@ -30,34 +34,38 @@ WHY = {
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """One thing in an inbox.
+    """One thing in an inbox."""
 
-    Attributes:
-        kind: What it is: `review`, `cycle` (the review of a cycle's hand-off) or `pool`.
-        why: Why it is there, as a code.
-        since: Since when.
-        review: The review; null for a pool.
-        pool: The pool; null for a review.
-        who: Whom it waits for, where that is known.
-        detail: What there is to say beyond the code.
-    """
-
-    kind: str
-    why: str
-    since: str
-    review: ReviewRow | None
-    pool: PoolView | None
-    who: str | None
-    detail: str | None
+    kind: Annotated[str, Field(description="`review`, `cycle` (the review of a cycle's hand-off) or `pool`.")]
+    why: Annotated[
+        str,
+        Field(
+            description=(
+                "Why it is there. Your turn: `review` (nobody reviews it), `verdict` (you hold it), "
+                "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected). "
+                "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
+                "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
+                "stand), `stuck` (nobody of a running pool took it for 30 minutes, or a claim ran out and "
+                "was not taken back), and of a pool `paused`, `circuit_open` and `lost` (for a day)."
+            )
+        ),
+    ]
+    since: Annotated[str, Field(description="Since when it waits.")]
+    review: Annotated[ReviewRow | None, Field(description="The review; null for a pool.")]
+    pool: Annotated[PoolView | None, Field(description="The pool; null for a review.")]
+    who: Annotated[str | None, Field(description="Whom it waits for, where that is known.")]
+    detail: Annotated[
+        str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class InboxCounts:
     """How many there are of each kind, at most one more than the limit that was asked for."""
 
-    your_turn: int
-    waiting: int
-    problems: int
+    your_turn: Annotated[int, Field(description="What waits for the person.")]
+    waiting: Annotated[int, Field(description="Whatever else is open.")]
+    problems: Annotated[int, Field(description="What is wrong.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,45 +75,46 @@ class Inbox:
     In each list first what the person put up, holds or decided, then the rest, by priority and age.
     """
 
-    person: str
-    your_turn: tuple[InboxItem, ...]
-    waiting: tuple[InboxItem, ...]
-    problems: tuple[InboxItem, ...]
-    counts: InboxCounts
-    cursor: str
+    person: Annotated[str, Field(description="Whose it is.")]
+    your_turn: Annotated[tuple[InboxItem, ...], Field(description="What waits for the person.")]
+    waiting: Annotated[tuple[InboxItem, ...], Field(description="Whatever else is open.")]
+    problems: Annotated[tuple[InboxItem, ...], Field(description="What is wrong; it is in neither of the other lists.")]
+    counts: Annotated[
+        InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
+    ]
+    cursor: Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class FoundReview(ReviewRow):
-    """A review that was found.
+    """A review that was found."""
 
-    Attributes:
-        files: How many files its current round touches.
-    """
-
-    files: int
+    files: Annotated[int, Field(description="How many files the current round touches.")]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Reviews that were found.
+    """Reviews that were found."""
 
-    Attributes:
-        searched_back_to: Where a search stopped that has not looked at all; null for one that has, or whose page is
-            full.
-    """
-
-    reviews: tuple[FoundReview, ...]
-    next_page: str | None
-    searched_back_to: str | None
-    cursor: str
+    reviews: Annotated[tuple[FoundReview, ...], Field(description="The reviews that were found.")]
+    next_page: NextPage | None
+    searched_back_to: Annotated[
+        str | None,
+        Field(
+            description=(
+                "The time at which the search stopped because it had looked through enough; null if the "
+                "page is full, or if it has looked through everything."
+            )
+        ),
+    ]
+    cursor: Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class ViewedFiles:
     """The files of a round that a person has marked as viewed, in path order."""
 
-    review_id: str
-    round: int
-    person: str
-    paths: tuple[str, ...]
+    review_id: ReviewId
+    round: RoundNumber
+    person: Annotated[str, Field(description="Whose it is.")]
+    paths: Annotated[tuple[str, ...], Field(description="The files that are marked, in order.")]

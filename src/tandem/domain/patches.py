@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tandem.domain.gates import Change
 
@@ -12,21 +12,21 @@ FileOperation = Literal["added", "modified", "deleted", "renamed", "mode"]
 
 @dataclass(frozen=True, slots=True)
 class AffectedFile:
-    """One file that a change touches, as a reviewer wants to see it listed.
+    """One file that a change touches, as a reviewer wants to see it listed."""
 
-    Attributes:
-        path: Path after the change (before it, for a deleted file), from the repository's root.
-        operation: `mode` only when nothing but the file mode changes.
-        added: Lines added; null for a binary file.
-        removed: Lines removed; null for a binary file.
-        old_path: Where a renamed file came from.
-    """
+    # The schema of answers has the words below the fields, without pydantic in here.
+    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}
 
     path: str
+    """The file after the change; of a deleted one, before it."""
     operation: FileOperation
+    """What happens to it; `mode` if nothing but the file mode changes."""
     added: int | None = None
+    """Lines added; null for a binary file."""
     removed: int | None = None
+    """Lines removed; null for a binary file."""
     old_path: str | None = None
+    """Where a renamed file came from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,156 +3,172 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from tandem.domain.fields import Attention, Cursor, ProjectName, ReviewId, StateName
+
+Provider = Annotated[
+    str, Field(description="The client program that reviews: `codex`, `claude`, `gemini`, `opencode` or `custom`.")
+]
+Host = Annotated[str, Field(description="The machine that it runs on.")]
+Model = Annotated[str, Field(description="The model; null for the program's own default.")]
+SupervisorId = Annotated[str, Field(description="The supervisor, and so the pool.")]
+Mode = Annotated[str, Field(description="`worker` or `agent`.")]
+CircuitOpenUntil = Annotated[
+    str,
+    Field(description="Until when nothing is started after too many quick exits; null while the circuit is closed."),
+]
+DrainReason = Annotated[str, Field(description="Why it is to end; see draining.")]
+HeldReview = Annotated[str, Field(description="The review that it holds now.")]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewerView:
-    """One reviewer of a pool.
+    """One reviewer of a pool."""
 
-    Attributes:
-        state: `active`, `draining` or `terminated`.
-        pid: Its process; null until its supervisor has started it.
-        last_active_at: When it last gave a verdict or ended a run, or else when it was started.
-        review_id: The review that it holds now.
-        mean_review_seconds: From claim to verdict; null before its first.
-        outcomes: How many of its runs ended how.
-        cost_usd: What its runs cost, by the account of the programs that give one.
-    """
-
-    reviewer_id: str
-    name: str
-    project: str
-    state: str
-    provider: str
-    mode: str
-    model: str | None
-    supervisor_id: str
-    host: str
-    pid: int | None
-    spawned_at: str
-    last_active_at: str
-    drain_reason: str | None
-    ended_at: str | None
-    exit_code: int | None
-    end_reason: str | None
-    review_id: str | None
-    reviews_completed: int
-    approvals: int
-    rejections: int
-    approval_rate: float | None
-    mean_review_seconds: float | None
-    outcomes: dict[str, int]
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
+    reviewer_id: Annotated[str, Field(description="Its id, with the letters of its supervisor's start.")]
+    name: Annotated[
+        str,
+        Field(description="What people call it: the id without those letters. Numbers begin anew with each start."),
+    ]
+    project: Annotated[str, Field(description="The project whose reviews it takes.")]
+    state: Annotated[str, Field(description="`active`, `draining` or `terminated`; see states.")]
+    provider: Provider
+    mode: Mode
+    model: Model | None
+    supervisor_id: SupervisorId
+    host: Host
+    pid: Annotated[int | None, Field(description="The process; null until it has been started.")]
+    spawned_at: Annotated[str, Field(description="When it was decided that there should be this reviewer.")]
+    last_active_at: Annotated[
+        str, Field(description="When it last gave a verdict or ended a run, or else `spawned_at`.")
+    ]
+    drain_reason: DrainReason | None
+    ended_at: Annotated[str | None, Field(description="When it ended; null while it has not.")]
+    exit_code: Annotated[
+        int | None,
+        Field(
+            description=(
+                "Its exit status, or the negative number of a signal; see exit statuses. Null while it "
+                "runs, and for one that never started or was lost."
+            )
+        ),
+    ]
+    end_reason: Annotated[str | None, Field(description="Why it ended, in words.")]
+    review_id: HeldReview | None
+    reviews_completed: Annotated[int, Field(description="Verdicts that it gave.")]
+    approvals: Annotated[int, Field(description="Of these, approvals.")]
+    rejections: Annotated[int, Field(description="Of these, rejections.")]
+    approval_rate: Annotated[
+        float | None, Field(description="Approvals in its verdicts, from 0 to 1; null without any.")
+    ]
+    mean_review_seconds: Annotated[
+        float | None, Field(description="Mean time from claim to verdict; null before its first.")
+    ]
+    outcomes: Annotated[dict[str, int], Field(description="How many of its runs ended how; see outcomes.")]
+    tokens_in: Annotated[int, Field(description="Tokens that the model read, where the program reports them.")]
+    tokens_out: Annotated[int, Field(description="Tokens that the model wrote, where the program reports them.")]
+    cost_usd: Annotated[
+        float, Field(description="The cost in US dollars, by the program's own account, where it gives one.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """The pool of one supervisor.
+    """The pool of one supervisor."""
 
-    Attributes:
-        state: `running`, `paused`, `circuit_open`, `lost` (its supervisor was not heard of) or `ended`.
-        why: Why nothing is started; null while it may be.
-        active: Its reviewers that have not ended.
-        circuit_open_until: Until when nothing is started after too many quick exits.
-        spent_today_usd: What its runs cost since midnight UTC.
-    """
-
-    supervisor_id: str
-    host: str
-    provider: str
-    mode: str
-    model: str | None
-    state: str
-    why: str | None
-    active: int
-    max_pool_size: int
-    circuit_open_until: str | None
-    spent_today_usd: float
-    tokens_today: int
-    last_seen_at: str
+    supervisor_id: SupervisorId
+    host: Host
+    provider: Provider
+    mode: Mode
+    model: Model | None
+    state: Annotated[str, Field(description="`running`, `paused`, `circuit_open`, `lost` or `ended`; see states.")]
+    why: Annotated[str | None, Field(description="Why nothing is started; null while it may be.")]
+    active: Annotated[int, Field(description="How many of its reviewers have not ended, draining ones included.")]
+    max_pool_size: Annotated[int, Field(description="Most reviewers at a time.")]
+    circuit_open_until: CircuitOpenUntil | None
+    spent_today_usd: Annotated[float, Field(description="What its runs cost since midnight UTC.")]
+    tokens_today: Annotated[int, Field(description="Tokens that its runs read and wrote since midnight UTC.")]
+    last_seen_at: Annotated[str, Field(description="When its supervisor was last heard of.")]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewerList:
     """Reviewers that have not ended, then the newest of those that have; and the pools that they belong to."""
 
-    reviewers: tuple[ReviewerView, ...]
-    pools: tuple[PoolView, ...]
+    reviewers: Annotated[
+        tuple[ReviewerView, ...], Field(description="Those that have not ended, then the newest that have.")
+    ]
+    pools: Annotated[tuple[PoolView, ...], Field(description="The pools, one for each supervisor.")]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolsChanged:
     """Pools as they are after they were paused or resumed."""
 
-    pools: tuple[PoolView, ...]
+    pools: Annotated[tuple[PoolView, ...], Field(description="The pools, one for each supervisor.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A supervisor was registered; what reviewers of its earlier starts held is in the queue again."""
 
-    supervisor_id: str
-    incarnation: str
-    cursor: str
+    supervisor_id: SupervisorId
+    incarnation: Annotated[str, Field(description="This start of the supervisor; another one voids it.")]
+    cursor: Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a supervisor should have one reviewer do.
+    """What a supervisor should have one reviewer do."""
 
-    Attributes:
-        root: The project's folder as it was registered; null for one without.
-        wanted: `run` (start it, if it is new), `drain` or `kill`.
-        review_id: The review that it holds now.
-        access: The token that it is started with, where the broker needs tokens; null once it runs.
-    """
-
-    reviewer_id: str
-    name: str
-    project: str
-    root: str | None
-    wanted: str
-    drain_reason: str | None
-    review_id: str | None
-    access: str | None = field(default=None, repr=False)
+    reviewer_id: Annotated[str, Field(description="The reviewer.")]
+    name: Annotated[str, Field(description="The id without the letters of the supervisor's start.")]
+    project: ProjectName
+    root: Annotated[
+        str | None, Field(description="The project's folder as it was registered; null for a project without one.")
+    ]
+    wanted: Annotated[str, Field(description="`run` (start it, if it is new), `drain` or `kill`.")]
+    drain_reason: DrainReason | None
+    review_id: HeldReview | None
+    access: Annotated[
+        str | None,
+        Field(
+            description="The token that a reviewer is started with, where the broker needs tokens; null once it runs."
+        ),
+    ] = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a supervisor should do.
+    """What a supervisor should do."""
 
-    Attributes:
-        reviewers: All of its reviewers that have not ended.
-        paused: Why nothing is started.
-        circuit_open_until: Until when nothing is started.
-        again_s: Look again after so many seconds at the latest: then something is due.
-        changed: Whether the reviewers differ from what the supervisor said of them.
-    """
-
-    reviewers: tuple[Order, ...]
-    paused: str | None
-    circuit_open_until: str | None
-    again_s: float
-    changed: bool
-    cursor: str
+    reviewers: Annotated[
+        tuple[Order, ...],
+        Field(
+            description="Every reviewer of this start that has not ended; one that is not known yet is to be started."
+        ),
+    ]
+    paused: Annotated[str | None, Field(description="Why nothing is started; null while the pool is not paused.")]
+    circuit_open_until: CircuitOpenUntil | None
+    again_s: Annotated[
+        float, Field(description="Look again after so many seconds at the latest: then something is due.")
+    ]
+    changed: Annotated[bool, Field(description="Whether the reviewers differ from what the supervisor said of them.")]
+    cursor: Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeReported:
-    """What became of a review after a run.
+    """What became of a review after a run."""
 
-    Attributes:
-        attempts: Runs in a row that ended without a verdict.
-        not_before: When it is tried again; null for at once.
-        attention: Why a person has to look first; null if nobody has to.
-        paused: Why the reviewer's pool starts nothing more.
-    """
-
-    review_id: str
-    status: str
-    attempts: int
-    not_before: str | None
-    attention: str | None
-    paused: str | None
+    review_id: ReviewId
+    status: StateName
+    attempts: Annotated[int, Field(description="Runs in a row that ended without a verdict.")]
+    not_before: Annotated[str | None, Field(description="When the review is tried again; null for at once.")]
+    attention: Attention | None
+    paused: Annotated[
+        str | None, Field(description="Why the reviewer's pool starts nothing more; null while it is not paused.")
+    ]

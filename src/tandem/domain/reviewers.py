@@ -42,21 +42,30 @@ class ReviewerState(StrEnum):
     """Where a reviewer is in its life."""
 
     ACTIVE = "active"
-    """It is to run; its process may not have been started yet."""
+    """It is to run; `pid` is null until its process does."""
     DRAINING = "draining"
-    """It finishes what it is at, and takes nothing new."""
+    """It finishes the review that it holds, takes nothing new, and ends."""
     TERMINATED = "terminated"
+    """It has ended; `end_reason` and `exit_code` say how."""
 
 
 class DrainReason(StrEnum):
     """Why a reviewer is drained."""
 
     TTL = "ttl"
+    """It is older than `max_ttl_seconds`."""
     IDLE = "idle"
+    """It holds nothing, has ended no run for `idle_timeout_seconds` (or none since its start), and the pool has more
+    than `min_pool_size`.
+    """
     MANUAL = "manual"
+    """A person asked for it: `kill_reviewer`."""
     SHUTDOWN = "shutdown"
+    """Its supervisor stops."""
     STUCK = "stuck"
+    """It let its lease run out, so it does not even renew any more: it is ended at once."""
     PAUSED = "paused"
+    """The pool is paused."""
 
 
 @dataclass(frozen=True, slots=True)

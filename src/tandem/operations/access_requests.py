@@ -6,8 +6,16 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.request import PageLimit, Request, Token, WriteRequest
+from tandem.contract.request import (
+    Name,
+    PageLimit,
+    PageToken,
+    Refusals,
+    Request,
+    WriteRequest,
+)
 from tandem.domain.access import NAME_LENGTH
+from tandem.errors import NotFound
 
 _MOST_DAYS = 3650
 
@@ -17,6 +25,12 @@ RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", 
 class CreateToken(WriteRequest):
     """Make an access token for a person or program; it is shown this once, and only a hash is kept."""
 
+    refusals: ClassVar[Refusals] = ()
+
+    project: Annotated[
+        Name | None,
+        Field(description="The one project that it is for; default: all. Roles supervisor and admin are for all."),
+    ] = None
     name: Annotated[
         str,
         Field(
@@ -35,17 +49,23 @@ class CreateToken(WriteRequest):
 class ListTokens(Request):
     """Access tokens, newest first, those included that are void; never what proves them."""
 
+    refusals: ClassVar[Refusals] = ()
+
     limit: PageLimit = 50
-    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+    page: PageToken = None
 
 
 class RevokeToken(WriteRequest):
     """Make an access token void at once."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    project: Annotated[Name | None, Field(description="Of no effect.")] = None
     token_id: Annotated[str, Field(pattern=r"^tok_[0-9a-z]{18}$", description="As list_tokens shows it.")]
 
 
 class CreateLogin(Request):
     """Where to open a browser that is then logged in to the pages as you; works once, within a minute."""
 
+    refusals: ClassVar[Refusals] = ()
     keeps_to_caller: ClassVar[bool] = True

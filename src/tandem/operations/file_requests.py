@@ -7,8 +7,21 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from tandem.contract.request import FilePath, FullText, Id, Name, ProjectRequest, Request, RoundNumber, Text, Token
+from tandem.contract.request import (
+    FilePath,
+    FullText,
+    Name,
+    ProjectRequest,
+    Refusals,
+    Request,
+    ReviewerName,
+    ReviewId,
+    RoundNumber,
+    Text,
+    Token,
+)
 from tandem.domain.access import Subject
+from tandem.errors import ConfigInvalid, NotFound, StaleRound, UnknownReviewer
 
 _LARGEST_LINE = 2**31 - 1
 _MOST_EDITS = 500
@@ -22,11 +35,13 @@ CurrentRound = Annotated[RoundNumber | None, Field(description="The round that y
 class GetRoundFile(ProjectRequest):
     """Lines of a file as a round's change found it or leaves it, at most 2,000 a call."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
     path: Annotated[FilePath, Field(description="The file, from the repository's root.")]
     round: AnyRound = None
     side: Annotated[Literal["after", "before"], Field(description="With the round's change, or without it.")] = "after"
-    first_line: LineNumber = 1
+    first_line: Annotated[LineNumber, Field(description="The first line to answer, from 1.")] = 1
     last_line: Annotated[LineNumber | None, Field(description="Default: as many as there are.")] = None
     as_base64: Annotated[bool, Field(description="With the whole content in base64, if it has at most 4 MB.")] = False
 
@@ -34,14 +49,16 @@ class GetRoundFile(ProjectRequest):
 class FileEdit(Request):
     """What one file is to hold."""
 
-    path: FilePath
+    path: Annotated[FilePath, Field(description="The file: one that the round leaves, or a new one.")]
     content: Annotated[Text | None, Field(description="Its whole text; null deletes the file.")]
 
 
 class DraftCounterPatch(ProjectRequest):
     """Make a counter-patch from edits to the files that a round leaves, or from a text; nothing is sent or kept."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, StaleRound)
+
+    review_id: ReviewId
     round: CurrentRound = None
     edits: Annotated[
         list[FileEdit] | None,
@@ -53,7 +70,9 @@ class DraftCounterPatch(ProjectRequest):
 class CheckCounterPatch(ProjectRequest):
     """What submit_verdict would say of a counter-patch; nothing is sent or kept."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, StaleRound)
+
+    review_id: ReviewId
     counter_patch: Annotated[Text, Field(description="Full replacement of the round's diff or text.")]
     round: CurrentRound = None
 
@@ -61,9 +80,10 @@ class CheckCounterPatch(ProjectRequest):
 class GetReviewerLog(ProjectRequest):
     """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
 
+    refusals: ClassVar[Refusals] = (UnknownReviewer,)
     is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
-    reviewer_id: Annotated[Name, Field(description="As list_reviewers shows it, e.g. codex-r1-k3f9q2.")]
+    reviewer_id: ReviewerName
     lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200
     position: Annotated[Token | None, Field(description="From an earlier answer: what comes after it.")] = None
 
@@ -71,4 +91,6 @@ class GetReviewerLog(ProjectRequest):
 class GetProjectSettings(Request):
     """The settings that hold for a project and where each comes from, and its gate."""
 
-    project: Name
+    refusals: ClassVar[Refusals] = (NotFound, ConfigInvalid)
+
+    project: Annotated[Name, Field(description="The project.")]

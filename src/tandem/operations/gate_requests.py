@@ -7,9 +7,23 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from tandem.contract.request import FullText, Id, Name, PageLimit, ProjectRequest, Request, Text, Token, WriteRequest
+from tandem.contract.request import (
+    FullText,
+    Id,
+    Name,
+    PageLimit,
+    PageToken,
+    ProjectRequest,
+    Refusals,
+    Request,
+    ReviewId,
+    Text,
+    Token,
+    WriteRequest,
+)
 from tandem.domain.access import Subject
 from tandem.domain.texts import storable_text
+from tandem.errors import NotFound
 from tandem.operations.requests import CommitId, GateChange
 
 _REF_LENGTH = 500
@@ -37,6 +51,8 @@ Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANG
 class SetGate(WriteRequest):
     """Switch a project's gate on or off: whether its commits have to be approved."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
+
     enabled: Annotated[bool, Field(description="Whether commits are judged.")]
     branches: Annotated[
         list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: as before.")
@@ -51,6 +67,8 @@ class SetGate(WriteRequest):
 class GetGate(ProjectRequest):
     """Whether a project's gate is on, and where one of its plans stands."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
+
     plan: Annotated[
         PlanKey | None, Field(description="A plan's key such as 03-02, or the branch where there is no plan.")
     ] = None
@@ -59,9 +77,10 @@ class GetGate(ProjectRequest):
 class OverrideGate(WriteRequest):
     """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
 
-    changes: Changes
+    changes: Annotated[Changes, Field(description="The raw changes: every path once.")]
     reason: Annotated[FullText, Field(description="Why it may pass without an approval.")]
     override_id: Annotated[
         str | None,
@@ -74,14 +93,15 @@ class OverrideGate(WriteRequest):
 class RecordCommit(WriteRequest):
     """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
 
-    commit: CommitId
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
     parent: Annotated[CommitId | None, Field(description="Its first parent; null for a root commit.")] = None
     branch: Annotated[Ref | None, Field(description="The branch that it was made on.")] = None
-    phase: Name | None = None
+    phase: Annotated[Name | None, Field(description="The phase that it belongs to.")] = None
     plan: Annotated[PlanKey | None, Field(description="The plan's key such as 03-02; default: the branch.")] = None
-    task: Name | None = None
+    task: Annotated[Name | None, Field(description="The task that it belongs to.")] = None
     review_ids: Annotated[list[Id], Field(max_length=_MOST_NAMED, description="As its message names them.")] = Field(
         default_factory=list[str]
     )
@@ -99,6 +119,8 @@ class RecordCommit(WriteRequest):
 class ListCommits(ProjectRequest):
     """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
 
+    refusals: ClassVar[Refusals] = ()
+
     # Commits are of one project, whatever reviews their messages name.
     is_about: ClassVar[Mapping[str, Subject]] = {}
 
@@ -108,36 +130,41 @@ class ListCommits(ProjectRequest):
         list[CommitId] | None, Field(max_length=_MOST_COMMITS, description="Only these, at most 200.")
     ] = None
     limit: PageLimit = 50
-    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+    page: PageToken = None
 
 
 class RevertedCommit(Request):
     """A commit that was reverted, and the commit that did it."""
 
-    commit: CommitId
-    reverted_by: CommitId
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
+    reverted_by: Annotated[CommitId, Field(description="The commit that reverted it.")]
 
 
 class CarriedCommit(Request):
     """A commit that was made anew, and what it became."""
 
-    commit: CommitId
-    becomes: CommitId
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
+    becomes: Annotated[CommitId, Field(description="The commit that it became.")]
 
 
 class RecordRollback(WriteRequest):
     """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
 
-    review_id: Id
+    review_id: ReviewId
     branch: Annotated[Ref, Field(description="The branch that moved.")]
-    head_before: CommitId
-    head_after: CommitId
-    reverted: Annotated[list[RevertedCommit], Field(max_length=_MOST_COMMITS)] = Field(
-        default_factory=list[RevertedCommit]
-    )
-    carried: Annotated[list[CarriedCommit], Field(max_length=_MOST_COMMITS)] = Field(
-        default_factory=list[CarriedCommit]
-    )
-    rework: Annotated[list[CommitId], Field(max_length=_MOST_COMMITS)] = Field(default_factory=list[str])
+    head_before: Annotated[CommitId, Field(description="Where the branch was.")]
+    head_after: Annotated[CommitId, Field(description="Where the branch is.")]
+    reverted: Annotated[
+        list[RevertedCommit],
+        Field(max_length=_MOST_COMMITS, description="Each commit that was reverted, and the commit that did it."),
+    ] = Field(default_factory=list[RevertedCommit])
+    carried: Annotated[
+        list[CarriedCommit],
+        Field(max_length=_MOST_COMMITS, description="Each commit that was made anew, and what it became."),
+    ] = Field(default_factory=list[CarriedCommit])
+    rework: Annotated[
+        list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits whose work has to be done again.")
+    ] = Field(default_factory=list[str])

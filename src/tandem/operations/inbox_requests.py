@@ -7,18 +7,23 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from tandem.contract.request import (
+    AttentionFilter,
+    CategoryFilter,
     FilePath,
     FullText,
-    Id,
     Name,
     PageLimit,
+    PageToken,
+    PriorityFilter,
     ProjectRequest,
+    Refusals,
+    ReviewId,
     RoundNumber,
-    StatusName,
-    Token,
+    StateFilter,
+    TurnFilter,
     WriteRequest,
 )
-from tandem.domain.reviews import Category, Priority, Side
+from tandem.errors import NotFound
 
 _TEXT_LENGTH = 500
 
@@ -29,6 +34,7 @@ SearchText = Annotated[FullText, Field(max_length=_TEXT_LENGTH)]
 class GetInbox(ProjectRequest):
     """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
 
+    refusals: ClassVar[Refusals] = ()
     speaks_as: ClassVar[str | None] = "person"
 
     person: Person
@@ -38,11 +44,13 @@ class GetInbox(ProjectRequest):
 class SearchReviews(ProjectRequest):
     """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
 
-    status: StatusName | None = None
-    category: Category | None = None
-    priority: Priority | None = None
-    turn: Side | None = None
-    attention: Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")] = None
+    refusals: ClassVar[Refusals] = ()
+
+    status: StateFilter = None
+    category: CategoryFilter = None
+    priority: PriorityFilter = None
+    turn: TurnFilter = None
+    attention: AttentionFilter = None
     proposer: Annotated[Name | None, Field(description="Only reviews that they put up.")] = None
     reviewer: Annotated[Name | None, Field(description="Only reviews that they hold, or decided last.")] = None
     text: Annotated[
@@ -57,15 +65,16 @@ class SearchReviews(ProjectRequest):
         Field(description="By priority and age, by age, or by latest activity."),
     ] = "queue"
     limit: PageLimit = 50
-    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+    page: PageToken = None
 
 
 class MarkViewed(WriteRequest):
     """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
     speaks_as: ClassVar[str | None] = "person"
 
-    review_id: Id
+    review_id: ReviewId
     round: RoundNumber
     path: Annotated[FilePath, Field(description="A file that the round touches.")]
     viewed: Annotated[bool, Field(description="Whether it is viewed.")]
@@ -75,8 +84,9 @@ class MarkViewed(WriteRequest):
 class ListViewed(ProjectRequest):
     """The files of a round that a person has marked as viewed."""
 
+    refusals: ClassVar[Refusals] = (NotFound,)
     speaks_as: ClassVar[str | None] = "person"
 
-    review_id: Id
+    review_id: ReviewId
     round: RoundNumber
     person: Person

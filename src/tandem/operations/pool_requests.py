@@ -9,10 +9,12 @@ from pydantic import Field
 
 from tandem.contract.request import (
     Generation,
-    Id,
     Name,
     ProjectRequest,
+    Refusals,
     Request,
+    ReviewerName,
+    ReviewId,
     Text,
     Token,
     WaitSeconds,
@@ -20,6 +22,7 @@ from tandem.contract.request import (
 )
 from tandem.domain.access import Subject
 from tandem.domain.reviewers import RunOutcome
+from tandem.errors import InvalidSession, NotFound, PoolCapReached, PoolDisabled, SpawnCooldown, UnknownReviewer
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _LARGEST_COUNT = 2**53
@@ -30,25 +33,30 @@ Supervisor = Annotated[str, Field(pattern=_WORD, max_length=100)]
 SupervisorSecret = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_-]{32,200}$", description="The supervisor's own, drawn at random; its id follows.")
 ]
-ReviewerName = Annotated[Name, Field(description="As list_reviewers shows it, e.g. codex-r1-k3f9q2.")]
 Count = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
 Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
 Money = Annotated[float, Field(ge=0, le=1_000_000)]
+_SETTING = Field(description="The setting of this name; see the pool's settings.")
 Reason = Annotated[Text, Field(max_length=_REASON_LENGTH)]
 
 
 class ListReviewers(ProjectRequest):
     """The pool's reviewers: who runs, what each does and did, what it cost; and why none is started, if none is."""
 
+    refusals: ClassVar[Refusals] = ()
+
 
 class SpawnReviewer(WriteRequest):
     """Start a reviewer for a project now, whatever the queue."""
+
+    refusals: ClassVar[Refusals] = (PoolDisabled, PoolCapReached, SpawnCooldown)
 
 
 class KillReviewer(WriteRequest):
     """End a reviewer of the pool: after its current review, or with force at once."""
 
+    refusals: ClassVar[Refusals] = (UnknownReviewer,)
     is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
     reviewer_id: ReviewerName
@@ -58,6 +66,8 @@ class KillReviewer(WriteRequest):
 class PauseReviewers(WriteRequest):
     """Start no reviewer any more; those that run finish their review and end."""
 
+    refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
+
     supervisor_id: Annotated[Supervisor | None, Field(description="One pool; default: all.")] = None
     reason: Annotated[Reason | None, Field(description="Shown to everybody who asks why nothing is reviewed.")] = None
 
@@ -65,80 +75,121 @@ class PauseReviewers(WriteRequest):
 class ResumeReviewers(WriteRequest):
     """Let reviewers be started again, whatever paused the pool; forgets failed starts too."""
 
+    refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
+
     supervisor_id: Annotated[Supervisor | None, Field(description="One pool; default: all.")] = None
 
 
 class Rules(Request):
     """The numbers that a pool is run by; from the supervisor's own configuration."""
 
-    max_pool_size: Annotated[int, Field(ge=1, le=10)] = 3
-    min_pool_size: Annotated[int, Field(ge=0, le=10)] = 0
-    scaling_ratio: Annotated[float, Field(gt=0, le=1000)] = 3
-    idle_timeout_seconds: Seconds = 300
-    max_ttl_seconds: Seconds = 3600
-    spawn_cooldown_seconds: Seconds = 10
-    retry_delay_seconds: Seconds = 30
-    budget_per_review: Money | None = None
-    budget_per_day: Money | None = None
-    token_budget_per_review: Tokens | None = None
-    token_budget_per_day: Tokens | None = None
+    max_pool_size: Annotated[int, Field(ge=1, le=10), _SETTING] = 3
+    min_pool_size: Annotated[int, Field(ge=0, le=10), _SETTING] = 0
+    scaling_ratio: Annotated[float, Field(gt=0, le=1000), _SETTING] = 3
+    idle_timeout_seconds: Annotated[Seconds, _SETTING] = 300
+    max_ttl_seconds: Annotated[Seconds, _SETTING] = 3600
+    spawn_cooldown_seconds: Annotated[Seconds, _SETTING] = 10
+    retry_delay_seconds: Annotated[Seconds, _SETTING] = 30
+    budget_per_review: Annotated[Money | None, _SETTING] = None
+    budget_per_day: Annotated[Money | None, _SETTING] = None
+    token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
+    token_budget_per_day: Annotated[Tokens | None, _SETTING] = None
 
 
 class SupervisorRegister(WriteRequest):
     """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
 
+    refusals: ClassVar[Refusals] = ()
+
     secret: SupervisorSecret
     incarnation: Annotated[str, Field(pattern=r"^[a-z0-9]{4,16}$", description="New at each start.")]
-    host: Name
-    provider: Annotated[str, Field(pattern=_WORD, max_length=40)]
-    mode: Literal["worker", "agent"] = "worker"
-    model: Name | None = None
+    host: Annotated[Name, Field(description="The machine that it runs on.")]
+    provider: Annotated[
+        str,
+        Field(
+            pattern=_WORD,
+            max_length=40,
+            description="The client program that reviews: `codex`, `claude`, `gemini`, `opencode` or `custom`.",
+        ),
+    ]
+    mode: Annotated[
+        Literal["worker", "agent"],
+        Field(description="Whether Tandem's worker or the program itself works through the queue."),
+    ] = "worker"
+    model: Annotated[Name | None, Field(description="The model; null for the program's own default.")] = None
     projects: Annotated[
         list[Name] | None, Field(max_length=1000, description="Those it serves; default: all registered.")
     ] = None
-    rules: Rules = Field(default_factory=Rules)
+    rules: Annotated[Rules, Field(description="The numbers that the pool is run by; see the pool's settings.")] = Field(
+        default_factory=Rules
+    )
 
 
 class ReviewerSighting(Request):
     """What a supervisor says of one of its reviewers."""
 
-    reviewer_id: Name
+    reviewer_id: Annotated[Name, Field(description="The reviewer.")]
     wanted: Annotated[Literal["run", "drain", "kill"] | None, Field(description="What it was last told.")] = None
-    state: Literal["running", "ended"]
-    pid: Count | None = None
+    state: Annotated[Literal["running", "ended"], Field(description="Whether its process runs.")]
+    pid: Annotated[Count | None, Field(description="The process; null until it has been started.")] = None
     started_us: Annotated[Count | None, Field(description="When its process began, microseconds since 1970.")] = None
-    exit_code: Annotated[int | None, Field(ge=-(2**31), le=2**32)] = None
+    exit_code: Annotated[
+        int | None,
+        Field(
+            ge=-(2**31),
+            le=2**32,
+            description="Its exit status, or the negative number of a signal; null if it never started.",
+        ),
+    ] = None
     quick: Annotated[bool, Field(description="It ended at once, or its program fails at once.")] = False
-    error: Reason | None = None
+    error: Annotated[Reason | None, Field(description="Why it ended, in words.")] = None
 
 
 class SupervisorHeartbeat(Request):
     """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
 
+    refusals: ClassVar[Refusals] = (InvalidSession,)
+
     secret: SupervisorSecret
-    incarnation: Token
-    reviewers: Annotated[list[ReviewerSighting], Field(max_length=_MOST_REVIEWERS)] = Field(
-        default_factory=list[ReviewerSighting]
-    )
+    incarnation: Annotated[Token, Field(description="This start of the supervisor; another one voids it.")]
+    reviewers: Annotated[
+        list[ReviewerSighting],
+        Field(
+            max_length=_MOST_REVIEWERS,
+            description="Every reviewer that it has, and those that have ended since the last call.",
+        ),
+    ] = Field(default_factory=list[ReviewerSighting])
     quiet: Annotated[bool, Field(description="These are its quiet hours.")] = False
     closing: Annotated[bool, Field(description="It stops: every reviewer is to end.")] = False
-    wait: bool = False
-    cursor: Token | None = None
-    timeout_s: WaitSeconds | None = None
+    wait: Annotated[
+        bool, Field(description="Answer only when the reviewers are to be others than was said, or something is due.")
+    ] = False
+    cursor: Annotated[Token | None, Field(description="The last answer's.")] = None
+    timeout_s: WaitSeconds = None
 
 
 class ReportOutcome(WriteRequest):
     """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
 
+    refusals: ClassVar[Refusals] = (UnknownReviewer, NotFound)
     is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "reviewer_id": "reviewer"}
 
-    reviewer_id: Name
-    review_id: Id
+    reviewer_id: Annotated[Name, Field(description="The reviewer.")]
+    review_id: ReviewId
     claim_generation: Generation
-    outcome: RunOutcome
+    outcome: Annotated[RunOutcome, Field(description="How the run ended; see outcomes.")]
     reason: Annotated[Reason | None, Field(description="Why there is no verdict, in a line.")] = None
-    seconds: Seconds | None = None
-    tokens_in: Tokens | None = None
-    tokens_out: Tokens | None = None
-    cost_usd: Money | None = None
-    exit_code: Annotated[int | None, Field(ge=-(2**31), le=2**32)] = None
+    seconds: Annotated[Seconds | None, Field(description="How long the program ran.")] = None
+    tokens_in: Annotated[
+        Tokens | None, Field(description="Tokens that the model read, where the program reports them.")
+    ] = None
+    tokens_out: Annotated[
+        Tokens | None, Field(description="Tokens that the model wrote, where the program reports them.")
+    ] = None
+    cost_usd: Annotated[
+        Money | None, Field(description="The cost in US dollars, by the program's own account, where it gives one.")
+    ] = None
+    exit_code: Annotated[
+        int | None,
+        Field(ge=-(2**31), le=2**32, description="The program's exit status, or the negative number of a signal."),
+    ] = None

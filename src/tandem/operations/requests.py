@@ -9,6 +9,8 @@ from pydantic import Field
 
 from tandem.contract.request import (
     LARGEST,
+    AttentionFilter,
+    CategoryFilter,
     Digest,
     FilePath,
     FullText,
@@ -16,37 +18,68 @@ from tandem.contract.request import (
     Id,
     Metadata,
     Name,
+    OptionalReason,
     PageLimit,
+    PageToken,
+    PriorityFilter,
     ProjectRequest,
+    Refusals,
     Request,
+    ReviewId,
     RoundNumber,
-    StatusName,
+    StateFilter,
     Text,
     Token,
+    TurnFilter,
+    WaitCursor,
+    WaitFlag,
     WaitSeconds,
     WriteRequest,
 )
 from tandem.domain.access import Subject
-from tandem.domain.reviews import Category, Priority, Side
+from tandem.domain.reviews import Category, Side
+from tandem.errors import (
+    AlreadyClaimed,
+    CursorExpired,
+    InvalidDiff,
+    InvalidPhase,
+    InvalidTransition,
+    NoCounterPatch,
+    NotClaimant,
+    NotFound,
+    ReasonRequired,
+    SchemaInvalid,
+    SelfApproval,
+    StaleClaim,
+    StaleRound,
+    TimedOut,
+    TurnViolation,
+)
 
 
 class CreateReview(WriteRequest):
     """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
+    refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, TimedOut)
     speaks_as: ClassVar[str | None] = "proposer_id"
 
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
     agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
-    agent_role: Name = "proposer"
-    phase: Name | None = None
-    plan: Name | None = None
-    task: Name | None = None
-    category: Category | None = None
+    agent_role: Annotated[Name, Field(description="What the agent is within its workflow.")] = "proposer"
+    phase: Annotated[Name | None, Field(description="The workflow's phase that the change belongs to.")] = None
+    plan: Annotated[Name | None, Field(description="The workflow's plan that the change belongs to.")] = None
+    task: Annotated[Name | None, Field(description="The workflow's task that the change belongs to.")] = None
+    category: Annotated[
+        Category | None,
+        Field(description="What kind of review it is. Default: `plan_review` without a diff, else `code_change`."),
+    ] = None
     description: Annotated[Text | None, Field(description="Details; or the whole text of `path`.")] = None
     diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
     base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
     path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
-    metadata: Metadata | None = None
+    metadata: Annotated[
+        Metadata | None, Field(description="Whatever else a reader should see, as the sender gave it.")
+    ] = None
     proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
     review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
     parent_id: Annotated[Id | None, Field(description="Resubmit: the rejected review this one follows.")] = None
@@ -56,19 +89,23 @@ class CreateReview(WriteRequest):
 class GetReviewStatus(ProjectRequest):
     """Where a review stands; with wait, answers when it is your turn."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, CursorExpired)
+
+    review_id: ReviewId
     wait: Annotated[bool, Field(description="Wait until there is something new for you.")] = False
-    cursor: Annotated[Token | None, Field(description="From an earlier answer: wait for what comes after it.")] = None
+    cursor: WaitCursor = None
     wake_on: Annotated[Literal["turn", "any"], Field(description="Wake when it is your turn, or on any event.")] = (
         "turn"
     )
-    timeout_s: WaitSeconds | None = None
+    timeout_s: WaitSeconds = None
 
 
 class GetProposal(ProjectRequest):
     """A round's whole content, and the pending counter-patch."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, TimedOut)
+
+    review_id: ReviewId
     round: Annotated[RoundNumber | None, Field(description="Default: the current round.")] = None
     since_round: Annotated[RoundNumber | None, Field(description="Add the interdiff since this round.")] = None
     files: Annotated[list[FilePath] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
@@ -77,173 +114,227 @@ class GetProposal(ProjectRequest):
 class ListReviews(ProjectRequest):
     """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
 
-    status: StatusName | None = None
-    category: Category | None = None
-    priority: Priority | None = None
-    turn: Side | None = None
-    attention: Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")] = None
-    wait: bool = False
-    cursor: Token | None = None
-    timeout_s: WaitSeconds | None = None
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
+    status: StateFilter = None
+    category: CategoryFilter = None
+    priority: PriorityFilter = None
+    turn: TurnFilter = None
+    attention: AttentionFilter = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
     limit: PageLimit = 50
-    page: Annotated[Token | None, Field(description="next_page of the page before.")] = None
+    page: PageToken = None
 
 
 class ClaimReview(WriteRequest):
     """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
 
+    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition)
     speaks_as: ClassVar[str | None] = "reviewer_id"
 
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
     review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
-    category: Category | None = None
+    category: Annotated[Category | None, Field(description="Only from the reviews of this kind.")] = None
 
 
 class RenewClaim(WriteRequest):
     """Extend your lease while you work."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, InvalidTransition)
+
+    review_id: ReviewId
     claim_generation: Generation
 
 
 class ReleaseClaim(WriteRequest):
     """Give your claim back: the review returns to the queue."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, InvalidTransition)
+
+    review_id: ReviewId
     claim_generation: Generation
-    reason: Text | None = None
+    reason: OptionalReason = None
 
 
 class LineComment(Request):
     """A remark on one line of the change."""
 
-    file: FilePath
-    line: Annotated[int | None, Field(ge=1, le=LARGEST)] = None
-    body: FullText
+    file: Annotated[FilePath, Field(description="The file that a remark is about.")]
+    line: Annotated[
+        int | None, Field(ge=1, le=LARGEST, description="The line after the change, from 1; null for the whole file.")
+    ] = None
+    body: Annotated[FullText, Field(description="The text.")]
 
 
 class SubmitVerdict(WriteRequest):
     """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
 
+    refusals: ClassVar[Refusals] = (
+        NotFound,
+        StaleClaim,
+        NotClaimant,
+        StaleRound,
+        SelfApproval,
+        ReasonRequired,
+        InvalidDiff,
+        SchemaInvalid,
+        InvalidTransition,
+        InvalidPhase,
+        TimedOut,
+    )
     speaks_as: ClassVar[str | None] = "reviewer_id"
 
-    review_id: Id
-    verdict: Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"]
+    review_id: ReviewId
+    verdict: Annotated[
+        Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"],
+        Field(description="`approve`, `request_changes` and `reject` are synonyms."),
+    ]
     reason: Annotated[Text | None, Field(description="Required unless approved.")] = None
     counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
-    comments: Annotated[list[LineComment] | None, Field(max_length=500)] = None
-    claim_generation: Annotated[Generation | None, Field(description="From claim_review.")] = None
-    reviewer_id: Name | None = None
+    comments: Annotated[
+        list[LineComment] | None, Field(max_length=500, description="Remarks on lines of the change.")
+    ] = None
+    claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
+    reviewer_id: Annotated[Name | None, Field(description="Who reviews; needed without `claim_generation`.")] = None
     round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
 
 
 class AcceptCounterPatch(WriteRequest):
     """Make the pending counter-patch the next round's content."""
 
-    review_id: Id
-    counter_patch_id: Id
-    reason: Text | None = None
+    refusals: ClassVar[Refusals] = (NotFound, SelfApproval, NoCounterPatch, InvalidDiff, InvalidTransition, TimedOut)
+
+    review_id: ReviewId
+    counter_patch_id: Annotated[Id, Field(description="The counter-patch.")]
+    reason: OptionalReason = None
 
 
 class RejectCounterPatch(WriteRequest):
     """Decline the pending counter-patch; the round's content stays."""
 
-    review_id: Id
-    counter_patch_id: Id
-    reason: Text | None = None
+    refusals: ClassVar[Refusals] = (NotFound, NoCounterPatch, InvalidTransition)
+
+    review_id: ReviewId
+    counter_patch_id: Annotated[Id, Field(description="The counter-patch.")]
+    reason: OptionalReason = None
 
 
 class AddMessage(WriteRequest):
     """Say something in the discussion; the two sides alternate."""
 
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, TurnViolation, InvalidTransition)
     speaks_as: ClassVar[str | None] = "reviewer_id"
     speaks_for: ClassVar[str | None] = "sender_role"
 
-    review_id: Id
-    sender_role: Side
-    body: FullText
+    review_id: ReviewId
+    sender_role: Annotated[Side, Field(description="The side that speaks.")]
+    body: Annotated[FullText, Field(description="The text.")]
     metadata: Annotated[Metadata | None, Field(description="Files, lines and the like.")] = None
     resolves: Annotated[Id | None, Field(description="A message or line comment that this settles.")] = None
-    reviewer_id: Name | None = None
-    claim_generation: Generation | None = None
+    reviewer_id: Annotated[
+        Name | None, Field(description="Who reviews; for a reviewer's message without `claim_generation`.")
+    ] = None
+    claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
 
 
 class GetDiscussion(ProjectRequest):
     """Messages, line comments, verdicts and counter-patches, oldest first."""
 
-    review_id: Id
-    round: RoundNumber | None = None
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
+    round: Annotated[RoundNumber | None, Field(description="Only what belongs to this round.")] = None
     limit: PageLimit = 50
-    page: Token | None = None
+    page: PageToken = None
 
 
 class CloseReview(WriteRequest):
     """End a review: approved, rejected, or withdrawn if it was undecided."""
 
-    review_id: Id
-    reason: Text | None = None
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
+    reason: OptionalReason = None
 
 
 class GetReviewTimeline(ProjectRequest):
     """Every event of one review, oldest first."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
 
 
 class GetActivityFeed(ProjectRequest):
     """Reviews by latest activity with their last event; with wait, answers on the next one."""
 
-    status: StatusName | None = None
-    category: Category | None = None
-    wait: bool = False
-    cursor: Token | None = None
-    timeout_s: WaitSeconds | None = None
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
+    status: StateFilter = None
+    category: CategoryFilter = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
     limit: PageLimit = 50
-    page: Token | None = None
+    page: PageToken = None
 
 
 class GetAuditLog(ProjectRequest):
     """Events after a cursor, oldest first; without a cursor, the newest page."""
 
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
     # It has any subject's events, of one project if that is named.
     is_about: ClassVar[Mapping[str, Subject]] = {}
 
-    review_id: Annotated[Name | None, Field(description="A review, or another subject such as cycle:ID.")] = None
-    kind: Name | None = None
-    actor: Name | None = None
-    wait: bool = False
-    cursor: Token | None = None
-    timeout_s: WaitSeconds | None = None
+    review_id: Annotated[
+        Name | None, Field(description="Only events of this review, or of another subject such as cycle:ID.")
+    ] = None
+    kind: Annotated[Name | None, Field(description="Only events of this kind; see the kinds.")] = None
+    actor: Annotated[Name | None, Field(description="Only events by this actor.")] = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
     limit: PageLimit = 50
 
 
 class GetReviewStats(ProjectRequest):
     """Counts, approval rate and mean times, by category and reviewer."""
 
+    refusals: ClassVar[Refusals] = ()
+
     since: Annotated[Name | None, Field(description="ISO date or time; whole days, UTC.")] = None
 
 
 CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", max_length=64)]
+FileMode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
+BlobId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 
 
 class GateChange(Request):
     """One path's change, as `git diff-index --raw` reports it."""
 
-    path: FilePath
-    mode_before: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
-    blob_before: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] = "0" * 40
-    mode_after: Annotated[str, Field(pattern=r"^[0-7]{6}$")] = "000000"
-    blob_after: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")] = "0" * 40
+    path: Annotated[FilePath, Field(description="The file.")]
+    mode_before: Annotated[FileMode, Field(description="File mode before; `000000` if there was no file.")] = "000000"
+    blob_before: Annotated[BlobId, Field(description="Blob id before; zeros if there was no file.")] = "0" * 40
+    mode_after: Annotated[FileMode, Field(description="File mode after; `000000` if there is no file.")] = "000000"
+    blob_after: Annotated[BlobId, Field(description="Blob id after; zeros if there is no file.")] = "0" * 40
 
 
 class CheckGate(Request):
     """Is exactly this content approved? Give the raw changes or a digest."""
 
+    refusals: ClassVar[Refusals] = ()
     has_long_list: ClassVar[bool] = True
 
-    project: Name
-    changes: Annotated[list[GateChange] | None, Field(max_length=100_000)] = None
-    digest: Digest | None = None
+    project: Annotated[Name, Field(description="The project.")]
+    changes: Annotated[
+        list[GateChange] | None,
+        Field(max_length=100_000, description="The raw changes of the commit: every path once."),
+    ] = None
+    digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
     head: Annotated[
         CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
     ] = None
@@ -255,23 +346,30 @@ class CheckGate(Request):
 class RegisterProject(Request):
     """Register a folder as a project; its name defaults to the folder's."""
 
-    root: FilePath
-    name: Name | None = None
+    refusals: ClassVar[Refusals] = (TimedOut,)
+
+    root: Annotated[FilePath, Field(description="The folder: absolute, in a git repository.")]
+    name: Annotated[Name | None, Field(description="The project's name.")] = None
 
 
 class ListProjects(Request):
     """All registered projects; with a token of one project, that one."""
 
+    refusals: ClassVar[Refusals] = ()
     keeps_to_caller: ClassVar[bool] = True
 
 
 class RemoveProject(Request):
     """Forget a project's folder; its reviews stay."""
 
-    name: Name
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    name: Annotated[Name, Field(description="The project's name.")]
 
 
 class RetryReview(WriteRequest):
     """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
 
-    review_id: Id
+    refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
+
+    review_id: ReviewId

@@ -34,13 +34,21 @@ def _slim(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 def _slim_value(key: str, value: Any, definitions: dict[str, Schema]) -> Any:
     match key:
         case "properties":
-            return {name: _slim(inner, definitions) for name, inner in value.items()}
+            return {name: _slim_field(name, inner, definitions) for name, inner in value.items()}
         case "items" | "not":
             return _slim(value, definitions)
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
             return [_slim(inner, definitions) for inner in value]
         case _:
             return value
+
+
+def _slim_field(name: str, schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """A field without words that only repeat its name, such as "The review." of `review_id`."""
+    slimmed = _slim(schema, definitions)
+    if slimmed.get("description") == f"The {name.removesuffix('_id').replace('_', '-')}.":
+        del slimmed["description"]
+    return slimmed
 
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:

@@ -1,15 +1,25 @@
-"""Reads requests and answers as the reference shows them: fields with type, default, limits and description."""
+"""What the reference pages are made of: Markdown, words below members, and fields of requests and answers."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 from tandem.contract.operation import ALL, MCP_ROLES, Operation
+from tandem.contract.request import Check
 from tandem.operations.cycle_requests import HandoffWrite
-from tandem.operations.reference_words import FIELDS
 
 Schema = dict[str, Any]
+Member = TypeVar("Member", bound=Enum)
+
+_GENERATED: Final = "<!-- Written by `make docs` from the source; edits here are lost. -->"
 _RANGES: Final = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -17,6 +27,93 @@ _RANGES: Final = (
 )
 _WIDEST: Final = 2**31
 """A limit as large as a database's integer says nothing to a reader."""
+_LINKS: Final = {
+    "approval mode": "cycles.md#approval-mode",
+    "draining": "reviewer-pool.md#draining",
+    "exit statuses": "reviewer-pool.md#exit-statuses",
+    "its keys": "cycles.md#a-workflow",
+    "outcomes": "reviewer-pool.md#outcomes",
+    "states": "reviewer-pool.md#states",
+    "the kinds": "events.md",
+    "the life cycle": "life-cycle.md",
+    "the pool's settings": "reviewer-pool.md#settings",
+    "the payload": "cycles.md#the-payload",
+}
+"""Where `see …` in a description leads on the pages; elsewhere it stays plain text."""
+_SEE: Final = re.compile(rf"\bsee ({'|'.join(_LINKS)})\b")
+
+
+# ------------------------------------------------------------------------------------------- Markdown
+
+
+def page(title: str, *parts: str) -> str:
+    """A whole page: the remark that it is generated, its title, its paragraphs, tables and headings."""
+    return "\n\n".join([_GENERATED, f"# {title}", *(part.strip("\n") for part in parts)]) + "\n"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table; what stands in a cell may be any text of one paragraph."""
+    lines = [list(head)]
+    lines += [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def code(names: Iterable[str]) -> str:
+    """Names as code, separated by commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def spaced(number: int) -> str:
+    """A whole number with its digits in groups of three."""
+    return f"{number:,}".replace(",", " ")
+
+
+def shown_default(value: Any) -> str:
+    """A setting's default as a cell; nothing for null and for an empty list."""
+    match value:
+        case None | [] | ():
+            return ""
+        case bool():
+            return f"`{str(value).lower()}`"
+        case float() if value.is_integer():
+            return f"`{int(value)}`"
+        case _:
+            return f"`{value}`"
+
+
+def linked(text: str) -> str:
+    """A description with links to what it says to see."""
+    return _SEE.sub(lambda found: f"see [{found[1]}]({_LINKS[found[1]]})", text)
+
+
+# ------------------------------------------------------------------------------------------- docstrings
+
+
+def member_docs(kind: type[Member]) -> dict[Member, str]:
+    """The text below each member, as it stands in the source; members without one are not there."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    body: list[ast.stmt] = getattr(definition, "body", [])
+    found: dict[Member, str] = {}
+    for member, text in itertools.pairwise(body):
+        match member, text:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)]),
+                ast.Expr(value=ast.Constant(value=str(about))),
+            ):
+                found[kind[name]] = " ".join(about.split())
+            case _:
+                pass
+    return found
+
+
+def paragraphs(kind: type) -> tuple[str, str]:
+    """A docstring's first paragraph and the rest, each in one line."""
+    meaning, _, rest = (inspect.getdoc(kind) or "").partition("\n\n")
+    return " ".join(meaning.split()), " ".join(rest.split())
+
+
+# ---------------------------------------------------------------------------------------------- fields
 
 
 class Undocumented(Exception):
@@ -58,6 +155,12 @@ def endpoints(operation: Operation) -> list[str]:
     return [*common, *(f"/mcp/{role}" for role in MCP_ROLES if role in operation.roles)]
 
 
+def refusal_codes(operation: Operation) -> list[str]:
+    """The codes that an operation refuses with, beside those of any operation."""
+    errors = (one.error if isinstance(one, Check) else one for one in operation.request.refusals)
+    return list(dict.fromkeys(error.code for error in errors))
+
+
 def request_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Field]]]:
     """A request's fields, and those of the types inside it by name."""
     return _read(operation.input_schema())
@@ -76,24 +179,32 @@ def answer_fields(operation: Operation) -> tuple[list[Field], dict[str, list[Fie
 def _read(schema: Schema) -> tuple[list[Field], dict[str, list[Field]]]:
     inner: dict[str, Schema] = schema.get("$defs", {})
     own = inner[_referred(schema)] if "$ref" in schema else schema
-    types = {name: _fields(name, one) for name, one in inner.items() if "properties" in one and one is not own}
-    return _fields(own["title"], own), types
+    types = {name: _fields(one) for name, one in inner.items() if "properties" in one and one is not own}
+    return _fields(own), types
 
 
-def _fields(owner: str, schema: Schema) -> list[Field]:
+def _fields(schema: Schema) -> list[Field]:
     required = set(schema.get("required", ()))
     properties: dict[str, Schema] = schema.get("properties", {})
-    return [_field(owner, name, one, required=name in required) for name, one in properties.items()]
+    return [_field(name, one, required=name in required) for name, one in properties.items()]
 
 
-def _field(owner: str, name: str, schema: Schema, *, required: bool) -> Field:
+def _field(name: str, schema: Schema, *, required: bool) -> Field:
     default = schema.get("default")
     return Field(
         name=name,
         type=type_text(schema),
         default="required" if required else "" if default is None else f"`{_json(default)}`",
         limits=", ".join(limits(schema)),
-        about=FIELDS.get(f"{owner}.{name}") or schema.get("description") or FIELDS.get(name) or "",
+        about=linked(_description(schema)),
+    )
+
+
+def _description(schema: Schema) -> str:
+    """A field's words; those of a type that may also be null stand at the type."""
+    own = schema.get("description")
+    return (
+        str(own) if own else next((one["description"] for one in schema.get("anyOf", ()) if "description" in one), "")
     )
 
 

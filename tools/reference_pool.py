@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
+from reference_parts import (
+    Undocumented,
+    code,
+    endpoints,
+    limits,
+    member_docs,
+    page,
+    shown_default,
+    spaced,
+    table,
+    type_text,
+)
 from tandem.clock import MICROSECONDS
 from tandem.contract.operation import Role
 from tandem.domain import reviewers as rules
@@ -17,15 +30,12 @@ from tandem.domain.reviewers import (
     ReviewerState,
     RunOutcome,
 )
-from tandem.operations import reference_pool_programs as of_programs
-from tandem.operations import reference_words_pool as words
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.reference_markdown import code, page, shown_default, spaced, table
-from tandem.operations.reference_members import member_docs
-from tandem.operations.reference_schema import Undocumented, endpoints, limits, type_text
 from tandem.pool_settings import PoolSettings
+from tandem.reviewers import answer_schema, providers, templates
 from tandem.reviewers.attempt import AT_ONCE_SECONDS
 from tandem.reviewers.charges import QUICK_SECONDS
+from tandem.reviewers.job import Exit
 from tandem.reviewers.verdicts import Outcome
 
 _REQUESTS: Final = "pool_requests"
@@ -35,6 +45,77 @@ _OF_REVIEWS: Final = ("retry_review",)
 _OWN_TYPES: Final = {"prompt_template_path": "file or null", "workspace_wsl_path": "folder or null"}
 _SHOWN_OPENINGS: Final = 8
 _SHOWN_PENDING: Final = (1, 2, 3, 4, 7, 10, 13)
+
+_BACK = "back in the queue"
+_COUNTED = "yes"
+_UNCOUNTED = "no"
+
+OUTCOMES: Final[dict[RunOutcome, tuple[str, str]]] = {
+    "verdict": ("is decided: approved, changes requested or rejected", "no; it ends the count"),
+    "no_verdict": (_BACK, _COUNTED),
+    "unreadable": (_BACK, _COUNTED),
+    "timeout": (_BACK, _COUNTED),
+    "crashed": (_BACK, _COUNTED),
+    "cancelled": (f"{_BACK} at once, unless somebody else has changed it already", _UNCOUNTED),
+}
+"""What each outcome does to the review, and whether it counts as a run without a verdict."""
+
+POOL_STATES: Final[dict[str, str]] = {
+    "running": "It starts reviewers when they are due.",
+    "paused": "It starts nothing; `why` has the reason.",
+    "circuit_open": "It starts nothing until `circuit_open_until`, because reviewers failed at once.",
+    "lost": "Its supervisor was not heard of for too long. Nothing can be started; leases bring its reviews back.",
+    "ended": "Its supervisor has stopped.",
+}
+
+PAUSES: Final[dict[PauseKind, tuple[str, str]]] = {
+    "manual": ("`pause_reviewers`", "`resume_reviewers`"),
+    "quiet_hours": ("the supervisor's clock is in a span of `quiet_hours`", "it leaves the span"),
+    "budget_per_review": (
+        "a run cost more than `budget_per_review` or used more than `token_budget_per_review`",
+        "`resume_reviewers`",
+    ),
+    "budget_per_day": (
+        "a day's runs reached `budget_per_day` or `token_budget_per_day`",
+        "the next day (UTC), or `resume_reviewers`; the next run that reaches it pauses again",
+    ),
+}
+"""How each pause begins and ends."""
+
+PROGRAMS: Final[dict[str, tuple[str, str, str, str, str]]] = {
+    "codex": ("the program's default", "yes", "held to the schema", "tokens", "yes"),
+    "claude": ("the program's default", "yes", "held to the schema", "tokens, cost", "no; as an agent yes"),
+    "gemini": ("the program's default", "cannot be told", "told in the prompt", "tokens", "no"),
+    "opencode": ("needed, as SERVICE/MODEL", "yes", "told in the prompt", "tokens; cost where it is known", "yes"),
+    "custom": (
+        "in `TANDEM_REVIEW_MODEL`",
+        "in `TANDEM_REVIEW_EFFORT`",
+        "in the prompt and in the file `TANDEM_REVIEW_SCHEMA`",
+        "nothing",
+        "not expected",
+    ),
+}
+"""For each provider: model, effort, form of the answer, what it reports, whether it writes while it works."""
+
+TEMPLATE: Final[dict[str, str]] = {
+    "proposal": (
+        "Everything about the review, in frames that its text cannot close: facts, description, diff, the project's "
+        "conventions, earlier verdicts, open comments, what changed since the last round."
+    ),
+    "answer": "The form of the answer: JSON schema, digest, example.",
+    "guidance": "What to look for in a review of this category.",
+    "reviewer_id": "The reviewer's id.",
+    "project": "The project's name, in a frame.",
+    "idle_seconds": "After how many seconds without a review the program ends itself.",
+}
+"""The variables of prompt templates."""
+
+ANSWER: Final[dict[str, str]] = {
+    "nonce": "What the prompt says to write here. It shows that the answer is this run's own, and quoted from nowhere.",
+    "digest": "The digest of the round that was reviewed, as the prompt names it; null if it has none.",
+    "verdict": "What is decided. There is no answer that decides nothing.",
+}
+"""Fields of a program's answer, where its schema (which is written for models) does not say it."""
 
 
 def reviewer_pool() -> str:
@@ -53,7 +134,10 @@ def reviewer_pool() -> str:
         *_circuit(),
         *_draining(),
         *_pauses(),
-        *of_programs.sections(),
+        *_programs(),
+        *_answer(),
+        *_template(),
+        *_exit_statuses(),
         *_operations(),
     )
 
@@ -65,12 +149,16 @@ def _ensure_words() -> None:
         Undocumented: A setting, an outcome, a state, a reason or a variable does.
     """
     missing = [f"reviewer_pool.{name}" for name, field in PoolSettings.model_fields.items() if not field.description]
-    missing += [f"outcome {one}" for one in get_args(RunOutcome) if one not in words.OUTCOMES]
+    missing += [f"outcome {one}" for one in get_args(RunOutcome) if one not in OUTCOMES]
     missing += [f"outcome {one}" for one in Outcome if one not in member_docs(Outcome)]
-    missing += [f"state {one}" for one in ReviewerState if one not in words.REVIEWER_STATES]
-    missing += [f"drain reason {one}" for one in DrainReason if one not in words.DRAIN_REASONS]
-    missing += [f"pause {one}" for one in get_args(PauseKind) if one not in words.PAUSES]
-    missing += of_programs.without_words()
+    missing += [f"state {one}" for one in ReviewerState if one not in member_docs(ReviewerState)]
+    missing += [f"drain reason {one}" for one in DrainReason if one not in member_docs(DrainReason)]
+    missing += [f"pause {one}" for one in get_args(PauseKind) if one not in PAUSES]
+    variables = {*templates.REVIEW.allowed, *templates.AGENT.allowed}
+    missing += [f"program {one}" for one in providers.NAMES if one not in PROGRAMS]
+    missing += [f"answer {one}" for one in answer_schema.FIELDS if not _about(one)]
+    missing += [f"variable {one}" for one in sorted(variables) if one not in TEMPLATE]
+    missing += [f"exit status {int(one)}" for one in Exit if one not in member_docs(Exit)]
     if missing:
         raise Undocumented(missing)
 
@@ -113,7 +201,7 @@ def _settings() -> Iterator[str]:
 
 def _outcomes() -> Iterator[str]:
     meanings = member_docs(Outcome)
-    rows = [(f"`{one}`", meanings[Outcome(one)], *words.OUTCOMES[one]) for one in get_args(RunOutcome)]
+    rows = [(f"`{one}`", meanings[Outcome(one)], *OUTCOMES[one]) for one in get_args(RunOutcome)]
     yield "## Outcomes"
     yield "A run of a reviewer's program ends in one of six ways. Only a verdict changes what is decided."
     yield table(("outcome", "meaning", "the review", "counts as a failed run"), rows)
@@ -151,9 +239,9 @@ def _retries() -> Iterator[str]:
 def _states() -> Iterator[str]:
     yield "## States"
     yield "A reviewer:"
-    yield table(("state", "meaning"), ((f"`{one}`", words.REVIEWER_STATES[one]) for one in ReviewerState))
+    yield table(("state", "meaning"), ((f"`{one}`", about) for one, about in member_docs(ReviewerState).items()))
     yield "A pool:"
-    yield table(("state", "meaning"), ((f"`{name}`", about) for name, about in words.POOL_STATES.items()))
+    yield table(("state", "meaning"), ((f"`{name}`", about) for name, about in POOL_STATES.items()))
     yield f"A supervisor that was not heard of for {_seconds(rules.LIVE_SECONDS)} is `lost`; it calls much more often."
 
 
@@ -219,7 +307,7 @@ def cooldown_after(failures: int) -> float:
 def _draining() -> Iterator[str]:
     yield "## Draining"
     yield "A reviewer that drains takes nothing new, finishes the review that it holds, and ends."
-    yield table(("reason", "when"), ((f"`{one}`", words.DRAIN_REASONS[one]) for one in DrainReason))
+    yield table(("reason", "when"), ((f"`{one}`", about) for one, about in member_docs(DrainReason).items()))
     yield (
         "It is ended at once when a person asks for that (`force`), or when it takes longer than any review may "
         "(`review_deadline_seconds` and a minute). An agent is ended as soon as it holds no review, and after "
@@ -235,13 +323,79 @@ def _draining() -> Iterator[str]:
 def _pauses() -> Iterator[str]:
     yield "## Pauses"
     yield "A paused pool starts nothing and drains its reviewers. A pause outlasts restarts."
-    rows = [(f"`{kind}`", *words.PAUSES[kind]) for kind in get_args(PauseKind)]
+    rows = [(f"`{kind}`", *PAUSES[kind]) for kind in get_args(PauseKind)]
     yield table(("kind", "begins with", "ends with"), rows)
     yield (
         "A budget is looked at when a run has ended and reports what it used: no run is broken off for it. Tokens are "
         "those read and written together. [Programs](#programs) that report nothing use no budget up, and neither "
         "does any program in the mode `agent`."
     )
+
+
+# ------------------------------------------------------------------------------------------ programs
+
+
+def _programs() -> Iterator[str]:
+    rows = ((f"`{name}`", *PROGRAMS[name]) for name in providers.NAMES)
+    yield "## Programs"
+    yield table(("provider", "model", "effort", "form of the answer", "reports", "writes while it works"), rows)
+
+
+def _answer() -> Iterator[str]:
+    fields: dict[str, dict[str, Any]] = answer_schema.SCHEMA["properties"]
+    inner: dict[str, dict[str, Any]] = fields["comments"]["items"]["properties"]
+    yield "## The answer of a program"
+    yield (
+        "In the mode `worker` a program answers with one JSON object and nothing else. White space around it, and one "
+        "Markdown fence around all of it, do no harm; with words beside it, or a second object, the run is "
+        "`unreadable`. It has these fields and no others. `nonce`, `verdict` and `reason` have to be there; those that "
+        "are null or empty may be left out. The nonce is drawn for each run and stands in its prompt, outside of the "
+        "frames; it is not written to the log."
+    )
+    yield table(("field", "form", "meaning"), ((f"`{name}`", _form(one), _about(name)) for name, one in fields.items()))
+    yield "Each comment:"
+    yield table(
+        ("field", "form", "meaning"), ((f"`{name}`", _form(one), one["description"]) for name, one in inner.items())
+    )
+    yield (
+        f"The whole answer and the counter-patch have at most {spaced(answer_schema.ANSWER_LIMIT_BYTES)} bytes, the "
+        f"reason and each comment {spaced(answer_schema.TEXT_LIMIT_BYTES)}. A comment on a file that the change does "
+        "not touch is added to the reason, and so is the summary. A counter-patch that the broker refuses is left "
+        "out, and the reason says so. For example:"
+    )
+    yield f"```json\n{json.dumps(answer_schema.EXAMPLE, indent=2, ensure_ascii=False)}\n```"
+
+
+def _form(schema: dict[str, Any]) -> str:
+    kinds: str | list[str] = schema["type"]
+    return code(schema["enum"]) if "enum" in schema else kinds if isinstance(kinds, str) else " or ".join(kinds)
+
+
+def _about(field: str) -> str:
+    return ANSWER.get(field) or str(answer_schema.SCHEMA["properties"][field].get("description", ""))
+
+
+def _template() -> Iterator[str]:
+    rows: list[tuple[str, ...]] = []
+    for mode, form in (("worker", templates.REVIEW), ("agent", templates.AGENT)):
+        for name in form.allowed:
+            needed = "has to be there" if name in form.required else "may be there"
+            once = ", once" if form.once else ""
+            rows.append((f"`{mode}`", f"`{{{{{name}}}}}`", needed + once, TEMPLATE[name]))
+    yield "## The prompt template"
+    yield (
+        f"A text file in UTF-8 of at most {spaced(templates.TEMPLATE_LIMIT_BYTES)} bytes (`prompt_template_path`). "
+        "Double braces stand around the name of a variable and nowhere else. It is checked when the supervisor "
+        "starts, and again by each reviewer."
+    )
+    yield table(("mode", "variable", "in the template", "what it becomes"), rows)
+
+
+def _exit_statuses() -> Iterator[str]:
+    yield "## Exit statuses"
+    yield "How a reviewer's own process ends (not the program that it runs):"
+    meanings = member_docs(Exit)
+    yield table(("status", "meaning"), ((str(int(one)), meanings[one]) for one in Exit))
 
 
 # ---------------------------------------------------------------------------------------- operations

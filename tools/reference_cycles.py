@@ -6,18 +6,79 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from reference_parts import Undocumented, code, endpoints, page, spaced, table
 from tandem.contract.operation import Operation
+from tandem.contract.request import Check
 from tandem.domain import handoffs
 from tandem.domain.cycles import FEATURE_LENGTH
+from tandem.domain.reviews import State
 from tandem.domain.workflows import BUILT_IN, COMPLETE, MAX_PHASES, MAX_ROLES, MAX_WORKFLOWS, Workflow
-from tandem.operations import reference_words_cycles as words
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.reference_markdown import code, page, spaced, table
-from tandem.operations.reference_schema import Undocumented, endpoints
 
 _REQUESTS: Final = "cycle_requests"
 """The module whose requests are those of cycles."""
 _NOWHERE: Final = "–"
+
+PROOFS: Final[dict[str, tuple[str, str, str]]] = {
+    "session_open": ("the role's key", "no", "any role"),
+    "cycle_start": ("nothing; but every role has to have a key", "no", "anybody"),
+    "cycle_status": ("nothing", "no", "anybody"),
+    "lock_acquire": ("a session", "no", "the active role"),
+    "handoff_write": ("a session", "yes", "the active role, to a target of its phase"),
+    "handoff_read": ("nothing", "no", "anybody"),
+    "cycle_complete": ("a session", "yes", "the active role, in a phase that completes"),
+    "cycle_archive": ("a session", "yes", "the archiver, once the cycle is complete"),
+    "session_close": ("the session itself", "no", "whoever has its token"),
+    "cycle_init": ("nothing", "no", "who administers the broker"),
+    "cycle_rotate": ("nothing", "no", "who administers the broker"),
+    "cycle_revoke": ("nothing", "no", "who administers the broker"),
+    "list_cycles": ("nothing", "no", "the operator"),
+    "get_cycle": ("nothing", "no", "the operator"),
+}
+"""What a caller has to show for each operation, whether a lock token is asked for, and whose it is to do."""
+
+GATED: Final[dict[State, tuple[str, str]]] = {
+    State.PENDING: ("`INVALID_PHASE` with the `review_id`", "waits"),
+    State.CLAIMED: ("`INVALID_PHASE` with the `review_id`", "waits"),
+    State.IN_REVIEW: ("`INVALID_PHASE` with the `review_id`", "waits"),
+    State.CHANGES_REQUESTED: (
+        "the next round of the same review; to another target: closes it and begins a new one",
+        "is the producer's",
+    ),
+    State.APPROVED: ("as for any hand-off in the new phase", "has advanced, in the verdict's transaction"),
+    State.REJECTED: ("a new review, whose `parent_id` is the rejected one", "is the producer's"),
+    State.CLOSED: ("a new review", "is the producer's, if the review was withdrawn"),
+}
+"""In approval mode: what `handoff_write` does while the review is in a state, and where the cycle is."""
+
+WORKFLOW: Final[dict[str, str]] = {
+    "roles": "Names of everybody who takes part. Each is active in at least one phase, or archives.",
+    "start": "The phase in which a cycle begins.",
+    "phases": "A table for each phase.",
+    "archiver": "The role that archives a complete cycle. Default: the role that completed it.",
+    "mode": "`direct`: a hand-off advances the cycle at once. `approval`: its review does. Default: `direct`.",
+    "like": "Another workflow that this one is a copy of; beside it only `archiver` and `mode` may stand.",
+}
+"""The keys of a workflow's table."""
+
+PHASE: Final[dict[str, str]] = {
+    "role": "The role that is active in it.",
+    "handoff": "To whom this role may hand off, and the phase that then begins, which has to be one of the target's.",
+    "complete": "Whether this role may complete the cycle here. Default: `false`.",
+}
+"""The keys of a phase's table."""
+
+ARCHIVE: Final[dict[str, str]] = {
+    "manifest.json": (
+        "Format, ids and times, the list of hand-offs with everything but their payloads, and the SHA-256 of every "
+        "other file."
+    ),
+    "state.json": "The cycle as it ended: the same fields as in `list_cycles`.",
+    "lock.json": "Who held the lock last; never a token.",
+    "workflow.json": "The workflow that the cycle ran by, without keys.",
+    "handoffs/NNN-ROLE.json": "One payload each, numbered in the order of writing; ROLE is the target.",
+}
+"""The files of an archive."""
 
 
 def cycles() -> str:
@@ -44,11 +105,9 @@ def _ensure_words(operations: list[Operation]) -> None:
     """Insist that nothing goes without words.
 
     Raises:
-        Undocumented: An operation or a field of the payload does.
+        Undocumented: An operation does.
     """
-    missing = [one.name for one in operations if one.name not in words.CHECKS or one.name not in words.PROOFS]
-    fields = (*handoffs.TEXTS, *handoffs.ARRAYS, handoffs.EXTRAS)
-    missing += [f"Payload.{name}" for name in fields if name not in words.PAYLOAD]
+    missing = [one.name for one in operations if one.name not in PROOFS or not _checks_of(one)]
     if missing:
         raise Undocumented(missing)
 
@@ -96,9 +155,9 @@ def _declared() -> Iterator[str]:
         "and does not start with one that cannot be used. A table under the built-in's name without `roles`, `start` "
         "and `phases` adjusts the built-in one."
     )
-    yield _words(words.WORKFLOW, "key")
+    yield _words(WORKFLOW, "key")
     yield "Each phase:"
-    yield _words(words.PHASE, "key")
+    yield _words(PHASE, "key")
     yield (
         f"At most {MAX_WORKFLOWS} workflows, of 2 to {MAX_ROLES} roles and 1 to {MAX_PHASES} phases. A name begins "
         "with a small letter and has at most 40 small letters, digits, `-` and `_`. From each phase hand-offs lead to "
@@ -112,9 +171,9 @@ def _declared() -> Iterator[str]:
 
 def _payload() -> Iterator[str]:
     limit = f"list of any values, at most {spaced(handoffs.ARRAY_LIMIT)}; may be empty"
-    rows = [(f"`{name}`", "text, not empty", "yes", words.PAYLOAD[name]) for name in handoffs.TEXTS]
-    rows += [(f"`{name}`", limit, "yes", words.PAYLOAD[name]) for name in handoffs.ARRAYS]
-    rows += [(f"`{handoffs.EXTRAS}`", "object", "no", words.PAYLOAD[handoffs.EXTRAS])]
+    rows = [(f"`{name}`", "text, not empty", "yes", about) for name, about in handoffs.TEXTS.items()]
+    rows += [(f"`{name}`", limit, "yes", about) for name, about in handoffs.ARRAYS.items()]
+    rows += [(f"`{handoffs.EXTRAS}`", "object", "no", handoffs.EXTRAS_ABOUT)]
     yield "## The payload"
     yield table(("field", "form", "required", "meaning"), rows)
     yield (
@@ -148,7 +207,7 @@ def example() -> dict[str, Any]:
 
 
 def _proofs(operations: list[Operation]) -> Iterator[str]:
-    rows = [(_link(one), code(endpoints(one)) or "not offered", *words.PROOFS[one.name]) for one in operations]
+    rows = [(_link(one), code(endpoints(one)) or "not offered", *PROOFS[one.name]) for one in operations]
     yield "## Who may do what"
     yield table(("operation", "MCP", "has to show", "lock token", "whose it is to do"), rows)
     yield (
@@ -161,14 +220,18 @@ def _proofs(operations: list[Operation]) -> Iterator[str]:
 def _checks(operations: list[Operation]) -> Iterator[str]:
     rows: list[tuple[str, str, str]] = []
     for one in operations:
-        for number, (name, about) in enumerate(words.CHECKS[one.name], 1):
-            rows.append(("" if number > 1 else _link(one), f"{number}. `{name}`", about))
+        for number, check in enumerate(_checks_of(one), 1):
+            rows.append(("" if number > 1 else _link(one), f"{number}. `{check.error.code}`", check.when))
     yield "## Checks, in their order"
     yield (
         "The first check that fails is the answer. Before them come the form of the request, the project and the "
         "workflow (`INVALID_INPUT`)."
     )
     yield table(("operation", "code", "answered when"), rows)
+
+
+def _checks_of(operation: Operation) -> list[Check]:
+    return [one for one in operation.request.refusals if isinstance(one, Check)]
 
 
 def _link(operation: Operation) -> str:
@@ -206,7 +269,7 @@ def _lock() -> Iterator[str]:
 
 
 def _gated() -> Iterator[str]:
-    rows = [(f"`{state}`", *cells) for state, cells in words.GATED.items()]
+    rows = [(f"`{state}`", *cells) for state, cells in GATED.items()]
     yield "## Approval mode"
     yield (
         'With `mode = "approval"`, `handoff_write` makes a review of the category `handoff`. Its proposer is the '
@@ -226,7 +289,7 @@ def _gated() -> Iterator[str]:
 def _archive() -> Iterator[str]:
     yield "## The archive"
     yield "`cycle_archive` writes a folder `CYCLE_ID` in `archive_dir`, whole or not at all:"
-    yield _words(words.ARCHIVE, "file")
+    yield _words(ARCHIVE, "file")
 
 
 def _words(about: Mapping[str, str], noun: str) -> str:

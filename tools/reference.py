@@ -1,31 +1,62 @@
-"""The reference pages, each from the declarations that it describes."""
+"""Writes the reference in `docs/reference` from the declarations, so that it cannot say anything else.
+
+python tools/reference.py            write the pages
+python tools/reference.py --check    exit status 1 if one is not current, or something has no words
+"""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any, Final
 
+from reference_cycles import cycles
+from reference_parts import (
+    Field,
+    Undocumented,
+    answer_fields,
+    code,
+    endpoints,
+    ensure_described,
+    limits,
+    linked,
+    member_docs,
+    page,
+    paragraphs,
+    refusal_codes,
+    request_fields,
+    shown_default,
+    table,
+    type_text,
+)
+from reference_pool import reviewer_pool
 from tandem.config import PREFIX, Settings, Tighten
 from tandem.contract.operation import Operation
 from tandem.domain.events import Kind
 from tandem.domain.exempt import DEFAULT_PATTERNS
 from tandem.domain.reviews import TABLE, Action, Guard, State, Step
 from tandem.errors import TandemError, by_code
-from tandem.operations import reference_words as words
 from tandem.operations.catalogue import REGISTRY
-from tandem.operations.reference_cycles import cycles
-from tandem.operations.reference_markdown import code, page, shown_default, table
-from tandem.operations.reference_members import member_docs
-from tandem.operations.reference_pool import reviewer_pool
-from tandem.operations.reference_schema import (
-    Field,
-    Undocumented,
-    answer_fields,
-    endpoints,
-    ensure_described,
-    limits,
-    request_fields,
-    type_text,
-)
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+
+EVERYWHERE: Final = ("INVALID_INPUT", "UNAUTHENTICATED", "FORBIDDEN", "TOO_LARGE", "INTERNAL_ERROR", "UNAVAILABLE")
+"""Codes that any operation can answer with."""
+
+WITH_KEY: Final = ("IDEMPOTENCY_CONFLICT",)
+"""Codes of every operation that takes an idempotency key."""
+
+ELSEWHERE: Final[dict[str, str]] = {
+    "RATE_LIMITED": "nothing in this release",
+    "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",
+    "CONFIG_INVALID": "the command line, at start; supervisors, at theirs",
+}
+"""Who answers with a code beside the operations, or in their place."""
+
+_PLAIN_ANSWERS: Final = {
+    "handoff_read": "[The payload](cycles.md#the-payload) as it was written, or an empty object.",
+}
+"""What an answer is that is a plain object."""
 
 _OWN_DEFAULTS: Final = {
     "data_dir": "`~/.local/state/tandem` on Linux, `~/Library/Application Support/tandem` on macOS, "
@@ -62,8 +93,8 @@ def operations() -> str:
         'it answers with an envelope: `{"ok": true, "data": {…}}`, or `{"ok": false, "error": {"code", "message", '
         '"details", "retryable"}}`. Times are ISO 8601 in UTC; cursors and page names are opaque; unknown fields are '
         "refused.",
-        f"Any operation can answer with {code(words.EVERYWHERE)}; one that takes an `idempotency_key` also with "
-        f"{code(words.WITH_KEY)}. [Errors](errors.md) says what to do about each.",
+        f"Any operation can answer with {code(EVERYWHERE)}; one that takes an `idempotency_key` also with "
+        f"{code(WITH_KEY)}. [Errors](errors.md) says what to do about each.",
         index,
         *sections,
         "## Types",
@@ -81,9 +112,9 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
         *(inner | shown).items(),
     ]:
         ensure_described(owner, fields)
-    if operation.name not in words.CODES or not operation.description:
+    if not operation.description or not hasattr(operation.request, "refusals"):
         raise Undocumented([operation.name])
-    codes = words.CODES[operation.name]
+    codes = [name for name in refusal_codes(operation) if name not in EVERYWHERE]
     return "\n\n".join(
         [
             f"## {operation.name}",
@@ -93,7 +124,7 @@ def _operation(operation: Operation, types: dict[str, list[Field]]) -> str:
             "**Request**" if asked else "The request has no fields.",
             *([_request_table(asked)] if asked else []),
             "**Answer**",
-            *([words.PLAIN_ANSWERS[operation.name]] if operation.name in words.PLAIN_ANSWERS else []),
+            *([_PLAIN_ANSWERS[operation.name]] if operation.name in _PLAIN_ANSWERS else []),
             _answer_table(answered),
         ]
     )
@@ -130,7 +161,7 @@ def _answer_table(fields: list[Field]) -> str:
 def errors() -> str:
     """Every code: status, whether to try again, meaning, what to do."""
     known = by_code()
-    missing = [name for name, error in known.items() if name not in words.ADVICE or not error.__doc__]
+    missing = [name for name, error in known.items() if not all(paragraphs(error))]
     if missing:
         raise Undocumented(missing)
     users = _users(known)
@@ -139,8 +170,7 @@ def errors() -> str:
             f"`{name}`",
             str(error.status),
             "yes" if error.retryable else "no",
-            str(error.__doc__),
-            words.ADVICE[name],
+            *map(linked, paragraphs(error)),
             users[name],
         )
         for name, error in sorted(known.items(), key=lambda item: (item[1].status, item[0]))
@@ -158,11 +188,11 @@ def errors() -> str:
 def _users(known: dict[str, type[TandemError]]) -> dict[str, str]:
     users: dict[str, str] = {}
     for name in known:
-        by = [f"[`{one}`](operations.md#{one})" for one, codes in words.CODES.items() if name in codes]
-        by += [words.ELSEWHERE[name]] if name in words.ELSEWHERE else []
-        if name in words.EVERYWHERE:
+        by = [f"[`{one.name}`](operations.md#{one.name})" for one in REGISTRY if name in refusal_codes(one)]
+        by += [ELSEWHERE[name]] if name in ELSEWHERE else []
+        if name in EVERYWHERE:
             users[name] = "any operation"
-        elif name in words.WITH_KEY:
+        elif name in WITH_KEY:
             users[name] = "operations that take an `idempotency_key`"
         elif by:
             users[name] = ", ".join(by)
@@ -176,7 +206,8 @@ def _users(known: dict[str, type[TandemError]]) -> dict[str, str]:
 
 def events() -> str:
     """Every kind of event."""
-    missing = [str(kind) for kind in Kind if kind not in words.EVENTS]
+    meanings = member_docs(Kind)
+    missing = [str(kind) for kind in Kind if kind not in meanings]
     if missing:
         raise Undocumented(missing)
     return page(
@@ -185,7 +216,7 @@ def events() -> str:
         "read them; each has a number in the order of commits, a time, a project, a subject, an actor, the state "
         "before and after, facts, and a hash that chains it to the event before it on the same subject. Renewed leases "
         "and the use of a session are not events.",
-        table(("kind", "meaning"), ((f"`{kind}`", words.EVENTS[kind]) for kind in Kind)),
+        table(("kind", "meaning"), ((f"`{kind}`", meanings[kind]) for kind in Kind)),
     )
 
 
@@ -229,13 +260,14 @@ def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str
 
 def life_cycle() -> str:
     """The table of everything that may happen to a review."""
-    missing = [str(action) for action in Action if action not in words.ACTIONS or action not in TABLE]
+    actions = member_docs(Action)
+    missing = [str(action) for action in Action if action not in actions or action not in TABLE]
     states = member_docs(State)
     missing += [str(state) for state in State if state not in states]
     if missing:
         raise Undocumented(missing)
     rows = [
-        (f"{action} ({words.ACTIONS[action]})", *(_cell(state, row.get(state)) for state in State))
+        (f"{action} ({actions[action]})", *(_cell(state, row.get(state)) for state in State))
         for action, row in TABLE.items()
     ]
     guards = member_docs(Guard)
@@ -277,3 +309,44 @@ PAGES: Final = {
     "reviewer-pool.md": reviewer_pool,
     "settings.md": settings,
 }
+
+
+def pages() -> dict[str, str]:
+    """Every page's text by its file name.
+
+    Raises:
+        Undocumented: A part of the contract is not described.
+    """
+    return {name: render() for name, render in PAGES.items()}
+
+
+def stale(folder: Path, wanted: dict[str, str]) -> list[str]:
+    """What in the folder differs from the pages as they should be, in words."""
+    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.md")}
+    missing = [f"{name} is missing" for name in wanted if name not in found]
+    changed = [f"{name} is not current" for name, text in wanted.items() if name in found and found[name] != text]
+    foreign = [f"{name} is no generated page" for name in sorted(found) if name not in wanted]
+    return [*missing, *changed, *foreign]
+
+
+def main(arguments: list[str], folder: Path = FOLDER) -> int:
+    """Write the pages, or compare them with the source; the exit status."""
+    try:
+        wanted = pages()
+    except Undocumented as error:
+        for name in error.names:
+            sys.stderr.write(f"{name} has no description; write one where it is declared\n")
+        return 1
+    if "--check" not in arguments:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in wanted.items():
+            (folder / name).write_text(text, encoding="utf-8", newline="\n")
+        return 0
+    faults = stale(folder, wanted)
+    for fault in faults:
+        sys.stderr.write(f"docs/reference: {fault}; run: make docs\n")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""The fields that answers of several modules have in common, with the words that every face has for them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+ReviewId = Annotated[str, Field(description="The review.")]
+ProjectName = Annotated[str, Field(description="The project.")]
+StateName = Annotated[str, Field(description="The review's state; see the life cycle.")]
+RoundNumber = Annotated[int, Field(description="The round's number.")]
+Outcome = Annotated[str, Field(description="How a closed review ended: `approved`, `rejected` or `withdrawn`.")]
+Digest = Annotated[
+    str,
+    Field(
+        description=(
+            "What an approval binds to: SHA-256 over exactly this change, or blob id and path of a "
+            "text; null if nothing was validated."
+        )
+    ),
+]
+Cursor = Annotated[str, Field(description="Where the log stood; a later wait sends it to go on from there.")]
+NextPage = Annotated[str, Field(description="Sent as `page` it gives the next page; null at the end.")]
+Changed = Annotated[bool, Field(description="Whether there is something new since the cursor that was sent.")]
+VerdictName = Annotated[
+    str, Field(description="The verdict: `approved`, `changes_requested`, `rejected` or `comment`; null without one.")
+]
+Attention = Annotated[str, Field(description="Why a person should look; null if nobody has to.")]
+CreatedAt = Annotated[str, Field(description="When it was made.")]
+UpdatedAt = Annotated[str, Field(description="When it last changed.")]
+AlwaysTrue = Annotated[bool, Field(description="Always true.")]
