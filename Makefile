@@ -44,8 +44,9 @@ format: setup ## Rewrite the source as the formatter and the linter's safe fixes
 bench: setup ## The benchmark: a real server over a real socket, against the floor
 	@$(python) -m bench $(ARGS)
 
-docs: setup ## Write the generated reference pages again
+docs: setup ## Write what is generated again: the reference pages, and the operations of the Python client
 	@$(python) tools/reference.py $(ARGS)
+	@$(python) tools/python_client.py $(ARGS)
 
 constraints: setup ## Pin what .venv has installed now
 	@$(python) tools/constraints.py --write

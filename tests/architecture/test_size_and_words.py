@@ -10,6 +10,7 @@ from tests.architecture.source import ROOT, all_modules, comments, functions, pa
 
 # A module is as long as its concept; one that is longer has two.
 LONGEST_FILE = 600
+GENERATED = "src/tandem/client/methods.py"
 LONGEST_FUNCTION = 60
 # A migration is a list of columns: as long as the table.
 LISTS = "src/tandem/store/migrations/versions/"
@@ -50,7 +51,11 @@ def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
 
 
 def test_files_are_short_enough_to_read() -> None:
-    long = [f"{module.where}: {module.lines} lines" for module in all_modules() if module.lines > LONGEST_FILE]
+    long = [
+        f"{module.where}: {module.lines} lines"
+        for module in all_modules()
+        if module.lines > LONGEST_FILE and module.where != GENERATED
+    ]
     assert long == [], "split it by concept"
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import python_client
 from tandem import errors, refusals
-from tandem.client import TandemClient, Unreachable, generate
-from tandem.client.methods import KEYED, REPEATABLE
+from tandem.client import TandemClient, Unreachable
+from tandem.client.table import OPERATIONS
 from tandem.domain.answers import Claim, Proposal, ReviewCreated
 from tandem.operations.catalogue import REGISTRY
 from tests.commandline import repository, running_broker
@@ -222,7 +223,7 @@ async def test_a_refused_wait_is_an_error(client: TandemClient) -> None:
 
 
 def test_the_methods_are_those_of_the_registry() -> None:
-    assert generate.main(["--check"]) == 0
+    assert python_client.main(["--check"]) == 0
     for operation in REGISTRY:
         method = getattr(TandemClient, operation.name)
         parameters = set(inspect.signature(method).parameters) - {"self"}
@@ -232,5 +233,5 @@ def test_the_methods_are_those_of_the_registry() -> None:
 
 def test_what_is_sent_twice_has_one_effect() -> None:
     for operation in REGISTRY:
-        if operation.writes and operation.name in REPEATABLE:
-            assert operation.name in KEYED or operation.hints.idempotent
+        if operation.writes and OPERATIONS[operation.name].repeatable:
+            assert OPERATIONS[operation.name].keyed or operation.hints.idempotent

@@ -21,10 +21,12 @@ class Described:
         name: Its name.
         noun: The command line's group.
         verb: The command within it.
-        request_name: The request model: its module in `tandem.operations`, a dot, and its name.
-        answer_name: The answer's type: its module in `tandem.domain`, a dot, and its name; or `dict`.
+        request_name: The request model, with its module.
+        answer_name: The answer's type, with its module; or `dict`.
         description: One or two sentences, for help.
         blocking: Whether it may wait.
+        keyed: Whether it takes an idempotency key.
+        repeatable: Whether it has one effect also when sent twice.
     """
 
     name: str
@@ -34,18 +36,20 @@ class Described:
     answer_name: str
     description: str
     blocking: bool
+    keyed: bool
+    repeatable: bool
 
     @property
     def request(self) -> type[BaseModel]:
         """The request model."""
-        return _imported("tandem.operations", self.request_name)
+        return _imported(self.request_name)
 
     @property
     def answer(self) -> type[Any]:
         """The answer's type."""
-        return dict if self.answer_name == "dict" else _imported("tandem.domain", self.answer_name)
+        return dict if self.answer_name == "dict" else _imported(self.answer_name)
 
 
-def _imported(package: str, name: str) -> Any:
-    module, _, attribute = name.partition(".")
-    return getattr(import_module(f"{package}.{module}"), attribute)
+def _imported(name: str) -> Any:
+    module, _, attribute = name.rpartition(".")
+    return getattr(import_module(module), attribute)

@@ -1,47 +1,42 @@
-"""The operations on reviews and projects. Written by `python -m tandem.client.generate`; do not edit."""
+"""The operations of the broker as methods. Written by `make docs`; edits here are lost."""
 
-# ruff: noqa: A002, PLR0913, E501 - a method has the fields of its request, by the contract's names.
+# ruff: noqa: A002, E501, I001, PLR0913 - a method has the fields of its request, by the contract's names.
 # It is compared with the registry byte for byte, so that no formatter may touch it:
 # fmt: off
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
-
-from tandem.client.access_methods import AccessOperations
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the types would take longer than a call.
+    from tandem.domain import access_answers
     from tandem.domain import answers
+    from tandem.domain import cycle_answers
+    from tandem.domain import file_answers
+    from tandem.domain import gate_answers
+    from tandem.domain import inbox_answers
+    from tandem.domain import pool_answers
+    from tandem.operations import file_requests
+    from tandem.operations import gate_requests
+    from tandem.operations import pool_requests
     from tandem.operations import requests
 
-KEYED = frozenset({
-    "accept_counter_patch", "add_message", "claim_review", "close_review", "create_review", "create_token",
-    "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke", "cycle_rotate", "cycle_start", "handoff_write",
-    "kill_reviewer", "lock_acquire", "mark_viewed", "override_gate", "pause_reviewers", "record_commit",
-    "record_rollback", "reject_counter_patch", "release_claim", "renew_claim", "report_outcome", "resume_reviewers",
-    "retry_review", "revoke_token", "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict",
-    "supervisor_register",
-})
-"""Operations that take an idempotency key."""
-REPEATABLE = frozenset({
-    "accept_counter_patch", "add_message", "check_counter_patch", "check_gate", "claim_review", "close_review",
-    "create_login", "create_review", "create_token", "cycle_archive", "cycle_complete", "cycle_init", "cycle_revoke",
-    "cycle_rotate", "cycle_start", "cycle_status", "draft_counter_patch", "get_activity_feed", "get_audit_log",
-    "get_cycle", "get_discussion", "get_gate", "get_inbox", "get_project_settings", "get_proposal",
-    "get_review_stats", "get_review_status", "get_review_timeline", "get_reviewer_log", "get_round_file",
-    "handoff_read", "handoff_write", "kill_reviewer", "list_commits", "list_cycles", "list_projects",
-    "list_reviewers", "list_reviews", "list_tokens", "list_viewed", "lock_acquire", "mark_viewed", "override_gate",
-    "pause_reviewers", "record_commit", "record_rollback", "register_project", "reject_counter_patch",
-    "release_claim", "renew_claim", "report_outcome", "resume_reviewers", "retry_review", "revoke_token",
-    "search_reviews", "session_close", "session_open", "set_gate", "spawn_reviewer", "submit_verdict",
-    "supervisor_heartbeat", "supervisor_register",
-})
-"""Reads, and writes that have one effect also when sent twice."""
 
-
-class Operations(AccessOperations):
+class Operations(ABC):
     """Every operation of the broker. Each raises the `TandemError` of the refusal's code."""
+
+    @abstractmethod
+    async def _operate(self, operation: str, given: Mapping[str, Any]) -> Any:
+        """Send one operation and read its answer, of the type that it has.
+
+        Args:
+            operation: Its name.
+            given: The variables of its method: the request's fields, of which those that are null are left out.
+        """
+        ...
 
     async def create_review(
         self,
@@ -66,14 +61,7 @@ class Operations(AccessOperations):
         skip_diff_validation: bool = False,
     ) -> answers.ReviewCreated:
         """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
-        arguments: dict[str, Any] = {
-            "intent": intent, "agent_type": agent_type, "project": project, "idempotency_key": idempotency_key,
-            "agent_role": agent_role, "phase": phase, "plan": plan, "task": task, "category": category,
-            "description": description, "diff": diff, "base": base, "path": path, "metadata": metadata,
-            "proposer_id": proposer_id, "review_id": review_id, "parent_id": parent_id,
-            "skip_diff_validation": skip_diff_validation,
-        }
-        return await self._operate("create_review", arguments)
+        return await self._operate("create_review", locals())
 
     async def get_review_status(
         self,
@@ -86,11 +74,7 @@ class Operations(AccessOperations):
         timeout_s: float | None = None,
     ) -> answers.ReviewStatus:
         """Where a review stands; with wait, answers when it is your turn."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project, "wait": wait, "cursor": cursor, "wake_on": wake_on,
-            "timeout_s": timeout_s,
-        }
-        return await self._operate("get_review_status", arguments)
+        return await self._operate("get_review_status", locals())
 
     async def get_proposal(
         self,
@@ -102,10 +86,7 @@ class Operations(AccessOperations):
         files: list[str] | None = None,
     ) -> answers.Proposal:
         """A round's whole content, and the pending counter-patch."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project, "round": round, "since_round": since_round, "files": files,
-        }
-        return await self._operate("get_proposal", arguments)
+        return await self._operate("get_proposal", locals())
 
     async def list_reviews(
         self,
@@ -123,12 +104,7 @@ class Operations(AccessOperations):
         page: str | None = None,
     ) -> answers.ReviewPage:
         """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
-        arguments: dict[str, Any] = {
-            "project": project, "status": status, "category": category, "priority": priority, "turn": turn,
-            "attention": attention, "wait": wait, "cursor": cursor, "timeout_s": timeout_s, "limit": limit,
-            "page": page,
-        }
-        return await self._operate("list_reviews", arguments)
+        return await self._operate("list_reviews", locals())
 
     async def claim_review(
         self,
@@ -140,11 +116,7 @@ class Operations(AccessOperations):
         category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
     ) -> answers.Claim:
         """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
-        arguments: dict[str, Any] = {
-            "reviewer_id": reviewer_id, "project": project, "idempotency_key": idempotency_key,
-            "review_id": review_id, "category": category,
-        }
-        return await self._operate("claim_review", arguments)
+        return await self._operate("claim_review", locals())
 
     async def renew_claim(
         self,
@@ -155,11 +127,7 @@ class Operations(AccessOperations):
         idempotency_key: str | None = None,
     ) -> answers.ClaimRenewed:
         """Extend your lease while you work."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "claim_generation": claim_generation, "project": project,
-            "idempotency_key": idempotency_key,
-        }
-        return await self._operate("renew_claim", arguments)
+        return await self._operate("renew_claim", locals())
 
     async def release_claim(
         self,
@@ -171,11 +139,7 @@ class Operations(AccessOperations):
         reason: str | None = None,
     ) -> answers.ClaimReleased:
         """Give your claim back: the review returns to the queue."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "claim_generation": claim_generation, "project": project,
-            "idempotency_key": idempotency_key, "reason": reason,
-        }
-        return await self._operate("release_claim", arguments)
+        return await self._operate("release_claim", locals())
 
     async def submit_verdict(
         self,
@@ -192,12 +156,7 @@ class Operations(AccessOperations):
         round: int | None = None,
     ) -> answers.VerdictGiven:
         """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "verdict": verdict, "project": project, "idempotency_key": idempotency_key,
-            "reason": reason, "counter_patch": counter_patch, "comments": comments,
-            "claim_generation": claim_generation, "reviewer_id": reviewer_id, "round": round,
-        }
-        return await self._operate("submit_verdict", arguments)
+        return await self._operate("submit_verdict", locals())
 
     async def accept_counter_patch(
         self,
@@ -209,11 +168,7 @@ class Operations(AccessOperations):
         reason: str | None = None,
     ) -> answers.CounterPatchDecided:
         """Make the pending counter-patch the next round's content."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
-            "idempotency_key": idempotency_key, "reason": reason,
-        }
-        return await self._operate("accept_counter_patch", arguments)
+        return await self._operate("accept_counter_patch", locals())
 
     async def reject_counter_patch(
         self,
@@ -225,11 +180,7 @@ class Operations(AccessOperations):
         reason: str | None = None,
     ) -> answers.CounterPatchDecided:
         """Decline the pending counter-patch; the round's content stays."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "counter_patch_id": counter_patch_id, "project": project,
-            "idempotency_key": idempotency_key, "reason": reason,
-        }
-        return await self._operate("reject_counter_patch", arguments)
+        return await self._operate("reject_counter_patch", locals())
 
     async def add_message(
         self,
@@ -245,12 +196,7 @@ class Operations(AccessOperations):
         claim_generation: int | None = None,
     ) -> answers.MessageSent:
         """Say something in the discussion; the two sides alternate."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "sender_role": sender_role, "body": body, "project": project,
-            "idempotency_key": idempotency_key, "metadata": metadata, "resolves": resolves,
-            "reviewer_id": reviewer_id, "claim_generation": claim_generation,
-        }
-        return await self._operate("add_message", arguments)
+        return await self._operate("add_message", locals())
 
     async def get_discussion(
         self,
@@ -262,10 +208,7 @@ class Operations(AccessOperations):
         page: str | None = None,
     ) -> answers.Discussion:
         """Messages, line comments, verdicts and counter-patches, oldest first."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project, "round": round, "limit": limit, "page": page,
-        }
-        return await self._operate("get_discussion", arguments)
+        return await self._operate("get_discussion", locals())
 
     async def close_review(
         self,
@@ -276,10 +219,7 @@ class Operations(AccessOperations):
         reason: str | None = None,
     ) -> answers.ReviewClosed:
         """End a review: approved, rejected, or withdrawn if it was undecided."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project, "idempotency_key": idempotency_key, "reason": reason,
-        }
-        return await self._operate("close_review", arguments)
+        return await self._operate("close_review", locals())
 
     async def get_review_timeline(
         self,
@@ -288,10 +228,7 @@ class Operations(AccessOperations):
         project: str | None = None,
     ) -> answers.Timeline:
         """Every event of one review, oldest first."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project,
-        }
-        return await self._operate("get_review_timeline", arguments)
+        return await self._operate("get_review_timeline", locals())
 
     async def get_activity_feed(
         self,
@@ -306,11 +243,7 @@ class Operations(AccessOperations):
         page: str | None = None,
     ) -> answers.ActivityFeed:
         """Reviews by latest activity with their last event; with wait, answers on the next one."""
-        arguments: dict[str, Any] = {
-            "project": project, "status": status, "category": category, "wait": wait, "cursor": cursor,
-            "timeout_s": timeout_s, "limit": limit, "page": page,
-        }
-        return await self._operate("get_activity_feed", arguments)
+        return await self._operate("get_activity_feed", locals())
 
     async def get_audit_log(
         self,
@@ -325,11 +258,7 @@ class Operations(AccessOperations):
         limit: int = 50,
     ) -> answers.AuditPage:
         """Events after a cursor, oldest first; without a cursor, the newest page."""
-        arguments: dict[str, Any] = {
-            "project": project, "review_id": review_id, "kind": kind, "actor": actor, "wait": wait, "cursor": cursor,
-            "timeout_s": timeout_s, "limit": limit,
-        }
-        return await self._operate("get_audit_log", arguments)
+        return await self._operate("get_audit_log", locals())
 
     async def get_review_stats(
         self,
@@ -338,10 +267,7 @@ class Operations(AccessOperations):
         since: str | None = None,
     ) -> answers.Statistics:
         """Counts, approval rate and mean times, by category and reviewer."""
-        arguments: dict[str, Any] = {
-            "project": project, "since": since,
-        }
-        return await self._operate("get_review_stats", arguments)
+        return await self._operate("get_review_stats", locals())
 
     async def check_gate(
         self,
@@ -353,10 +279,7 @@ class Operations(AccessOperations):
         base: str | None = None,
     ) -> answers.GateDecision:
         """Is exactly this content approved? Give the raw changes or a digest."""
-        arguments: dict[str, Any] = {
-            "project": project, "changes": changes, "digest": digest, "head": head, "base": base,
-        }
-        return await self._operate("check_gate", arguments)
+        return await self._operate("check_gate", locals())
 
     async def register_project(
         self,
@@ -365,14 +288,11 @@ class Operations(AccessOperations):
         name: str | None = None,
     ) -> answers.ProjectView:
         """Register a folder as a project; its name defaults to the folder's."""
-        arguments: dict[str, Any] = {
-            "root": root, "name": name,
-        }
-        return await self._operate("register_project", arguments)
+        return await self._operate("register_project", locals())
 
     async def list_projects(self) -> answers.ProjectList:
         """All registered projects; with a token of one project, that one."""
-        return await self._operate("list_projects", {})
+        return await self._operate("list_projects", locals())
 
     async def remove_project(
         self,
@@ -380,10 +300,7 @@ class Operations(AccessOperations):
         name: str,
     ) -> answers.ProjectRemoved:
         """Forget a project's folder; its reviews stay."""
-        arguments: dict[str, Any] = {
-            "name": name,
-        }
-        return await self._operate("remove_project", arguments)
+        return await self._operate("remove_project", locals())
 
     async def retry_review(
         self,
@@ -393,7 +310,496 @@ class Operations(AccessOperations):
         idempotency_key: str | None = None,
     ) -> answers.ReviewStatus:
         """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
-        arguments: dict[str, Any] = {
-            "review_id": review_id, "project": project, "idempotency_key": idempotency_key,
-        }
-        return await self._operate("retry_review", arguments)
+        return await self._operate("retry_review", locals())
+
+    async def set_gate(
+        self,
+        *,
+        enabled: bool,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        branches: list[str] | None = None,
+        accepted: list[str] | None = None,
+        reason: str | None = None,
+    ) -> gate_answers.GateState:
+        """Switch a project's gate on or off: whether its commits have to be approved."""
+        return await self._operate("set_gate", locals())
+
+    async def get_gate(
+        self,
+        *,
+        project: str | None = None,
+        plan: str | None = None,
+    ) -> gate_answers.GateState:
+        """Whether a project's gate is on, and where one of its plans stands."""
+        return await self._operate("get_gate", locals())
+
+    async def override_gate(
+        self,
+        *,
+        changes: list[requests.GateChange],
+        reason: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        override_id: str | None = None,
+        branch: str | None = None,
+        at: str | None = None,
+    ) -> gate_answers.GateOverridden:
+        """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
+        return await self._operate("override_gate", locals())
+
+    async def record_commit(
+        self,
+        *,
+        commit: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        parent: str | None = None,
+        branch: str | None = None,
+        phase: str | None = None,
+        plan: str | None = None,
+        task: str | None = None,
+        review_ids: list[str] | None = None,
+        unreviewed: bool = False,
+        replaces: str | None = None,
+        depends_on: list[str] | None = None,
+        changes: list[requests.GateChange] | None = None,
+    ) -> gate_answers.CommitRecord:
+        """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
+        return await self._operate("record_commit", locals())
+
+    async def list_commits(
+        self,
+        *,
+        project: str | None = None,
+        plan: str | None = None,
+        review_id: str | None = None,
+        commits: list[str] | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> gate_answers.CommitPage:
+        """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
+        return await self._operate("list_commits", locals())
+
+    async def record_rollback(
+        self,
+        review_id: str,
+        *,
+        branch: str,
+        head_before: str,
+        head_after: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reverted: list[gate_requests.RevertedCommit] | None = None,
+        carried: list[gate_requests.CarriedCommit] | None = None,
+        rework: list[str] | None = None,
+    ) -> gate_answers.RollbackRecorded:
+        """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
+        return await self._operate("record_rollback", locals())
+
+    async def session_open(
+        self,
+        *,
+        role: str,
+        psk: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.SessionOpened:
+        """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+        return await self._operate("session_open", locals())
+
+    async def cycle_start(
+        self,
+        *,
+        feature: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.CycleStarted:
+        """Begin a cycle: one feature on its way through the workflow's phases."""
+        return await self._operate("cycle_start", locals())
+
+    async def cycle_status(
+        self,
+        *,
+        project: str | None = None,
+        workflow: str | None = None,
+        role: str | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+    ) -> cycle_answers.CycleStatus:
+        """Where the cycle is; with wait and your role, answers when it is your turn."""
+        return await self._operate("cycle_status", locals())
+
+    async def lock_acquire(
+        self,
+        *,
+        session_token: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.LockAcquired:
+        """Take the lock's current token when it is your role's turn."""
+        return await self._operate("lock_acquire", locals())
+
+    async def handoff_write(
+        self,
+        *,
+        target: str,
+        payload: Any,
+        lock_token: str,
+        session_token: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.HandoffWritten:
+        """Hand your work over to the next role; in approval mode it is reviewed first."""
+        return await self._operate("handoff_write", locals())
+
+    async def handoff_read(
+        self,
+        *,
+        target: str,
+        project: str | None = None,
+        workflow: str | None = None,
+    ) -> dict[str, Any]:
+        """What was handed over to a role last, or {}."""
+        return await self._operate("handoff_read", locals())
+
+    async def cycle_complete(
+        self,
+        *,
+        lock_token: str,
+        session_token: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.CycleCompleted:
+        """Complete the cycle, from a phase that allows it."""
+        return await self._operate("cycle_complete", locals())
+
+    async def cycle_archive(
+        self,
+        *,
+        lock_token: str,
+        session_token: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.CycleArchived:
+        """Write a complete cycle to its archive; a new one can then begin."""
+        return await self._operate("cycle_archive", locals())
+
+    async def session_close(
+        self,
+        *,
+        session_token: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> cycle_answers.SessionClosed:
+        """End a session."""
+        return await self._operate("session_close", locals())
+
+    async def cycle_init(
+        self,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+        keys: dict[str, str] | None = None,
+    ) -> cycle_answers.KeysMade:
+        """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+        return await self._operate("cycle_init", locals())
+
+    async def cycle_rotate(
+        self,
+        *,
+        role: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+        key: str | None = None,
+    ) -> cycle_answers.KeysMade:
+        """Replace a role's key; its sessions end."""
+        return await self._operate("cycle_rotate", locals())
+
+    async def cycle_revoke(
+        self,
+        *,
+        role: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.KeyRevoked:
+        """Make a role's key void; its sessions end, and the workflow rests until the role has a new one."""
+        return await self._operate("cycle_revoke", locals())
+
+    async def list_cycles(
+        self,
+        *,
+        project: str | None = None,
+        workflow: str | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> cycle_answers.CyclePage:
+        """Cycles, newest first, and the workflows that there are."""
+        return await self._operate("list_cycles", locals())
+
+    async def get_cycle(
+        self,
+        *,
+        project: str | None = None,
+        cycle_id: str | None = None,
+        workflow: str | None = None,
+    ) -> cycle_answers.CycleHistory:
+        """A whole cycle: state, workflow, and every hand-off with its payload."""
+        return await self._operate("get_cycle", locals())
+
+    async def list_reviewers(
+        self,
+        *,
+        project: str | None = None,
+    ) -> pool_answers.ReviewerList:
+        """The pool's reviewers: who runs, what each does and did, what it cost; and why none is started, if none is."""
+        return await self._operate("list_reviewers", locals())
+
+    async def spawn_reviewer(
+        self,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> pool_answers.ReviewerView:
+        """Start a reviewer for a project now, whatever the queue."""
+        return await self._operate("spawn_reviewer", locals())
+
+    async def kill_reviewer(
+        self,
+        *,
+        reviewer_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        force: bool = False,
+    ) -> pool_answers.ReviewerView:
+        """End a reviewer of the pool: after its current review, or with force at once."""
+        return await self._operate("kill_reviewer", locals())
+
+    async def pause_reviewers(
+        self,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        supervisor_id: str | None = None,
+        reason: str | None = None,
+    ) -> pool_answers.PoolsChanged:
+        """Start no reviewer any more; those that run finish their review and end."""
+        return await self._operate("pause_reviewers", locals())
+
+    async def resume_reviewers(
+        self,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        supervisor_id: str | None = None,
+    ) -> pool_answers.PoolsChanged:
+        """Let reviewers be started again, whatever paused the pool; forgets failed starts too."""
+        return await self._operate("resume_reviewers", locals())
+
+    async def supervisor_register(
+        self,
+        *,
+        secret: str,
+        incarnation: str,
+        host: str,
+        provider: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        mode: Literal["worker", "agent"] = "worker",
+        model: str | None = None,
+        projects: list[str] | None = None,
+        rules: pool_requests.Rules | None = None,
+    ) -> pool_answers.Registered:
+        """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
+        return await self._operate("supervisor_register", locals())
+
+    async def supervisor_heartbeat(
+        self,
+        *,
+        secret: str,
+        incarnation: str,
+        reviewers: list[pool_requests.ReviewerSighting] | None = None,
+        quiet: bool = False,
+        closing: bool = False,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+    ) -> pool_answers.Orders:
+        """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
+        return await self._operate("supervisor_heartbeat", locals())
+
+    async def report_outcome(
+        self,
+        review_id: str,
+        *,
+        reviewer_id: str,
+        claim_generation: int,
+        outcome: Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+        seconds: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        cost_usd: float | None = None,
+        exit_code: int | None = None,
+    ) -> pool_answers.OutcomeReported:
+        """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
+        return await self._operate("report_outcome", locals())
+
+    async def get_round_file(
+        self,
+        review_id: str,
+        *,
+        path: str,
+        project: str | None = None,
+        round: int | None = None,
+        side: Literal["after", "before"] = "after",
+        first_line: int = 1,
+        last_line: int | None = None,
+        as_base64: bool = False,
+    ) -> file_answers.RoundFile:
+        """Lines of a file as a round's change found it or leaves it, at most 2,000 a call."""
+        return await self._operate("get_round_file", locals())
+
+    async def draft_counter_patch(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        round: int | None = None,
+        edits: list[file_requests.FileEdit] | None = None,
+        text: str | None = None,
+    ) -> file_answers.CounterPatchDraft:
+        """Make a counter-patch from edits to the files that a round leaves, or from a text; nothing is sent or kept."""
+        return await self._operate("draft_counter_patch", locals())
+
+    async def check_counter_patch(
+        self,
+        review_id: str,
+        *,
+        counter_patch: str,
+        project: str | None = None,
+        round: int | None = None,
+    ) -> file_answers.CounterPatchCheck:
+        """What submit_verdict would say of a counter-patch; nothing is sent or kept."""
+        return await self._operate("check_counter_patch", locals())
+
+    async def get_reviewer_log(
+        self,
+        *,
+        reviewer_id: str,
+        project: str | None = None,
+        lines: int = 200,
+        position: str | None = None,
+    ) -> file_answers.ReviewerLog:
+        """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+        return await self._operate("get_reviewer_log", locals())
+
+    async def get_project_settings(
+        self,
+        *,
+        project: str,
+    ) -> file_answers.ProjectSettings:
+        """The settings that hold for a project and where each comes from, and its gate."""
+        return await self._operate("get_project_settings", locals())
+
+    async def get_inbox(
+        self,
+        *,
+        person: str,
+        project: str | None = None,
+        limit: int = 50,
+    ) -> inbox_answers.Inbox:
+        """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+        return await self._operate("get_inbox", locals())
+
+    async def search_reviews(
+        self,
+        *,
+        project: str | None = None,
+        status: Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
+        category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
+        priority: Literal["critical", "normal", "low"] | None = None,
+        turn: Literal["proposer", "reviewer"] | None = None,
+        attention: bool | None = None,
+        proposer: str | None = None,
+        reviewer: str | None = None,
+        text: str | None = None,
+        path: str | None = None,
+        sort: Literal["queue", "newest", "oldest", "updated"] = "queue",
+        limit: int = 50,
+        page: str | None = None,
+    ) -> inbox_answers.SearchPage:
+        """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
+        return await self._operate("search_reviews", locals())
+
+    async def mark_viewed(
+        self,
+        review_id: str,
+        *,
+        round: int,
+        path: str,
+        viewed: bool,
+        person: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> inbox_answers.ViewedFiles:
+        """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
+        return await self._operate("mark_viewed", locals())
+
+    async def list_viewed(
+        self,
+        review_id: str,
+        *,
+        round: int,
+        person: str,
+        project: str | None = None,
+    ) -> inbox_answers.ViewedFiles:
+        """The files of a round that a person has marked as viewed."""
+        return await self._operate("list_viewed", locals())
+
+    async def create_token(
+        self,
+        *,
+        name: str,
+        roles: list[Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin"]],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        days: float | None = None,
+    ) -> access_answers.TokenCreated:
+        """Make an access token for a person or program; it is shown this once, and only a hash is kept."""
+        return await self._operate("create_token", locals())
+
+    async def list_tokens(
+        self,
+        *,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> access_answers.TokenList:
+        """Access tokens, newest first, those included that are void; never what proves them."""
+        return await self._operate("list_tokens", locals())
+
+    async def revoke_token(
+        self,
+        *,
+        token_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> access_answers.TokenRevoked:
+        """Make an access token void at once."""
+        return await self._operate("revoke_token", locals())
+
+    async def create_login(self) -> access_answers.Login:
+        """Where to open a browser that is then logged in to the pages as you; works once, within a minute."""
+        return await self._operate("create_login", locals())

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.client.connection import DEFAULT_URL, Connection
-from tandem.client.methods import KEYED, REPEATABLE, Operations
+from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
 from tandem.client.waits import Condition, has_changed, is_decided, is_proposers_turn, wait_until
 from tandem.errors import InternalError
@@ -84,9 +84,10 @@ class TandemClient(Operations):
             Unreachable: No broker answers.
         """
         body = dict(arguments)
-        if operation in KEYED and body.get("idempotency_key") is None:
+        known = OPERATIONS.get(operation)
+        if known and known.keyed and body.get("idempotency_key") is None:
             body["idempotency_key"] = secrets.token_hex(16)
-        repeatable = operation in REPEATABLE
+        repeatable = known is not None and known.repeatable
         patient = patient and self._contacted
         envelope = await self._connection.call(operation, body, repeatable=repeatable, patient=patient)
         self._contacted = True
@@ -143,9 +144,9 @@ class TandemClient(Operations):
         )
         return read_envelope(envelope, OPERATIONS["get_review_status"].answer)
 
-    async def _operate(self, operation: str, arguments: Mapping[str, Any]) -> Any:
-        given = {name: _json_value(value) for name, value in arguments.items() if value is not None}
-        return read_envelope(await self.call(operation, given), OPERATIONS[operation].answer)
+    async def _operate(self, operation: str, given: Mapping[str, Any]) -> Any:
+        fields = {name: _json_value(value) for name, value in given.items() if value is not None and name != "self"}
+        return read_envelope(await self.call(operation, fields), OPERATIONS[operation].answer)
 
 
 def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:
