@@ -62,9 +62,7 @@ _COMPLETIONS: dict[str, Callable[[str], Offers]] = {
 }
 _ABOUT = {
     "project": PROJECT_HELP,
-    "metadata": "Whatever else a reviewer should see.",
     "comments": 'Remarks on lines: [{"file": "src/a.py", "line": 3, "body": "…"}].',
-    "limit": "Rows a page, at most 200.",
 }
 """Where the command line says it better than the request does."""
 
