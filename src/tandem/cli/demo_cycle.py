@@ -1,4 +1,4 @@
-"""The demonstration's second part: a feature goes through a hand-off cycle, with rework, into its archive."""
+"""The demonstration of hand-off cycles: a feature with rework into its archive, and a hand-off that is reviewed."""
 
 from __future__ import annotations
 
@@ -8,136 +8,170 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tandem.cli.demo_mcp import McpClient
-from tandem.cli.demo_player import Player, make_keys
-from tandem.cli.demo_teller import Teller, expect, expect_equal, expect_refusal
+from tandem.cli.demo_stage import PROJECT, Agent, Stage, expect, expect_refusal
+from tandem.client import TandemClient
 
-_WORKFLOW = "frontend-backend"
-_FEATURE = "Upload progress"
-_WANTED = {
-    "files_modified": ["web/progress.js"],
-    "endpoints": ["GET /uploads/{id}/progress"],
-    "data_shapes": [{"Progress": {"sent": "bytes", "total": "bytes"}}],
-    "todos": ["Say how far an upload is; the bar asks twice a second."],
-}
-_BUILT = {
-    "files_modified": ["server/progress.py"],
-    "endpoints": ["GET /uploads/{id}/progress"],
-    "notes": ["total is null until the first chunk has come."],
-}
-_REWORK = {
-    "files_modified": ["web/progress.js"],
-    "todos": ["The bar cannot show null: take total from the Content-Length header."],
-}
-_REWORKED = {"files_modified": ["server/progress.py"], "notes": ["total is there from the beginning."]}
+GATED_WORKFLOW = "writer-editor"
+"""The ready example that the broker is configured with; each hand-off is reviewed first."""
+
+Facts = dict[str, list[str]]
+_LISTS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+_WANTED: Facts = {"endpoints": ["GET /uploads/{id}/progress"], "todos": ["Say how far it is, twice a second."]}
+_BUILT: Facts = {"files_modified": ["server/progress.py"], "notes": ["total is null until the first chunk has come."]}
+_REWORK: Facts = {"todos": ["The bar cannot show null: take total from the Content-Length header."]}
+_REWORKED: Facts = {"files_modified": ["server/progress.py"], "notes": ["total is there from the beginning."]}
+_DRAFT: Facts = {"notes": ["Uploads are more robust."]}
+_REVISED: Facts = {"notes": ["Uploads wait 1, 2, then 4 seconds between attempts."]}
+_REASON = "Say what changed for whoever uploads."
 
 
-class CycleStory:
-    """Plays a cycle of the built-in workflow and tells it as it happens."""
+class Player(Agent):
+    """An agent that has a role in a workflow, a session and, when it is its turn, the lock."""
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
+    def __init__(self, stage: Stage, role: str, workflow: str) -> None:
+        super().__init__(stage, role, "handoff")
+        self.workflow = workflow
+        self.tokens: dict[str, str] = {}
 
-    async def play(self) -> None:
-        """Play it to the end.
+    async def open_session(self, key: str) -> None:
+        """Connect, and show the key."""
+        tools = await self.connect()
+        opened = await self.call("session_open", role=self.who, psk=key, workflow=self.workflow)
+        self.tokens["session_token"] = opened["session_token"]
+        given = f"{self.stage.masked(key)} for the session {self.stage.masked(opened['session_token'])}"
+        self.tell(f"connects over MCP, finds {len(tools)} tools, and gives {given}")
 
-        Raises:
-            SceneFailed: A step went otherwise; says which, and what differed.
-        """
-        address = self._teller.stage.endpoint("handoff")
-        async with McpClient(address, "demo-gemini") as first, McpClient(address, "demo-codex") as second:
-            gemini = Player("gemini", _WORKFLOW, first, self._teller)
-            codex = Player("codex", _WORKFLOW, second, self._teller)
-            self._teller.scene("A hand-off cycle: keys and sessions")
-            keys = await make_keys(self._teller, _WORKFLOW)
-            for player in (gemini, codex):
-                await player.open_session(keys[player.role])
-            await self._begin(gemini, codex)
-            await self._come_back(gemini, codex)
-            await self._rework(gemini, codex)
-            await self._end(gemini)
+    async def start(self, feature: str) -> dict[str, Any]:
+        """Begin a cycle."""
+        begun = await self.call("cycle_start", feature=feature, workflow=self.workflow)
+        self.stage.masked(begun["lock_token"])
+        return begun
 
-    async def _begin(self, gemini: Player, codex: Player) -> None:
-        self._teller.scene("From the front end to the back end")
-        begun = await gemini.start(_FEATURE)
-        expect_equal("the first phase", (begun["phase"], begun["active_role"]), ("frontend", "gemini"))
-        gemini.tell(f"starts the cycle {begun['cycle_id']}: phase frontend")
-        waiting = codex.wait_for_turn()
-        codex.tell("waits for its turn, and the call stays open")
-        refusal = await expect_refusal(
-            "the lock out of turn", "LOCK_DENIED", codex.client.call("lock_acquire", session_token=codex.session_token)
-        )
-        expect_equal("the active role", refusal["details"]["activeRole"], "gemini")
-        codex.tell("asks for the lock out of turn, and is refused: LOCK_DENIED")
-        gemini.tell(f"takes the lock: {await gemini.take_lock()}")
-        expect(not waiting.done(), "codex still waits while it is gemini's turn")
-        await self._hand_over(gemini, codex, _WANTED, waiting, phase="backend")
-        codex.tell(f"takes the lock, with a token of its own: {await codex.take_lock()}")
+    def wait_for_turn(self) -> asyncio.Task[dict[str, Any]]:
+        """Begin to wait for this role's turn."""
+        return self.wait("cycle_status", workflow=self.workflow, role=self.who)
 
-    async def _come_back(self, gemini: Player, codex: Player) -> None:
-        self._teller.scene("Back again, and a stale token")
-        await self._hand_over(codex, gemini, _BUILT, gemini.wait_for_turn(), phase="frontend_refine")
-        stale = self._teller.masked(gemini.lock_token)
-        await expect_refusal("a stale lock token", "LOCK_DENIED", gemini.hand_over("codex", _REWORK))
-        expect_equal("the phase", (await gemini.status())["phase"], "frontend_refine")
-        gemini.tell(f"hands over with the token of before, {stale}, and is refused: LOCK_DENIED")
+    async def take_lock(self) -> str:
+        """Take the lock; what may be shown of its token."""
+        taken = await self.call("lock_acquire", session_token=self.tokens["session_token"])
+        self.tokens["lock_token"] = taken["lock_token"]
+        return self.stage.masked(taken["lock_token"])
 
-    async def _rework(self, gemini: Player, codex: Player) -> None:
-        self._teller.scene("One round of rework")
-        gemini.tell(f"takes the lock, whose token is another by now: {await gemini.take_lock()}")
-        await self._hand_over(gemini, codex, _REWORK, codex.wait_for_turn(), phase="backend")
-        codex.tell(f"takes the lock: {await codex.take_lock()}")
-        await self._hand_over(codex, gemini, _REWORKED, gemini.wait_for_turn(), phase="frontend_refine")
+    async def hand_over(self, target: str, facts: Facts) -> dict[str, Any]:
+        """Write a hand-off with the lock token that was taken last, which may be stale."""
+        status = await self.call("cycle_status", workflow=self.workflow)
+        payload: dict[str, Any] = {"cycle_id": status["cycle_id"], "feature": status["feature"]}
+        payload |= {"producer": self.who, "consumer": target, **{name: facts.get(name, []) for name in _LISTS}}
+        return await self.call("handoff_write", target=target, payload=payload, **self.tokens)
 
-    async def _end(self, gemini: Player) -> None:
-        self._teller.scene("Complete, and archived")
-        gemini.tell(f"takes the lock: {await gemini.take_lock()}")
-        await gemini.complete()
-        gemini.tell(f"completes the cycle: {_FEATURE} is done")
-        folder = Path(await gemini.archive())
-        expect(folder.is_relative_to(self._teller.stage.data_dir), "the archive is below the broker's data", folder)
-        gemini.tell(f"archives it in {folder.relative_to(self._teller.stage.folder).as_posix()}")
-        files = await asyncio.to_thread(_files, folder)
-        self._teller.show_lines([f"{len(content):>5} bytes  {name}" for name, content in files.items()])
-        self._check_archive(files)
+    async def read(self, facts: Facts) -> None:
+        """Read what was handed over, and insist that it says these facts."""
+        given = await self.call("handoff_read", target=self.who, workflow=self.workflow)
+        expect("what was handed over", {name: given.get(name) for name in facts}, facts)
 
-    async def _hand_over(
-        self,
-        giver: Player,
-        taker: Player,
-        facts: dict[str, list[Any]],
-        waiting: asyncio.Task[dict[str, Any]],
-        *,
-        phase: str,
-    ) -> None:
-        """One hand-off: written, its taker woken, and read."""
-        written = await giver.hand_over(taker.role, facts)
-        expect_equal("who is next, and where", (written["active_role"], written["phase"]), (taker.role, phase))
-        giver.tell(f"hands over to {taker.role}: phase {phase}")
-        self._teller.show_lines(
-            [f"{name}: {json.dumps(entry)}" for name, entries in facts.items() for entry in entries]
-        )
-        status = await waiting
-        expect_equal("the phase in which the wait ends", status["phase"], phase)
-        await taker.read(facts)
-        taker.tell("was waiting, wakes at once and reads it")
-
-    def _check_archive(self, files: dict[str, bytes]) -> None:
-        """Insist that the archive is whole, and has every hand-off and no secret."""
-        manifest = json.loads(files["manifest.json"])
-        sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items() if name != "manifest.json"}
-        expect_equal("the manifest's sums", manifest["sha256"], sums)
-        targets = [handoff["target"] for handoff in manifest["handoffs"]]
-        expect_equal("the hand-offs in the archive", targets, ["codex", "gemini", "codex", "gemini"])
-        secrets = [secret.encode() for secret in self._teller.secrets]
-        kept = [name for name, content in files.items() if any(secret in content for secret in secrets)]
-        expect_equal("the files with a key or a token in them", kept, [])
-        self._teller.tell(
-            "log", f"every sum in the manifest is right, and none of {len(secrets)} keys and tokens is in a file"
-        )
+    async def archive(self) -> Path:
+        """Complete the cycle and archive it; the archive's folder."""
+        await self.call("cycle_complete", **self.tokens)
+        return Path((await self.call("cycle_archive", **self.tokens))["archive"])
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    """The content of every file below a folder by its path there."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+async def play(stage: Stage) -> None:
+    """Play both cycles to their ends."""
+    stage.scene("A hand-off cycle: keys and sessions")
+    await _play_rework(stage, *await _players(stage, "frontend-backend"))
+    stage.scene("A hand-off that is reviewed first")
+    await _play_reviewed(stage, *await _players(stage, GATED_WORKFLOW))
+
+
+async def _players(stage: Stage, workflow: str) -> list[Player]:
+    """Both roles of a workflow, with keys that the broker made."""
+    async with TandemClient(stage.url, PROJECT, "demo") as client:
+        keys = (await client.cycle_init(workflow=workflow)).keys
+    shown = ", ".join(f"{role} {stage.masked(key)}" for role, key in keys.items())
+    stage.tell("log", f"keys of {workflow}, shown this once: {shown}")
+    players = [Player(stage, role, workflow) for role in keys]
+    for player in players:
+        await player.open_session(keys[player.who])
+    return players
+
+
+async def _play_rework(stage: Stage, gemini: Player, codex: Player) -> None:
+    stage.scene("From the front end to the back end")
+    begun = await gemini.start("Upload progress")
+    gemini.tell(f"starts the cycle {begun['cycle_id']}: phase {begun['phase']}")
+    waiting = codex.wait_for_turn()
+    codex.tell("waits for its turn, and the call stays open")
+    await expect_refusal("LOCK_DENIED", codex.take_lock())
+    codex.tell("asks for the lock out of turn, and is refused: LOCK_DENIED")
+    gemini.tell(f"takes the lock: {await gemini.take_lock()}")
+    await _hand_over(gemini, codex, _WANTED, waiting)
+    codex.tell(f"takes the lock, with a token of its own: {await codex.take_lock()}")
+
+    stage.scene("Back again, and a stale token")
+    await _hand_over(codex, gemini, _BUILT, gemini.wait_for_turn())
+    stale = stage.masked(gemini.tokens["lock_token"])
+    await expect_refusal("LOCK_DENIED", gemini.hand_over("codex", _REWORK))
+    gemini.tell(f"hands over with the token of before, {stale}, and is refused: LOCK_DENIED")
+
+    stage.scene("One round of rework")
+    gemini.tell(f"takes the lock, whose token is another by now: {await gemini.take_lock()}")
+    await _hand_over(gemini, codex, _REWORK, codex.wait_for_turn())
+    codex.tell(f"takes the lock: {await codex.take_lock()}")
+    await _hand_over(codex, gemini, _REWORKED, gemini.wait_for_turn())
+
+    stage.scene("Complete, and archived")
+    gemini.tell(f"takes the lock: {await gemini.take_lock()}")
+    folder = await gemini.archive()
+    gemini.tell("completes the cycle: Upload progress is done")
+    gemini.tell(f"archives it in {folder.relative_to(stage.folder).as_posix()}")
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    stage.show(*(f"{len(content):>5} bytes  {name}" for name, content in sorted(files.items())))
+    stated = json.loads(files.pop("manifest.json"))["sha256"]
+    expect("the sums", stated, {name: hashlib.sha256(content).hexdigest() for name, content in files.items()})
+    told = [name for name, content in files.items() if any(one.encode() in content for one in stage.secrets)]
+    expect("the files with a key or a token in them", told, [])
+    count = len(stage.secrets)
+    stage.tell("log", f"every sum in the manifest is right, and none of {count} keys and tokens is in a file")
+
+
+async def _hand_over(giver: Player, taker: Player, facts: Facts, waiting: asyncio.Task[dict[str, Any]]) -> None:
+    written = await giver.hand_over(taker.who, facts)
+    giver.tell(f"hands over to {taker.who}: phase {written['phase']}")
+    giver.stage.show(*(f"{name}: {entry}" for name, entries in facts.items() for entry in entries))
+    expect("whose turn it is when the wait ends", (await waiting)["active_role"], taker.who)
+    await taker.read(facts)
+    taker.tell("was waiting, wakes at once and reads it")
+
+
+async def _play_reviewed(stage: Stage, writer: Player, editor: Player) -> None:
+    reviewer = Agent(stage, "reviewer", "reviewer")
+    begun = await writer.start("Release notes")
+    writer.tell(f"starts the cycle {begun['cycle_id']} and takes the lock: {await writer.take_lock()}")
+    written = await writer.hand_over("editor", _DRAFT)
+    review_id = written["review_id"]
+    writer.tell(f"hands over to editor: it becomes the review {review_id}, and the phase stays {written['phase']}")
+    await expect_refusal("INVALID_PHASE", writer.hand_over("editor", _DRAFT))
+    writer.tell(f"hands over again before the verdict, and is refused: INVALID_PHASE, {review_id} decides")
+
+    waiting = writer.wait_for_turn()
+    await _judge(reviewer, verdict="changes_requested", reason=_REASON)
+    reviewer.tell(f"claims {review_id} and requests changes: {_REASON}")
+    expect("what the writer hears", (await waiting)["review"]["reason"], _REASON)
+    await writer.hand_over("editor", _REVISED)
+    writer.tell(f"was waiting, wakes at once and hands over anew: round 2 of {review_id}")
+    stage.show(*_REVISED["notes"])
+
+    waiting = editor.wait_for_turn()
+    await _judge(reviewer, verdict="approved")
+    reviewer.tell(f"approves round 2 of {review_id}, and with it the cycle advances: phase {(await waiting)['phase']}")
+    await editor.read(_REVISED)
+    editor.tell("was waiting, wakes at once and reads exactly what was approved")
+    await editor.take_lock()
+    await editor.archive()
+    editor.tell("takes the lock, completes the cycle and archives it: Release notes are done")
+
+
+async def _judge(reviewer: Agent, **verdict: str) -> None:
+    claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
+    held = {name: claim[name] for name in ("review_id", "claim_generation")}
+    await reviewer.call("submit_verdict", reviewer_id="demo-reviewer", **held, **verdict)

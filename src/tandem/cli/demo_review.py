@@ -1,17 +1,16 @@
-"""The demonstration's first part: one change from the proposal to the commit, each step checked."""
+"""The demonstration of a review: one change from the proposal to the commit."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-from tandem.cli.demo_mcp import McpClient
-from tandem.cli.demo_stage import SceneFailed
-from tandem.cli.demo_teller import Teller, expect, expect_equal, expect_refusal
+from tandem.cli.demo_stage import PROJECT, Agent, Stage, expect, expect_refusal
+from tandem.cli.render.parts import diff as coloured
 from tandem.git.repository import Repository
 
 _FILE = "upload.py"
+_INTENT = "Wait between upload attempts"
 _BEFORE = '''"""Uploads, tried again when the network fails."""
 
 ATTEMPTS = 3
@@ -29,182 +28,93 @@ _PROPOSED = _BEFORE.replace("            continue\n", "            time.sleep(1)
     "\nATTEMPTS", "\nimport time\n\nATTEMPTS"
 )
 _BETTER = _PROPOSED.replace("for _ in", "for attempt in").replace("time.sleep(1)", "time.sleep(2**attempt)")
-_TURN_SECONDS = 20
 
 
-class ReviewStory:
-    """Plays a review and tells it as it happens."""
+async def play(stage: Stage) -> None:
+    """Play it to the end."""
+    desk = stage.folder / "desk"
+    await _write(stage, _BEFORE)
+    await stage.git("commit", "--quiet", "--message", "Uploads are tried three times")
+    await stage.git("worktree", "add", "--quiet", "--detach", str(desk))
+    proposer, reviewer = Agent(stage, "proposer", "proposer"), Agent(stage, "reviewer", "reviewer")
+    for agent in (proposer, reviewer):
+        tools = await agent.connect()
+        agent.tell(f"demo-{agent.who} connects over MCP and finds {len(tools)} tools")
 
-    def __init__(self, teller: Teller) -> None:
-        self._teller = teller
-        self._stage = teller.stage
-        self._cursor = ""
-        """What the proposer has seen: its waits begin there, so that they miss nothing."""
+    stage.scene("The proposal")
+    await _write(stage, _PROPOSED)
+    proposed = await asyncio.to_thread(_change, stage.repository)
+    created = await proposer.call("create_review", intent=_INTENT, agent_type="demo-proposer", **proposed)
+    review_id = created["review_id"]
+    proposer.tell(f"puts up {review_id}: {_INTENT}")
+    stage.show(coloured(proposed["diff"]))
 
-    async def play(self) -> None:
-        """Play it to the end.
+    stage.scene("Claim, question, answer")
+    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=created["cursor"])
+    claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
+    held = {name: claim[name] for name in ("review_id", "claim_generation")} | {"reviewer_id": "demo-reviewer"}
+    reviewer.tell(f"claims the head of the queue: {review_id}, generation {claim['claim_generation']}")
+    question = "Why one second? Three clients would come back in step."
+    await reviewer.call("add_message", sender_role="reviewer", body=question, **held)
+    reviewer.tell(f"asks: {question}")
+    expect("what the proposer should do", (await waiting)["next_action"], "answer_message")
+    answer = {"sender_role": "proposer", "body": "It was the first number that came to mind."}
+    sent = await proposer.call("add_message", review_id=review_id, **answer)
+    proposer.tell(f"was waiting, wakes at once and answers: {answer['body']}")
+    await expect_refusal("TURN_VIOLATION", proposer.call("add_message", review_id=review_id, **answer))
+    proposer.tell("speaks twice in a row, and is refused: TURN_VIOLATION")
 
-        Raises:
-            SceneFailed: A step went otherwise; says which, and what differed.
-        """
-        await self._write_the_file()
-        async with (
-            McpClient(self._stage.endpoint("proposer"), "demo-proposer") as proposer,
-            McpClient(self._stage.endpoint("reviewer"), "demo-reviewer") as reviewer,
-        ):
-            await self._tell_of_tools(proposer, reviewer)
-            review_id = await self._propose(proposer)
-            generation = await self._discuss(proposer, reviewer, review_id)
-            await self._counter(proposer, reviewer, review_id, generation)
-            await self._approve(proposer, reviewer, review_id)
-            await self._land(review_id)
-            await self._close(proposer, review_id)
+    stage.scene("Changes requested, with a counter-patch")
+    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=sent["cursor"])
+    stage.write(f"desk/{_FILE}", _BETTER)
+    better = (await asyncio.to_thread(_change, desk))["diff"]
+    asked = {"verdict": "changes_requested", "reason": "Wait longer each time.", "counter_patch": better}
+    given = await reviewer.call("submit_verdict", **asked, **held)
+    reviewer.tell(f"requests changes ({asked['reason']}) and sends how it would do it:")
+    stage.show(coloured(better))
+    expect("what the proposer should do", (await waiting)["next_action"], "decide_counter_patch")
+    patch = {"review_id": review_id, "counter_patch_id": given["counter_patch_id"]}
+    accepted = await proposer.call("accept_counter_patch", **patch)
+    proposer.tell(f"accepts the counter-patch: it becomes round {accepted['round']}")
 
-    async def _write_the_file(self) -> None:
-        stage = self._stage
-        _write(stage.repository, _BEFORE)
-        await stage.git("add", "--all")
-        await stage.git("commit", "--quiet", "--message", "Uploads are tried three times")
-        await stage.git("worktree", "add", "--quiet", "--detach", str(stage.desk))
-
-    async def _tell_of_tools(self, proposer: McpClient, reviewer: McpClient) -> None:
-        for role, client, own in (("proposer", proposer, "create_review"), ("reviewer", reviewer, "submit_verdict")):
-            tools = await client.tools()
-            expect(own in tools, f"the endpoint of the {role} lists {own}")
-            self._teller.tell(role, f"{client.name} connects over MCP and finds {len(tools)} tools")
-
-    async def _propose(self, proposer: McpClient) -> str:
-        self._teller.scene("The proposal")
-        _write(self._stage.repository, _PROPOSED)
-        proposed = await self._diff_of(self._stage.repository)
-        created = await proposer.call(
-            "create_review", intent="Wait between upload attempts", agent_type="demo-proposer", **proposed
-        )
-        expect_equal("status", created["status"], "pending")
-        expect_equal("validated", created["validated"], expected=True)
-        self._cursor = created["cursor"]
-        self._teller.tell("proposer", f"puts up {created['review_id']}: Wait between upload attempts")
-        self._teller.show_diff(proposed["diff"])
-        return str(created["review_id"])
-
-    async def _discuss(self, proposer: McpClient, reviewer: McpClient, review_id: str) -> int:
-        self._teller.scene("Claim, question, answer")
-        waiting = asyncio.create_task(self._turn(proposer, review_id))
-        claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
-        expect_equal("the review that was claimed", claim["review_id"], review_id)
-        self._teller.tell(
-            "reviewer", f"claims the head of the queue: {review_id}, generation {claim['claim_generation']}"
-        )
-        question = "Why one second? Three clients would come back in step."
-        identity = {"reviewer_id": "demo-reviewer", "claim_generation": claim["claim_generation"]}
-        await reviewer.call("add_message", review_id=review_id, sender_role="reviewer", body=question, **identity)
-        self._teller.tell("reviewer", f"asks: {question}")
-        status = await waiting
-        expect_equal("what the proposer should do", status["next_action"], "answer_message")
-        answer = "It was the first number that came to mind."
-        sent = await proposer.call("add_message", review_id=review_id, sender_role="proposer", body=answer)
-        self._cursor = sent["cursor"]
-        self._teller.tell("proposer", f"was waiting, wakes at once and answers: {answer}")
-        again = proposer.call("add_message", review_id=review_id, sender_role="proposer", body="And another thing")
-        await expect_refusal("a second message in a row", "TURN_VIOLATION", again)
-        self._teller.tell("proposer", "speaks twice in a row, and is refused: TURN_VIOLATION")
-        return int(claim["claim_generation"])
-
-    async def _counter(self, proposer: McpClient, reviewer: McpClient, review_id: str, generation: int) -> None:
-        self._teller.scene("Changes requested, with a counter-patch")
-        waiting = asyncio.create_task(self._turn(proposer, review_id))
-        _write(self._stage.desk, _BETTER)
-        better = (await self._diff_of(self._stage.desk))["diff"]
-        given = await reviewer.call(
-            "submit_verdict",
-            review_id=review_id,
-            verdict="changes_requested",
-            reason="Wait longer each time.",
-            counter_patch=better,
-            claim_generation=generation,
-            reviewer_id="demo-reviewer",
-        )
-        expect_equal("status", given["status"], "changes_requested")
-        self._teller.tell("reviewer", "requests changes (Wait longer each time.) and sends how it would do it:")
-        self._teller.show_diff(better)
-        status = await waiting
-        expect_equal("what the proposer should do", status["next_action"], "decide_counter_patch")
-        accepted = await proposer.call(
-            "accept_counter_patch", review_id=review_id, counter_patch_id=given["counter_patch_id"]
-        )
-        self._cursor = accepted["cursor"]
-        expect_equal("round", accepted["round"], 2)
-        expect_equal("status", accepted["status"], "pending")
-        self._teller.tell("proposer", "accepts the counter-patch: it becomes round 2")
-
-    async def _approve(self, proposer: McpClient, reviewer: McpClient, review_id: str) -> None:
-        self._teller.scene("Second round, approved")
-        waiting = asyncio.create_task(self._turn(proposer, review_id))
-        claim = await reviewer.call("claim_review", review_id=review_id, reviewer_id="demo-reviewer")
-        expect_equal("round", claim["round"], 2)
-        given = await reviewer.call(
-            "submit_verdict",
-            review_id=review_id,
-            verdict="approved",
-            claim_generation=claim["claim_generation"],
-            reviewer_id="demo-reviewer",
-        )
-        expect_equal("status", given["status"], "approved")
-        self._teller.tell("reviewer", f"claims it again (generation {claim['claim_generation']}) and approves round 2")
-        status = await waiting
-        expect_equal("what the proposer should do", status["next_action"], "apply_and_close")
-        self._teller.tell("proposer", f"wakes to the approval of digest {status['digest'][:12]}")
-
-    async def _land(self, review_id: str) -> None:
-        self._teller.scene("Apply, and the gate")
-        repository = self._stage.repository
-        refused = await self._teller.run("apply", review_id, status=1)
-        expect("round 1" in refused.output, "apply says what is in the way", refused.output)
-        expect_equal("the file", (repository / _FILE).read_text(encoding="utf-8"), _PROPOSED)
-        self._teller.tell(
-            "proposer", "still has round 1 in the working tree: apply overwrites nothing. Put away, and again:"
-        )
-        await self._stage.git("checkout", "--quiet", "--", _FILE)
-        await self._teller.run("apply", review_id)
-        expect_equal("the file", (repository / _FILE).read_text(encoding="utf-8"), _BETTER)
-        await self._stage.git("add", "--all")
-        await self._teller.run("gate", "check")
-        self._teller.tell("gate", "passes what was approved. Now with one byte changed:")
-        _write(repository, _BETTER.replace("2**attempt", "3**attempt"))
-        await self._stage.git("add", "--all")
-        await self._teller.run("gate", "check", status=1)
-        _write(repository, _BETTER)
-        await self._stage.git("add", "--all")
-        await self._stage.git("commit", "--quiet", "--message", "Wait longer between upload attempts")
-        await self._teller.run("gate", "check", "--commit", "HEAD")
-
-    async def _close(self, proposer: McpClient, review_id: str) -> None:
-        self._teller.scene("The end")
-        closed = await proposer.call("close_review", review_id=review_id)
-        expect_equal("outcome", closed["outcome"], "approved")
-        self._teller.tell("proposer", f"closes {review_id}: {closed['outcome']}")
-        await self._teller.run("review", "timeline", review_id)
-
-    async def _turn(self, client: McpClient, review_id: str) -> dict[str, Any]:
-        """Wait until it is the proposer's turn, as an agent does: a call that answers when there is news."""
-        deadline = asyncio.get_running_loop().time() + _TURN_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            status = await client.call(
-                "get_review_status", review_id=review_id, wait=True, cursor=self._cursor, timeout_s=_TURN_SECONDS
-            )
-            self._cursor = status["cursor"]
-            if status["changed"]:
-                return status
-        raise SceneFailed(f"the proposer was not woken for {_TURN_SECONDS} s")
-
-    async def _diff_of(self, folder: Path) -> dict[str, str]:
-        def read() -> dict[str, str]:
-            with Repository.discover(folder) as repository:
-                found = repository.working_diff()
-                return {"diff": found.diff, "base": found.base}
-
-        return await asyncio.to_thread(read)
+    stage.scene("Second round, approved")
+    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=accepted["cursor"])
+    claim = await reviewer.call("claim_review", review_id=review_id, reviewer_id="demo-reviewer")
+    held["claim_generation"] = claim["claim_generation"]
+    await reviewer.call("submit_verdict", verdict="approved", **held)
+    reviewer.tell(f"claims it again (generation {claim['claim_generation']}) and approves round {claim['round']}")
+    expect("what the proposer should do", (await waiting)["next_action"], "apply_and_close")
+    proposer.tell(f"wakes to the approval of digest {waiting.result()['digest'][:12]}")
+    await _land(stage, proposer, review_id)
 
 
-def _write(folder: Path, content: str) -> None:
-    (folder / _FILE).write_text(content, encoding="utf-8", newline="\n")
+async def _land(stage: Stage, proposer: Agent, review_id: str) -> None:
+    stage.scene("Apply, and the gate")
+    await stage.tandem("apply", review_id, status=1)
+    proposer.tell("still has round 1 in the working tree: apply overwrites nothing. Put away, and again:")
+    await stage.git("checkout", "--quiet", "HEAD", "--", _FILE)
+    await stage.tandem("apply", review_id, "--index")
+    await stage.tandem("gate", "check")
+    stage.tell("gate", "passes what was approved. Now with one byte changed:")
+    await _write(stage, _BETTER.replace("2**attempt", "3**attempt"))
+    await stage.tandem("gate", "check", status=1)
+    await _write(stage, _BETTER)
+    await stage.git("commit", "--quiet", "--message", _INTENT)
+    await stage.tandem("gate", "check", "--commit", "HEAD")
+
+    stage.scene("The end")
+    closed = await proposer.call("close_review", review_id=review_id)
+    proposer.tell(f"closes {review_id}: {closed['outcome']}")
+    await stage.tandem("review", "timeline", review_id)
+
+
+async def _write(stage: Stage, content: str) -> None:
+    stage.write(f"{PROJECT}/{_FILE}", content)
+    await stage.git("add", "--all")
+
+
+def _change(folder: Path) -> dict[str, str]:
+    """What differs in a working tree, as `create_review` takes it."""
+    with Repository.discover(folder) as repository:
+        found = repository.working_diff()
+        return {"diff": found.diff, "base": found.base}

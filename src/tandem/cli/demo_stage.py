@@ -1,4 +1,4 @@
-"""The demonstration's stage: a scratch repository, a broker of its own, and the command line run in it."""
+"""What every demonstration stands on: a scratch repository, a broker of its own, agents, and a voice that tells it."""
 
 from __future__ import annotations
 
@@ -6,182 +6,179 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import sys
-import tempfile
-from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable
 from pathlib import Path
+from typing import Any
 
-from tandem.bridge.scratch import ScratchFolder
+from rich.padding import Padding
+from rich.text import Text
+
+from tandem.bridge import messages
+from tandem.bridge.http import Client, Target
+from tandem.bridge.replies import replies
+from tandem.cli.terminal import console
 from tandem.config import USER_FILE
-from tandem.examples import examples
+from tandem.errors import TandemError
 from tandem.git.runner import Git, clean_environment
+from tandem.refusals import error_from
 
-_START_SECONDS = 60.0
-_COMMAND_SECONDS = 60.0
-_STOP_SECONDS = 20.0
 PROJECT = "parcels"
-GATED_WORKFLOW = "writer-editor"
-"""The ready example that the stage's broker is configured with; each hand-off is reviewed first."""
+_PATIENCE_SECONDS = 90.0
+_REVISION = "2025-11-25"
+_STYLES = {"reviewer": "magenta", "gate": "yellow", "log": "blue", "codex": "green", "editor": "green"}
+_GIT = ("user.name=Demo", "user.email=demo@example.invalid", "commit.gpgSign=false", "core.autocrlf=false")
 
 
 class SceneFailed(Exception):
     """A step of the demonstration went otherwise than it must."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A command that has ended.
-
-    Attributes:
-        status: Its exit status.
-        output: What it printed, both outputs.
-    """
-
-    status: int
-    output: str
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
-    """Where the demonstration plays.
+    """Where a demonstration plays. Tells what happens as it happens, and prints none of the `secrets` whole."""
 
-    Attributes:
-        folder: Everything is below it.
-        url: The broker.
-    """
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.repository, self.data_dir = folder, folder / PROJECT, folder / "data"
+        self.url = ""
+        self.secrets: set[str] = set()
+        kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TANDEM_")}
+        self.environment = {**kept, "TANDEM_CONFIG_DIR": str(folder / "config"), "PYTHONUTF8": "1", "COLUMNS": "110"}
+        self._console = console()
 
-    folder: Path
-    url: str
+    def scene(self, title: str) -> None:
+        """Begin a scene."""
+        self._print(Text(f"\n{title}", style="bold underline"))
 
-    @property
-    def repository(self) -> Path:
-        """The proposer's working tree."""
-        return self.folder / PROJECT
+    def tell(self, who: str, what: str) -> None:
+        """Say what somebody does, in a line."""
+        self._print(Text.assemble((f"{who:>9}", f"bold {_STYLES.get(who, 'cyan')}"), "  ", what))
 
-    @property
-    def desk(self) -> Path:
-        """The reviewer's own working tree of the same repository."""
-        return self.folder / "desk"
+    def show(self, *lines: str | Text) -> None:
+        """Show what the line above speaks of."""
+        self._print(Text("\n").join(Text(line, "dim") if isinstance(line, str) else line for line in lines), indent=11)
 
-    @property
-    def data_dir(self) -> Path:
-        """The broker's data."""
-        return data_dir(self.folder)
+    def masked(self, secret: str) -> str:
+        """A key or token as it may be shown, such as `psk_hz3…`."""
+        self.secrets.add(secret)
+        kind, _, rest = secret.partition("_")
+        # What tells one token from another is at its end; what stands before it names the session or the broker's key.
+        return f"{kind}_{(rest if kind == 'psk' else rest.rpartition('_')[2])[:3]}…"
 
-    def endpoint(self, role: str) -> str:
-        """The broker's MCP endpoint for a role, with the project."""
-        return f"{self.url}/mcp/{role}?project={PROJECT}"
+    def write(self, name: str, content: str) -> None:
+        """Write a file below the stage's folder."""
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content, encoding="utf-8", newline="\n")
 
-    async def tandem(self, *arguments: str) -> Finished:
-        """Run `tandem` in the proposer's working tree."""
-        return await _tandem(self.repository, self.folder, *arguments, url=self.url)
+    async def git(self, *arguments: str) -> None:
+        """Run git in the working tree."""
+        command = [*(part for setting in _GIT for part in ("-c", setting)), *arguments]
+        environment = clean_environment({}, isolated=True)
+        await asyncio.to_thread(Git().run, command, cwd=self.repository, environment=environment)
 
-    async def git(self, *arguments: str, cwd: Path | None = None) -> str:
-        """Run git in the proposer's working tree."""
-        return await asyncio.to_thread(_git, cwd or self.repository, *arguments)
-
-
-def data_dir(folder: Path) -> Path:
-    """Where the broker of a stage keeps its data."""
-    return folder / "data"
-
-
-@contextlib.asynccontextmanager
-async def stage(*, keep: bool, more: Callable[[Path], str] | None = None) -> AsyncGenerator[Stage, None]:
-    """Set up a scratch folder and start a broker in it; both are gone afterwards.
-
-    Args:
-        keep: Whether the folder is left for a look.
-        more: Given the folder, what else the broker's configuration says.
-
-    Raises:
-        SceneFailed: The broker did not start.
-    """
-    # One that is kept has a name that nobody sweeps.
-    scratch = None if keep else ScratchFolder("demo")
-    folder = _furnished(tempfile.mkdtemp(prefix="tandem-demo-kept-") if scratch is None else scratch.name)
-    try:
-        if more is not None:
-            with (_config_dir(folder) / USER_FILE).open("a", encoding="utf-8") as file:
-                file.write(more(folder))
-        async with _broker(folder) as url:
-            yield Stage(folder, url)
-    finally:
-        if scratch is not None:
-            scratch.cleanup()
-
-
-def _furnished(made: str) -> Path:
-    folder = Path(made).resolve()
-    (folder / PROJECT).mkdir()
-    _config_dir(folder).mkdir()
-    (_config_dir(folder) / USER_FILE).write_text(examples()[GATED_WORKFLOW], encoding="utf-8")
-    return folder
-
-
-def _config_dir(folder: Path) -> Path:
-    return folder / "config"
-
-
-@contextlib.asynccontextmanager
-async def _broker(folder: Path) -> AsyncGenerator[str, None]:
-    with (folder / "broker.log").open("wb") as log:
-        command = [sys.executable, "-m", "tandem", "up", "--port", "0", "--data-dir", str(data_dir(folder)), "--json"]
+    async def tandem(self, *arguments: str, status: int = 0) -> str:
+        """Run `tandem` in the working tree, show what it says, and insist on its exit status."""
+        self._print(Text(f"  $ tandem {shlex.join(arguments)}", style="bold"))
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=log,
-            env=_environment(folder), cwd=folder,
+            sys.executable, "-m", "tandem", *arguments, cwd=self.repository, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**self.environment, "TANDEM_BROKER": self.url},
         )  # fmt: skip
         try:
-            yield await _announced_url(process, folder)
+            output, _ = await asyncio.wait_for(process.communicate(), _PATIENCE_SECONDS)
         finally:
-            await _end(process)
+            if process.returncode is None:
+                process.kill()
+        shown = output.decode(errors="replace").strip()
+        self._print(Text(shown, style="dim"), indent=4)
+        expect(f"exit status of tandem {arguments[0]}", process.returncode, status)
+        return shown
+
+    def _print(self, text: Text, *, indent: int = 0) -> None:
+        expect("keys and tokens about to be printed", sum(one in text.plain for one in self.secrets), 0)
+        if text:
+            self._console.print(
+                Padding(text, (0, 0, 0, indent), expand=False) if indent else text, soft_wrap=not indent
+            )
 
 
-async def _announced_url(process: asyncio.subprocess.Process, folder: Path) -> str:
-    """What the broker prints once it answers."""
-    assert process.stdout is not None  # noqa: S101 - for the type: it was asked for
+class Agent:
+    """An agent that speaks MCP, by the HTTP client that `tandem mcp` has."""
+
+    def __init__(self, stage: Stage, who: str, role: str) -> None:
+        self.stage, self.who = stage, who
+        self._path = f"/mcp/{role}?project={PROJECT}"
+        self._client = Client(Target(stage.url))
+
+    async def connect(self) -> list[str]:
+        """Shake hands, and ask for the names of the tools."""
+        about = {"name": f"demo-{self.who}", "version": "1"}
+        await self._request("initialize", protocolVersion=_REVISION, capabilities={}, clientInfo=about)
+        return [tool["name"] for tool in (await self._request("tools/list"))["tools"]]
+
+    def tell(self, what: str) -> None:
+        """Say what it does."""
+        self.stage.tell(self.who, what)
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool; the data of its envelope, or the TandemError that it carries."""
+        envelope = (await self._request("tools/call", name=tool, arguments=arguments))["structuredContent"]
+        if not envelope["ok"]:
+            raise error_from(envelope["error"])
+        return envelope["data"]
+
+    def wait(self, tool: str, **arguments: Any) -> asyncio.Task[dict[str, Any]]:
+        """Begin to wait for news, as an agent does that has nothing else to do: a call that stays open."""
+        return asyncio.create_task(self.call(tool, wait=True, timeout_s=20, **arguments))
+
+    async def _request(self, method: str, **params: Any) -> dict[str, Any]:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await asyncio.to_thread(self._exchange, messages.Message(messages.encode(body), body))
+
+    def _exchange(self, message: messages.Message) -> dict[str, Any]:
+        head = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        head |= {"Tandem-Agent": f"demo-{self.who}", **messages.headers(message, _REVISION)}
+        *_, last = replies(self._client.request("POST", self._path, message.raw, head), message)
+        return json.loads(last)["result"]
+
+
+def expect(what: str, actual: object, expected: object) -> None:
+    """Insist on a value; neither may be a secret."""
+    if actual != expected:
+        raise SceneFailed(f"{what}: expected {expected!r}, got {actual!r}")
+
+
+async def expect_refusal(code: str, call: Awaitable[object]) -> None:
+    """Insist that a call is refused with a code."""
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
-        return str(json.loads(line)["data"]["url"])
-    except (TimeoutError, ValueError, KeyError) as error:
-        said = (folder / "broker.log").read_text(encoding="utf-8", errors="replace")
-        raise SceneFailed(f"the broker did not start:\n{said[-2000:]}") from error
+        await call
+    except TandemError as refusal:
+        return expect("the refusal", refusal.code, code)
+    raise SceneFailed(f"what {code} is for was taken")
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
+@contextlib.asynccontextmanager
+async def open_stage(folder: Path, configuration: str) -> AsyncGenerator[Stage, None]:
+    """A repository, and a broker that is gone afterwards."""
+    place = Stage(folder)
+    place.repository.mkdir()
+    place.write(f"config/{USER_FILE}", configuration)
+    log = folder / "broker.log"
+    with log.open("wb") as errors:
+        broker = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tandem", "up", "--port", "0", "--data-dir", str(place.data_dir), "--json",
+            cwd=folder, env=place.environment, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=errors,
+        )  # fmt: skip
     try:
-        await asyncio.wait_for(process.wait(), _STOP_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-
-
-async def _tandem(cwd: Path, folder: Path, *arguments: str, url: str | None = None) -> Finished:
-    environment = _environment(folder) | ({"TANDEM_BROKER": url} if url else {})
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tandem", *arguments, cwd=cwd, env=environment, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), _COMMAND_SECONDS)
-    except TimeoutError as error:
-        process.kill()
-        await process.wait()
-        raise SceneFailed(f"tandem {' '.join(arguments)} has not ended for {_COMMAND_SECONDS:.0f} s") from error
-    return Finished(process.returncode or 0, output.decode(errors="replace").strip())
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """The process's environment without settings of the person's own broker."""
-    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TANDEM_")}
-    return {**kept, "TANDEM_CONFIG_DIR": str(_config_dir(folder)), "PYTHONUTF8": "1", "COLUMNS": "110"}
-
-
-def _git(cwd: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=Demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgSign=false"]
-    settings = [*identity, "-c", "core.autocrlf=false", "-c", "init.defaultBranch=main"]
-    output = Git().run([*settings, *arguments], cwd=cwd, environment=clean_environment({}, isolated=True))
-    return output.stdout.decode(errors="replace")
+        assert broker.stdout is not None  # noqa: S101 - for the type: it was asked for
+        line = await asyncio.wait_for(broker.stdout.readline(), _PATIENCE_SECONDS)
+        if not line:
+            raise SceneFailed(f"the broker did not start:\n{log.read_text('utf-8', 'replace')[-2000:]}")
+        place.url = json.loads(line)["data"]["url"]
+        yield place
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            broker.terminate()
+        await asyncio.wait_for(broker.wait(), _PATIENCE_SECONDS)
