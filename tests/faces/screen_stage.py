@@ -15,8 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from tandem.cli.review_screen.application import ReviewApp
-from tandem.cli.review_screen.desk import Desk
-from tandem.cli.review_screen.live import Line
+from tandem.cli.review_screen.desk import Desk, Line
 from tandem.cli.whereabouts import Place
 from tandem.client import TandemClient
 from tandem.domain.answers import ReviewStatus

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem.cli.review_screen.one_review import ReviewScreen
+from tandem.client import TandemClient
 from tests.commandline import DIFF, running_broker
 from tests.faces.screen_stage import PERSON, Stage, stage
 
@@ -114,6 +116,55 @@ async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(u
         await at.press("ctrl+s")
         found = await at.becomes(review_id, "changes_requested")
         assert (found.verdict_reason, found.round) == ("too short", 2)
+
+
+async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path, person="robot") as at:
+        review_id = await at.create()
+        await at.opened(review_id)
+        own = "It is your own: somebody else gives the verdict."
+        shown = await at.shows(own)
+        for key in ("v", "a", "e", "l", "c"):
+            await at.press(key)
+            shown = await at.until(lambda now, seen=shown: now.count(own) > seen.count(own), f"said why not to {key}")
+        assert isinstance(at.app.screen, ReviewScreen)
+        assert (await at.status(review_id)).status == "pending"
+        await at.press("m")
+        shown = await at.shows("For its proposer")
+        assert "As its reviewer" not in shown
+
+
+async def test_a_claim_on_ones_own_work_can_only_be_released(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path, person="robot") as at:
+        review_id = await at.create()
+        await at.other.claim_review(reviewer_id="robot", review_id=review_id)
+        await at.opened(review_id)
+        await at.shows("yours, claim ends", "It is your own")
+        await at.press("a")
+        await at.shows("x releases your claim")
+        await at.press("x")
+        await at.becomes(review_id, "pending")
+
+
+async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path) as at:
+        review_id = await at.create()
+        await at.opened(review_id)
+        async with TandemClient(url, agent=PERSON) as ann:
+            claim = await ann.claim_review(reviewer_id=PERSON, review_id=review_id)
+            given = await ann.submit_verdict(
+                review_id,
+                verdict="changes_requested",
+                reason="so",
+                counter_patch=BETTER,
+                claim_generation=claim.claim_generation or 0,
+            )
+        await at.other.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
+        await at.shows("round 1 of 2")
+        await at.press("right_square_bracket")
+        await at.shows("round 2 of 2", "+ better")
+        await at.press("a", "ctrl+s")
+        await at.becomes(review_id, "approved")
 
 
 async def test_what_somebody_else_holds_is_refused_in_words(url: str, tmp_path: Path) -> None:

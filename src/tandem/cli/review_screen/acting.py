@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import webbrowser
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tandem.cli.review_screen import facts, words
-from tandem.cli.review_screen.browsing import open_in_window
-from tandem.cli.review_screen.desk import Desk
-from tandem.cli.review_screen.dialogs import Composer, Question
-from tandem.cli.review_screen.drafts import Spot
-from tandem.cli.review_screen.host import host
+from tandem.cli.review_screen import facts
+from tandem.cli.review_screen.desk import Desk, Reading, Spot
+from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.living import LivingScreen
-from tandem.cli.review_screen.reading import Reading
 from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
 from tandem.errors import TandemError
+
+_OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+
+
+def open_in_window(url: str) -> bool:
+    """Open an address; false if only a browser is there that would take the terminal, or none. Blocks."""
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # What BROWSER names is a plain `GenericBrowser` unless it runs in the background.
+    takes_terminal = type(found) is webbrowser.GenericBrowser or Path(found.name).name in _OF_THE_TERMINAL
+    return not takes_terminal and found.open(url)
+
 
 _SETTLES = frozenset({"message", "comment"})
 
@@ -61,7 +73,7 @@ class Acting(LivingScreen):
 
     def action_claim(self) -> None:
         """Claim it."""
-        if self.reading:
+        if self.reading and self._may_decide(self.reading):
             self.run_worker(self.attempt(self.desk.claim(self.reading), "Claimed: it is yours to decide."))
 
     def action_release(self) -> None:
@@ -93,7 +105,8 @@ class Acting(LivingScreen):
     def action_verdict(self, chosen: str) -> None:
         """Ask for the verdict on the round that is shown."""
         first = self.reading
-        if first is None or not self._is_current(first, "A verdict is for the current round."):
+        is_current = first is not None and self._is_current(first, "A verdict is for the current round.")
+        if first is None or not is_current or not self._may_decide(first):
             return
         number = first.proposal.round
         draft = self.desk.drafts.text(self.review_id, "verdict")
@@ -109,8 +122,8 @@ class Acting(LivingScreen):
                 draft,
                 send,
                 about=self._about_verdict(first, len(remarks)),
-                choices=words.VERDICTS,
-                needs_text=frozenset(words.VERDICTS) - {"approved"},
+                choices=facts.VERDICTS,
+                needs_text=frozenset(facts.VERDICTS) - {"approved"},
                 hint="Reason",
             ),
             "Your verdict is given.",
@@ -124,6 +137,14 @@ class Acting(LivingScreen):
             said.append(f"Goes with it: {remarks} comment{'s' if remarks > 1 else ''} on lines.")
         return "\n".join(said)
 
+    def _may_decide(self, reading: Reading) -> bool:
+        """Whether a verdict can be the person's; says why not."""
+        if not reading.is_own(self.desk.person):
+            return True
+        release = "\nx releases your claim." if reading.is_held_by(self.desk.person) else ""
+        self.notify(facts.OWN + release, severity="warning", markup=False)
+        return False
+
     def _is_current(self, reading: Reading, why: str) -> bool:
         if reading.is_current:
             return True
@@ -135,6 +156,8 @@ class Acting(LivingScreen):
         """Ask for a comment on the line under the cursor; it goes with the next verdict."""
         reading, spot = self.reading, self.spot
         if reading is None or not self._is_current(reading, "Comments are on the current round."):
+            return
+        if not self._may_decide(reading):
             return
         if spot is None:
             self.notify("Comments go on lines: go to one in the change first (1).", severity="warning", markup=False)
@@ -171,7 +194,9 @@ class Acting(LivingScreen):
         if first is None:
             return
         sides = {"reviewer": f"As its reviewer, {visible(self.desk.person)}", "proposer": "For its proposer"}
-        if first.status.status == "pending":
+        if first.is_own(self.desk.person) and not first.is_held_by(self.desk.person):
+            sides.pop("reviewer")
+        elif first.status.status == "pending":
             sides["reviewer"] += " (claims it first)"
         side = first.side_of(self.desk.person)
         choices = {side: sides[side], **sides}

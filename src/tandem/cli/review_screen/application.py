@@ -9,11 +9,9 @@ from textual.app import App
 
 from tandem.cli.exits import Exit
 from tandem.cli.review_screen.acting import Acting
-from tandem.cli.review_screen.desk import Desk
+from tandem.cli.review_screen.desk import Desk, Drafts, Line, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
-from tandem.cli.review_screen.drafts import Drafts
 from tandem.cli.review_screen.listing import InboxScreen
-from tandem.cli.review_screen.live import Line, News, follow
 from tandem.cli.review_screen.living import LivingScreen
 from tandem.cli.whereabouts import Place, find_project
 

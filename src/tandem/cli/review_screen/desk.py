@@ -1,17 +1,271 @@
-"""What every part of the screen works with, and what a person may do to a review."""
+"""One person at one broker: the connection, a review as it is read, what is typed, and what may be done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from tandem.cli.review_screen.drafts import Drafts, Spot
-from tandem.cli.review_screen.live import Line
-from tandem.cli.review_screen.reading import Reading
+from tandem.cli.whereabouts import Place
 from tandem.client import TandemClient
-from tandem.errors import NotClaimant, StaleRound
+from tandem.client.connection import Unreachable
+from tandem.client.waits import CALL_SECONDS
+from tandem.domain.access import Names
+from tandem.domain.answers import DiscussionEntry, Proposal, ReviewStatus
+from tandem.domain.claims import is_own
+from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
 from tandem.operations.requests import LineComment
+
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 3.0
+_EARLY_SECONDS = CALL_SECONDS / 2
+"""A wait that ends sooner with nothing new was answered by a broker that is stopping."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a wait came back with.
+
+    Attributes:
+        subjects: What events were about; null if anything may have happened.
+        trouble: Why nothing is heard at the moment; null if all is well.
+    """
+
+    subjects: frozenset[str] | None = None
+    trouble: str | None = None
+
+
+class Line:
+    """The connection to a broker, which may come back at another address after a restart.
+
+    Args:
+        place: What the command was told.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.client: TandemClient = place.client()
+
+    async def look_again(self) -> None:
+        """Find out where the broker is now, if nobody said where it has to be."""
+        found = self._place.client()
+        if found.url == self.client.url:
+            await found.close()
+        else:
+            await self._change_to(found)
+
+    async def introduce(self, person: str) -> None:
+        """Name who is calling, from now on."""
+        self._place = replace(self._place, agent=person)
+        await self._change_to(self._place.client())
+
+    async def _change_to(self, client: TandemClient) -> None:
+        old, self.client = self.client, client
+        await old.close()
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self.client.close()
+
+
+async def follow(line: Line, tell: Callable[[News], None]) -> None:
+    """Tell what happens for as long as the task lasts.
+
+    Args:
+        line: The connection.
+        tell: Called with each news: what has changed, or that the broker is away, or back.
+    """
+    cursor: str | None = None
+    pause_seconds = _FIRST_PAUSE_SECONDS
+    # The first answer is news as well: what was read before it may have missed something.
+    is_away = True
+    while True:
+        began = time.monotonic()
+        # That it is back is news by itself: what has happened meanwhile is asked for without waiting.
+        wait = cursor is not None and not is_away
+        try:
+            page = await line.client.get_audit_log(
+                wait=wait, cursor=cursor, timeout_s=CALL_SECONDS if wait else None, limit=_PAGE
+            )
+        except CursorExpired:
+            # Another database, or one that was put back: nothing that was read can be relied on.
+            cursor, is_away = None, True
+            continue
+        except TandemError as error:
+            is_away = True
+            tell(News(trouble=_trouble(error)))
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+            await line.look_again()
+            continue
+        if is_away:
+            tell(News())
+        elif page.changed:
+            tell(News(frozenset(event.subject for event in page.events)))
+        elif time.monotonic() - began < _EARLY_SECONDS:
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+        cursor, is_away, pause_seconds = page.cursor, False, _FIRST_PAUSE_SECONDS
+
+
+def _trouble(error: TandemError) -> str:
+    if isinstance(error, Unreachable):
+        return "The broker is away; this goes on by itself once it is back. What is shown may be old."
+    return f"{error.message} Trying again."
+
+
+@dataclass(slots=True)
+class Draft:
+    """A text that is being written, and what was chosen with it.
+
+    Attributes:
+        text: As far as it has been typed.
+        choice: The option chosen beside it; null for the dialog's own first choice.
+    """
+
+    text: str = ""
+    choice: str | None = None
+
+    def clear(self) -> None:
+        """Forget it, as it has been sent."""
+        self.text, self.choice = "", None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A line of a round's content.
+
+    Attributes:
+        path: The file.
+        line: Its number after the change; null for the file as a whole.
+    """
+
+    path: str
+    line: int | None
+
+
+@dataclass(slots=True)
+class Drafts:
+    """Everything unsent, by review."""
+
+    _texts: dict[tuple[str, str], Draft] = field(default_factory=dict[tuple[str, str], Draft])
+    _remarks: dict[tuple[str, int], dict[Spot, str]] = field(default_factory=dict[tuple[str, int], dict[Spot, str]])
+
+    def text(self, review_id: str, purpose: str) -> Draft:
+        """The draft of a dialog, which is the same one each time it is opened."""
+        return self._texts.setdefault((review_id, purpose), Draft())
+
+    def remarks(self, review_id: str, round_number: int) -> Mapping[Spot, str]:
+        """The comments on lines of a round that go with the next verdict."""
+        return self._remarks.get((review_id, round_number), {})
+
+    def remark(self, review_id: str, round_number: int, spot: Spot, body: str) -> None:
+        """Keep a comment on a line; an empty one is taken back."""
+        kept = self._remarks.setdefault((review_id, round_number), {})
+        if body.strip():
+            kept[spot] = body
+        else:
+            kept.pop(spot, None)
+
+    def sent(self, review_id: str, round_number: int) -> None:
+        """Forget a round's comments, as they have gone with a verdict."""
+        self._remarks.pop((review_id, round_number), None)
+
+    def unsent(self) -> list[str]:
+        """The reviews for which something was typed and not sent."""
+        texts = [review_id for (review_id, _), draft in self._texts.items() if draft.text.strip()]
+        remarks = [review_id for (review_id, _), kept in self._remarks.items() if kept]
+        return sorted({*texts, *remarks})
+
+
+_HELD = frozenset({"claimed", "in_review"})
+_PAGE = 200
+_PAGES = 5
+"""A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A review as it was read.
+
+    Attributes:
+        status: Where it stands now.
+        proposal: The round that is shown.
+        entries: The discussion of all rounds, oldest first.
+        is_whole: Whether that is all of the discussion.
+    """
+
+    status: ReviewStatus
+    proposal: Proposal
+    entries: tuple[DiscussionEntry, ...]
+    is_whole: bool
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the round that is shown is the one that a verdict is for."""
+        return self.proposal.round == self.status.round
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds a claim."""
+        return self.status.status in _HELD
+
+    def is_held_by(self, person: str) -> bool:
+        """Whether it is this person who does."""
+        return self.is_held and self.status.reviewer_id == person
+
+    def is_own(self, person: str) -> bool:
+        """Whether the round that is shown is this person's own work, so that the broker takes no verdict from them."""
+        shown = self.proposal
+        return is_own(
+            # Where access tokens decide whose a name is, the broker knows better, and refuses.
+            Names.of(person, by_token=False),
+            proposer=shown.proposer_id,
+            submitter=shown.submitter,
+            origin=shown.origin,
+            author=shown.author,
+            accepted_by=shown.accepted_by,
+        )
+
+    def side_of(self, person: str) -> str:
+        """The side for which a person's message is."""
+        is_proposer = person in {self.proposal.proposer_id, self.proposal.author}
+        is_others = self.status.status != "pending" and self.status.reviewer_id != person
+        return "proposer" if is_proposer or is_others else "reviewer"
+
+
+async def read(client: TandemClient, review_id: str, shown: int | None, since: int | None) -> Reading:
+    """Ask the broker for a review.
+
+    Args:
+        client: The broker's client.
+        review_id: The review.
+        shown: The round; null for the current one.
+        since: The earlier round to compare with; null for the whole round.
+
+    Raises:
+        TandemError: It refuses, or none answers.
+    """
+    status, proposal, (entries, is_whole) = await asyncio.gather(
+        client.get_review_status(review_id),
+        client.get_proposal(review_id, round=shown, since_round=since),
+        _discussion(client, review_id),
+    )
+    return Reading(status, proposal, entries, is_whole)
+
+
+async def _discussion(client: TandemClient, review_id: str) -> tuple[tuple[DiscussionEntry, ...], bool]:
+    entries: list[DiscussionEntry] = []
+    page: str | None = None
+    for _ in range(_PAGES):
+        found = await client.get_discussion(review_id, limit=_PAGE, page=page)
+        entries += found.entries
+        page = found.next_page
+        if page is None:
+            break
+    return tuple(entries), page is None
+
 
 Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
 Side = Literal["proposer", "reviewer"]

@@ -7,19 +7,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, TextArea
 
-from tandem.cli.review_screen import identity, words
-from tandem.cli.review_screen.drafts import Draft
-from tandem.cli.review_screen.host import host
+from tandem.cli.review_screen import facts, identity
+from tandem.cli.review_screen.desk import Draft
 from tandem.cli.terminal import visible
 from tandem.client.connection import Unreachable
 from tandem.errors import InvalidInput, TandemError
+
+
+def host(part: MessagePump) -> App[None]:
+    """The application."""
+    return part.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - Textual leaves it open
+
 
 Send = Callable[[str, str, str], Awaitable[None]]
 """Sends a choice and a text, under an idempotency key."""
@@ -133,10 +139,10 @@ class Composer(ModalScreen[bool]):
             await self._question.send(choice, text, key)
         except Unreachable as error:
             self._uncertain = (choice, text, key)
-            self._refuse(words.refusal(error))
+            self._refuse(facts.refusal(error))
         except TandemError as error:
             self._uncertain = None
-            self._refuse(words.refusal(error))
+            self._refuse(facts.refusal(error))
         else:
             self._question.draft.clear()
             self.dismiss(True)  # noqa: FBT003 - the screen's result

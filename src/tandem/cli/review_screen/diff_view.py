@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename  # pyright: ignore[reportUnknownVariableType] - its options are anything
+from pygments.token import Token
+from pygments.util import ClassNotFound
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -17,11 +21,71 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tandem.cli.review_screen import highlighting
-from tandem.cli.review_screen.dialogs import Whole
-from tandem.cli.review_screen.host import host
+from tandem.cli.review_screen.dialogs import Whole, host
 from tandem.cli.review_screen.rows import Row
 from tandem.cli.terminal import visible
+
+_MOST_LINES = 400
+_MOST_CHARACTERS = 40_000
+_LONGEST_LINE = 500
+"""Beyond these a hunk is shown in one colour: a lexer may take its time with what it was not made for."""
+
+_STYLES: dict[tuple[str, ...], str] = {
+    Token.Comment: "italic dim",
+    Token.Keyword: "magenta",
+    Token.Literal.String: "yellow",
+    Token.Literal.Number: "cyan",
+    Token.Name.Function: "blue",
+    Token.Name.Class: "blue",
+    Token.Name.Decorator: "blue",
+    Token.Name.Tag: "blue",
+    Token.Name.Builtin: "cyan",
+    Token.Name.Attribute: "cyan",
+}
+
+
+def _lexer_for(path: str) -> Lexer | None:
+    """The lexer of a file's language, by its name; null where there is none."""
+    try:
+        return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None
+
+
+def _highlighted(rows: Sequence[Row], lexer: Lexer) -> dict[int, Text]:
+    """The texts of a hunk's lines by their position in it; the two sides are read each as a whole."""
+    if len(rows) > _MOST_LINES or sum(len(row.text) for row in rows) > _MOST_CHARACTERS:
+        return {}
+    if any(len(row.text) > _LONGEST_LINE for row in rows):
+        return {}
+    found: dict[int, Text] = {}
+    for kinds in ({"context", "deleted"}, {"context", "added"}):
+        positions = [position for position, row in enumerate(rows) if row.kind in kinds]
+        texts = _lines([rows[position].text for position in positions], lexer)
+        found.update(zip(positions, texts, strict=False))
+    return found
+
+
+def _lines(lines: Sequence[str], lexer: Lexer) -> list[Text]:
+    texts = [Text(end="", no_wrap=True)]
+    for kind, value in lexer.get_tokens("\n".join(lines)):
+        style = _style(kind)
+        for position, part in enumerate(value.split("\n")):
+            if position:
+                texts.append(Text(end="", no_wrap=True))
+            texts[-1].append(part, style)
+    # A lexer that loses or adds something must not change what is reviewed.
+    same = len(texts) >= len(lines) and all(text.plain == line for text, line in zip(texts, lines, strict=False))
+    return texts[: len(lines)] if same else []
+
+
+def _style(kind: Any) -> str:
+    # A kind of token is a tuple of names, from the general to the particular.
+    for length in range(len(kind), 0, -1):
+        if kind[:length] in _STYLES:
+            return _STYLES[kind[:length]]
+    return ""
+
 
 _SIGNS = {"added": "+", "deleted": "-"}
 _NUMBERED = frozenset({"context", "added", "deleted"})
@@ -197,8 +261,8 @@ class DiffView(ScrollView, can_focus=True):
             end = first
             while end < len(self._rows) and self._rows[end].kind != "file" and self._rows[end].hunk in {hunk, -1}:
                 end += 1
-            lexer = highlighting.lexer_for(self._rows[first].path)
-            self._coloured[hunk] = highlighting.coloured(self._rows[first:end], lexer) if lexer else {}
+            lexer = _lexer_for(self._rows[first].path)
+            self._coloured[hunk] = _highlighted(self._rows[first:end], lexer) if lexer else {}
         return self._coloured[hunk]
 
 

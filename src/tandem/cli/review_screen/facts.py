@@ -1,18 +1,73 @@
-"""What stands above a review: what it is, where it stands, and whose it is."""
+"""What the screen says in words: states, refusals, and what stands above a review."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from rich.text import Text
 
-from tandem.cli.review_screen import words
-from tandem.cli.review_screen.reading import Reading
+from tandem.cli.render.parts import STATUS_STYLES, ago
+from tandem.cli.review_screen.desk import Reading
 from tandem.cli.terminal import visible
+from tandem.client.connection import Unreachable
 from tandem.domain.answers import Proposal
 from tandem.domain.hunks import parse
 from tandem.domain.unusual import of_diff, of_text, unshown
+from tandem.errors import TandemError
 from tandem.hooks.visible import visible_line
+
+ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' what can be done."
+OWN = "It is your own: somebody else gives the verdict."
+VERDICTS = {
+    "approved": "Approve",
+    "changes_requested": "Request changes",
+    "rejected": "Reject",
+    "comment": "Comment",
+}
+GIVEN = {
+    "approved": "approved",
+    "changes_requested": "requested changes",
+    "rejected": "rejected",
+    "comment": "commented",
+}
+_UNDECIDED = frozenset({"pending", "claimed", "in_review"})
+_HELP = {
+    "STALE_CLAIM": "What you typed is kept. If it is still open, sending it again claims it anew.",
+    "STALE_ROUND": "What you typed is kept. Go back (Escape), look at the new round (]), and come here again.",
+    "ALREADY_CLAIMED": "What you typed is kept. It can be yours once they have released it.",
+    "TURN_VIOLATION": "What you typed is kept. You can send it once the other side has answered.",
+    "SELF_APPROVAL": "Somebody else has to decide; x releases your claim.",
+    "INVALID_TRANSITION": "What you typed is kept. The review has gone on: see what it is now.",
+}
+
+
+def state(status: str, outcome: str | None) -> Text:
+    """A review's state in its colour."""
+    text = Text(visible(status).replace("_", " "), style=STATUS_STYLES.get(status, ""))
+    return text.append(f" ({visible(outcome)})") if outcome else text
+
+
+def refusal(error: TandemError) -> str:
+    """A refusal with what helps at the screen."""
+    following = _HELP.get(error.code)
+    if isinstance(error, Unreachable):
+        following = "What you typed is kept. Try again once it is back."
+    return f"{error.message}\n{following}" if following else error.message
+
+
+def since(at: str) -> str:
+    """How long something has been so: `3 min`."""
+    return ago(at).removesuffix(" ago")
+
+
+def lease(until: str | None, *, now: datetime | None = None) -> str:
+    """How long a claim lasts still."""
+    if until is None:
+        return ""
+    left = (datetime.fromisoformat(until) - (now or datetime.now(tz=UTC))).total_seconds()
+    return f"claim ends {ago(until, now=now)}" if left > 0 else "claim has ended"
+
 
 _NEXT = {
     "wait": "waits for its reviewer",
@@ -34,7 +89,7 @@ def headline(reading: Reading) -> Text:
 def lines(reading: Reading, person: str, since: int | None) -> Text:
     """Where it stands, in a line or two."""
     status, proposal = reading.status, reading.proposal
-    first = Text().append_text(words.state(status.status, status.outcome))
+    first = Text().append_text(state(status.status, status.outcome))
     first.append(f"  {_round(reading, since)}  {visible_line(status.project)}  by {visible_line(proposal.agent_type)}")
     if proposal.author != proposal.agent_type:
         first.append(f" ({visible_line(proposal.author)})")
@@ -42,6 +97,8 @@ def lines(reading: Reading, person: str, since: int | None) -> Text:
         first.append("  not validated", style="yellow")
     second = Text(_held(reading, person))
     second.append(f"  {_NEXT.get(status.next_action, status.next_action)}")
+    if reading.is_own(person) and status.status in _UNDECIDED:
+        second.append(f"  {OWN}", style="yellow")
     if status.attention:
         second.append(f"  {visible_line(status.attention)}", style="bold red")
     return Text("\n").join((first, second))
@@ -60,11 +117,11 @@ def _round(reading: Reading, since: int | None) -> str:
 def _held(reading: Reading, person: str) -> str:
     status = reading.status
     if reading.is_held_by(person):
-        return f"yours, {words.lease(status.lease_expires_at)}."
+        return f"yours, {lease(status.lease_expires_at)}."
     if reading.is_held:
-        return f"with {visible_line(status.reviewer_id or 'a reviewer')}, {words.lease(status.lease_expires_at)}."
+        return f"with {visible_line(status.reviewer_id or 'a reviewer')}, {lease(status.lease_expires_at)}."
     if status.verdict and status.reviewer_id:
-        given = words.GIVEN.get(status.verdict, status.verdict)
+        given = GIVEN.get(status.verdict, status.verdict)
         return f"{visible_line(status.reviewer_id)} {given}."
     return "nobody holds it."
 

@@ -11,16 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tandem.cli.review_screen import inbox, words
+from tandem.cli.review_screen import facts
 from tandem.cli.review_screen.desk import Desk
-from tandem.cli.review_screen.host import host
-from tandem.cli.review_screen.inbox import Inbox, Item
+from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.living import LivingScreen
 from tandem.cli.review_screen.one_review import ReviewScreen
 from tandem.cli.terminal import visible
-from tandem.domain.inbox_answers import WHY
+from tandem.domain.inbox_answers import WHY, Inbox, InboxItem
 from tandem.hooks.visible import visible_line
 
+_LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."
 
 
@@ -40,7 +40,7 @@ class InboxScreen(LivingScreen):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self._inbox: Inbox | None = None
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, InboxItem] = {}
 
     def compose(self) -> ComposeResult:
         """The list under a line that says what it is of."""
@@ -56,7 +56,8 @@ class InboxScreen(LivingScreen):
 
     async def read_again(self) -> None:
         """Ask the broker what is open."""
-        self._inbox = await inbox.read(self.desk.client, self.desk.person, self.desk.project)
+        desk = self.desk
+        self._inbox = await desk.client.get_inbox(person=desk.person, project=desk.project, limit=_LIMIT)
         self.show_again()
 
     def show_again(self) -> None:
@@ -67,7 +68,7 @@ class InboxScreen(LivingScreen):
         shown = self.query_one(OptionList)
         before, at = shown.highlighted_option, shown.highlighted
         top = shown.scroll_offset.y
-        self._items = {item.key: item for tray in found.trays for item in tray.items}
+        self._items = {_key(item): item for _, items, _ in _trays(found) for item in items}
         shown.set_options(_options(found, with_project=self.desk.project is None))
         self.query_one("#headline", Static).update(self._headline(found))
         keys = [option.id for option in shown.options]
@@ -81,7 +82,7 @@ class InboxScreen(LivingScreen):
 
     def _headline(self, found: Inbox) -> str:
         where = self.desk.project or "all projects"
-        return visible(f"{found.your_turn.count} for {self.desk.person}  ·  {where}")
+        return visible(f"{_number(found.counts.your_turn)} for {self.desk.person}  ·  {where}")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Open what was chosen."""
@@ -89,7 +90,7 @@ class InboxScreen(LivingScreen):
         if item is None:
             return
         if item.review is None:
-            self.notify(words.ELSEWHERE, markup=False)
+            self.notify(facts.ELSEWHERE, markup=False)
         else:
             host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
 
@@ -118,31 +119,56 @@ class InboxScreen(LivingScreen):
         self.refresh_soon()
 
 
+def _trays(found: Inbox) -> list[tuple[str, Sequence[InboxItem], int]]:
+    """Title, what is in it in the broker's order, and how many there are, in the order in which they are shown."""
+    return [
+        ("Your turn", found.your_turn, found.counts.your_turn),
+        ("Problems", found.problems, found.counts.problems),
+        ("Waiting on others", found.waiting, found.counts.waiting),
+    ]
+
+
+def _key(item: InboxItem) -> str:
+    """Tells an item from every other in the inbox."""
+    return item.review.review_id if item.review is not None else f"pool {_pool(item)}"
+
+
+def _pool(item: InboxItem) -> str:
+    return item.pool.supervisor_id if item.pool is not None else ""
+
+
+def _number(count: int) -> str:
+    return f"{_LIMIT}+" if count > _LIMIT else str(count)
+
+
 def _options(found: Inbox, *, with_project: bool) -> Iterator[Option]:
-    for tray in found.trays:
-        if tray.items:
-            yield Option(Text(f"{tray.title} ({tray.count})", style="bold"), disabled=True)
-            yield from _rows(tray.items, with_project=with_project)
-    if not any(tray.items for tray in found.trays):
+    for title, items, count in _trays(found):
+        if items:
+            yield Option(Text(f"{title} ({_number(count)})", style="bold"), disabled=True)
+            yield from _rows(items, with_project=with_project)
+    if not (found.your_turn or found.problems or found.waiting):
         yield Option(Text(_NOTHING, style="dim"), disabled=True)
 
 
-def _rows(items: Sequence[Item], *, with_project: bool) -> Iterator[Option]:
+def _rows(items: Sequence[InboxItem], *, with_project: bool) -> Iterator[Option]:
     for item in items:
-        said = [WHY.get(item.why, item.why), item.detail, item.who, item.project if with_project else None]
-        said += [words.since(item.since), item.review.review_id if item.review else None]
-        yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=item.key)
+        review = item.review
+        said = [WHY.get(item.why, item.why), item.detail, item.who]
+        said += [review.project if review and with_project else None]
+        said += [facts.since(item.since), review.review_id if review else None]
+        yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=_key(item))
 
 
-def _title(item: Item) -> Text:
-    title = Text("  ", no_wrap=True, overflow="ellipsis").append(visible_line(item.title))
+def _title(item: InboxItem) -> Text:
+    about = item.review.intent if item.review is not None else f"Reviewer pool {_pool(item)}"
+    title = Text("  ", no_wrap=True, overflow="ellipsis").append(visible_line(about))
     if item.review is not None and item.review.priority == "critical":
         title.append("  critical", "bold red")
     return title
 
 
-def _about(item: Item, said: Sequence[str]) -> Text:
+def _about(item: InboxItem, said: Sequence[str]) -> Text:
     about = Text("    ", no_wrap=True, overflow="ellipsis")
     if item.review is not None:
-        about.append_text(words.state(item.review.status, None)).append("  ")
+        about.append_text(facts.state(item.review.status, None)).append("  ")
     return about.append("  ".join(map(visible_line, said)), "dim")

@@ -13,11 +13,9 @@ from textual.screen import Screen
 from textual.widget import MountError
 from textual.widgets import Static, Tabs
 
-from tandem.cli.review_screen import words
-from tandem.cli.review_screen.desk import Desk
-from tandem.cli.review_screen.dialogs import Keys
-from tandem.cli.review_screen.host import host
-from tandem.cli.review_screen.live import News
+from tandem.cli.review_screen import facts
+from tandem.cli.review_screen.desk import Desk, News
+from tandem.cli.review_screen.dialogs import Keys, host
 from tandem.cli.terminal import visible
 from tandem.errors import TandemError
 
@@ -51,7 +49,7 @@ class LivingScreen(Screen[None]):
             try:
                 await self.read_again()
             except TandemError as error:
-                self.show_trouble(words.refusal(error))
+                self.show_trouble(facts.refusal(error))
             except (NoMatches, MountError, Tabs.TabError):
                 # The answer came while the screen was being taken apart.
                 if not self._is_gone:
@@ -96,7 +94,7 @@ class LivingScreen(Screen[None]):
         try:
             await deed
         except TandemError as error:
-            self.notify(visible(words.refusal(error)), severity="error", timeout=_REFUSAL_SECONDS, markup=False)
+            self.notify(visible(facts.refusal(error)), severity="error", timeout=_REFUSAL_SECONDS, markup=False)
         else:
             self.notify(done, markup=False)
         self.refresh_soon()

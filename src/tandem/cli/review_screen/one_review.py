@@ -13,16 +13,13 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
-from tandem.cli.review_screen import facts, reading, rows
+from tandem.cli.review_screen import facts, rows
 from tandem.cli.review_screen.acting import Acting
-from tandem.cli.review_screen.desk import Desk
+from tandem.cli.review_screen.desk import Desk, Reading, Spot, read
+from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.diff_view import DiffView
-from tandem.cli.review_screen.discussion import DiscussionView
-from tandem.cli.review_screen.documents import Document
-from tandem.cli.review_screen.drafts import Spot
-from tandem.cli.review_screen.host import host
-from tandem.cli.review_screen.reading import Reading
 from tandem.cli.review_screen.rows import Row
+from tandem.cli.review_screen.texts import DiscussionView, Document
 from tandem.domain.answers import DiscussionEntry
 from tandem.faces.web.diffs.markdown import is_too_much
 
@@ -105,7 +102,7 @@ class ReviewScreen(Acting):
     async def read_again(self) -> None:
         """Ask the broker for the review, in the round that is looked at."""
         wanted = (self._shown, self._since)
-        found = await reading.read(self.desk.client, self.review_id, *wanted)
+        found = await read(self.desk.client, self.review_id, *wanted)
         source = (found.proposal.round, self._since)
         content = self._rows
         if source != self._source:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from tandem.cli.review_screen.drafts import Spot
+from tandem.cli.review_screen.desk import Spot
 from tandem.domain import hunks
 from tandem.domain.answers import DiscussionEntry
 from tandem.domain.hunks import FileDiff, Hunk, Line

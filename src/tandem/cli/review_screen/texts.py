@@ -1,20 +1,62 @@
-"""What was said about a review, an entry at a time; each can be answered."""
+"""Texts by others as they are shown: Markdown in which nothing is hidden, opened or fetched, and a discussion."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Markdown, Static
 
 from tandem.cli.render.parts import ago
-from tandem.cli.review_screen import words
+from tandem.cli.review_screen import facts
 from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
 from tandem.hooks.visible import visible_line
+
+
+class Document(Markdown):
+    """A rendered text. HTML and comments in it are shown as they were written; a link names where it leads."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
+        super().__init__(id=id, parser_factory=_parser, open_links=False)
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("gfm-like", {"html": False})
+    parser.core.ruler.push("name_targets", _name_targets)
+    return parser
+
+
+def _name_targets(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = _with_targets(token.children)
+        # Entities are characters by now.
+        for child in token.children or ():
+            child.content = visible(child.content)
+
+
+def _with_targets(tokens: list[Token]) -> list[Token]:
+    found: list[Token] = []
+    target, begun = "", 0
+    for token in tokens:
+        found.append(token)
+        if token.type == "link_open":
+            target, begun = str(token.attrGet("href") or ""), len(found)
+        elif token.type == "link_close":
+            said = "".join(one.content for one in found[begun:])
+            if target not in {said, f"mailto:{said}", f"http://{said}"}:
+                found.append(Token("text", "", 0, content=f" ({target})"))
+        elif token.type == "image":
+            found.append(Token("text", "", 0, content=f" ({token.attrGet('src')})"))
+    return found
+
 
 _LONGEST = 20_000
 """Characters of one entry that are shown; the rest is for `tandem review discussion`."""
@@ -89,7 +131,7 @@ def _text(entry: DiscussionEntry) -> Text:
 def _what(entry: DiscussionEntry) -> str:
     match entry.kind:
         case "verdict":
-            return words.GIVEN.get(entry.verdict or "", entry.verdict or "")
+            return facts.GIVEN.get(entry.verdict or "", entry.verdict or "")
         case "comment":
             place = "" if entry.line is None else f", line {entry.line}"
             return f"on {visible_line(entry.file or '')}{place}"
