@@ -16,8 +16,8 @@ import typer
 
 from tandem.bridge import keys
 from tandem.bridge import main as bridge
-from tandem.cli import audit_commits
-from tandem.cli.audit_commits import RangeGroup
+from tandem.cli import audit
+from tandem.cli.audit import RangeGroup
 from tandem.cli.main import COMMANDS, app, load
 from tests.architecture.pages import Block, Page, pages
 from tests.architecture.source import ROOT
@@ -97,7 +97,7 @@ def find_command(words: list[str]) -> tuple[Any, list[str]]:
         if name not in known and isinstance(command, RangeGroup):
             # `tandem audit main..HEAD` is short for `tandem audit commits main..HEAD`.
             left.insert(0, name)
-            name = audit_commits.NAME
+            name = audit.NAME
         assert name in known, f"there is no command {name}"
         # Those of the first level are stand-ins until they are asked for.
         command = load(name) if len(left) + 1 == len(words) and name in COMMANDS else known[name]

@@ -14,9 +14,9 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from tandem.cli.connection_options import Place
 from tandem.cli.review_screen.application import ReviewApp
 from tandem.cli.review_screen.desk import Desk, Line
-from tandem.cli.whereabouts import Place
 from tandem.client import TandemClient
 from tandem.domain.answers import ReviewStatus
 from tests.commandline import DIFF, repository

@@ -14,10 +14,10 @@ from rich.text import Text
 from tandem.cli import sources
 from tandem.cli.calls import run
 from tandem.cli.completion import complete_review
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import progress, show, show_envelope
-from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, find_project
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError

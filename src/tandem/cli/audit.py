@@ -2,32 +2,252 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
+from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
+from typer.core import TyperGroup
 
-from tandem.cli import audit_commits
+from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
 from tandem.cli.calls import run
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
-from tandem.cli.render.parts import plain
-from tandem.cli.terminal import console, show, show_envelope
-from tandem.cli.whereabouts import JsonOption
+from tandem.cli.render.parts import listing, plain
+from tandem.cli.terminal import console, progress, show, show_envelope
+from tandem.client import TandemClient
+from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
-from tandem.errors import NotFound
+from tandem.domain.answers import GateDecision
+from tandem.errors import InvalidInput, NotFound, Unavailable
+from tandem.hooks import bases, git, state
+from tandem.hooks.ask import Refused
+from tandem.hooks.ranges import Judge, Judged, Judgement
+from tandem.hooks.state import GateFile
 from tandem.secret_key import Tokens, find
 
-_EPILOG = """[bold]Examples[/bold]
+NAME = "commits"
+_COMMITS_EPILOG = """[bold]Examples[/bold]
+
+  tandem audit main..HEAD
+
+  tandem audit origin/main..main --json
+
+  tandem audit main"""
+
+_RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
+_SHORT = 10
+_SHOWN_PATHS = 5
+_STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
+_HELP_OPTIONS = frozenset({"--help", "-h"})
+_TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+
+
+class RangeGroup(TyperGroup):
+    """A group whose first word, when it is none of its commands, is the range of `commits`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with the command that was left out."""
+        is_named = not args or args[0] in self.commands or args[0] in _HELP_OPTIONS
+        return super().parse_args(ctx, args if is_named else [NAME, *args])
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be judged, and where.
+
+    Attributes:
+        place: The repository.
+        gate: Its switch; null if it never had one.
+        old: The commit that the range begins after; null if it has no beginning of its own.
+        new: The commit at its end.
+        without: Commits that are taken as they are.
+        left_out: How many commits of the range are not judged for that.
+    """
+
+    place: state.Place
+    gate: GateFile | None
+    old: str | None
+    new: str
+    without: tuple[str, ...]
+    left_out: int
+
+
+def commits(
+    revisions: Annotated[
+        str,
+        typer.Argument(
+            metavar="RANGE", help="A..B; or one branch or commit: all that it has since the gate was switched on."
+        ),
+    ],
+    *,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge every commit of a range: is what it changes approved, to the byte? Exit status 0 if all is, else 1.
+
+    Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
+    where they were approved as one change.
+    """
+    run(_commits(revisions, Place(broker, project, agent), as_json=as_json), as_json=as_json)
+
+
+async def _commits(revisions: str, place: Place, *, as_json: bool) -> Exit:
+    asked = await asyncio.to_thread(_asked, revisions)
+    async with _client(place, asked.gate) as client, progress("judging"):
+        project = place.project or (asked.gate.project if asked.gate else await find_project(client, place))
+        if project is None:
+            raise InvalidInput(
+                "This repository is not registered. Register it with: tandem project add", field="project"
+            )
+        check = _asking(client, project, asyncio.get_running_loop())
+        judgement = await asyncio.to_thread(_judgement, asked, check)
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": _data(project, asked, judgement)}))
+    else:
+        show(_table(asked, judgement))
+    return Exit.DONE if judgement.passes else Exit.REFUSED
+
+
+def _asked(revisions: str) -> Asked:
+    place = state.find_place(".")
+    if place is None:
+        raise InvalidInput("This folder is in no git repository; go to one and run it again.", field="range")
+    try:
+        gate = state.find(place)
+    except state.GateUnreadable as error:
+        raise Unavailable(str(error), path=error.path) from error
+    try:
+        match = _RANGE.fullmatch(revisions)
+        if match is None:
+            old, new = None, _resolved(place, revisions)
+        else:
+            old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
+        if match is not None and match["dots"] == "...":
+            old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
+        without = bases.read(gate).never_judged if gate else ()
+        return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
+    except git.GitTrouble as error:
+        raise Unavailable(f"{error}. Mend that, then run it again.") from error
+
+
+def _resolved(place: state.Place, revision: str) -> str:
+    found = git.resolve(place, revision or "HEAD")
+    if found is None:
+        raise InvalidInput(
+            f"'{revision or 'HEAD'}' is neither a command of 'tandem audit' nor a commit. Name a range, such as"
+            " main..HEAD; a shallow clone may lack its beginning.",
+            field="range",
+        )
+    return found
+
+
+def _left_out(place: state.Place, old: str | None, new: str, without: tuple[str, ...]) -> int:
+    """How many commits of the range are never judged."""
+    start = [f"^{old}"] if old else []
+    counts = [
+        int(git.run(place, ["rev-list", "--count", new, *start, *more]).text)
+        for more in ((), tuple(f"^{oid}" for oid in without))
+    ]
+    return counts[0] - counts[1]
+
+
+def _client(place: Place, gate: GateFile | None) -> TandemClient:
+    """A client for the broker that was named, else for the one that the gate asks."""
+    if place.broker is not None or gate is None:
+        return place.client()
+    url = gate.broker or published_url(gate.data_dir) or gate.usual_url
+    return TandemClient(url, agent=place.agent, data_dir=gate.data_dir)
+
+
+def _asking(
+    client: TandemClient, project: str, loop: asyncio.AbstractEventLoop
+) -> Callable[[list[git.Change]], dict[str, Any]]:
+    """How the judge, which runs in a thread, asks the broker."""
+
+    def check(changes: list[git.Change]) -> dict[str, Any]:
+        sent = client.call("check_gate", {"project": project, "changes": changes})
+        envelope = asyncio.run_coroutine_threadsafe(sent, loop).result()
+        content = orjson.loads(envelope)
+        if not content["ok"] and content["error"]["code"] in _TOO_MUCH:
+            error = content["error"]
+            raise Refused(error["code"], error["message"], error["details"])
+        read_envelope(envelope, GateDecision)
+        return content["data"]
+
+    return check
+
+
+def _judgement(asked: Asked, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
+    try:
+        with Judge(asked.place, check) as judge:
+            return judge.judge(asked.new, old=asked.old, without=asked.without)
+    except git.GitTrouble as error:
+        raise Unavailable(f"{error}. Mend that, then run it again.") from error
+
+
+def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:
+    return {
+        "approved": judgement.passes,
+        "project": project,
+        "old": asked.old,
+        "new": asked.new,
+        "left_out": asked.left_out,
+        "commits": [
+            {**one._asdict(), "paths": [{"path": path, "reason": reason} for path, reason in one.paths]}
+            for one in judgement.commits
+        ],
+    }
+
+
+def _table(asked: Asked, judgement: Judgement) -> RenderableType:
+    wrong = [commit for commit in judgement.commits if not commit.passes]
+    parts: list[RenderableType] = []
+    if judgement.commits:
+        table = listing("commit", "subject", "verdict", "review", fixed=("commit", "verdict"))
+        for one in judgement.commits:
+            style = _STYLES.get(one.verdict, "green")
+            reviews = plain(", ".join(one.review_ids), "" if one.passes else "dim")
+            table.add_row(one.commit[:_SHORT], plain(one.subject), Text(one.verdict, style=style), reviews)
+        parts.append(table)
+    parts += [line for commit in wrong for line in _reasons(commit)]
+    count = f"{len(judgement.commits)} commit{'' if len(judgement.commits) == 1 else 's'}"
+    if judgement.passes:
+        parts.append(Text.assemble(("approved", "bold green"), f"  {count}"))
+    else:
+        parts.append(Text.assemble(("not approved", "bold red"), f"  {len(wrong)} of {count}"))
+        if asked.old is not None:
+            change = f"{asked.old[:_SHORT]}..{asked.new[:_SHORT]}"
+            parts.append(Text(f"As one change: tandem submit --range {change} --wait -m 'what it is for'", style="dim"))
+    if asked.left_out:
+        told = f"not judged: {asked.left_out} more, from before the gate or of accepted refs"
+        parts.append(Text(told, style="dim"))
+    return Group(*parts)
+
+
+def _reasons(commit: Judged) -> list[Text]:
+    """Why a commit does not pass."""
+    lines = [f"{path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
+    if len(commit.paths) > _SHOWN_PATHS:
+        lines.append(f"and {len(commit.paths) - _SHOWN_PATHS} more paths")
+    return [Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(line)) for line in lines]
+
+
+_VERIFY_EPILOG = """[bold]Examples[/bold]
 
   tandem audit verify
 
@@ -47,9 +267,9 @@ _QUIET_SECONDS = 1.0
 def register(app: typer.Typer) -> None:
     """Add the group `audit`."""
     group = new_group("audit", _ABOUT)
-    group.command(audit_commits.NAME, epilog=audit_commits.EPILOG)(audit_commits.commits)
-    group.command("verify", epilog=_EPILOG)(verify)
-    app.add_typer(group, name="audit", cls=audit_commits.RangeGroup, epilog=_GROUP_EPILOG)
+    group.command(NAME, epilog=_COMMITS_EPILOG)(commits)
+    group.command("verify", epilog=_VERIFY_EPILOG)(verify)
+    app.add_typer(group, name="audit", cls=RangeGroup, epilog=_GROUP_EPILOG)
 
 
 def verify(

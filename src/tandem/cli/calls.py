@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 import typer
 
-from tandem.cli import own_work
+from tandem.cli import persons
+from tandem.cli.connection_options import Place, find_project
 from tandem.cli.exits import Exit
-from tandem.cli.outlooks import Outlook, outlook
 from tandem.cli.terminal import progress, show, show_envelope, show_refusal
-from tandem.cli.whereabouts import Place, find_project
+from tandem.cli.wait_conditions import WaitCondition, wait_condition
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
@@ -54,17 +54,17 @@ async def call(
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
-    wait = outlook(operation.name, arguments) if patience.wait else None
+    wait = wait_condition(operation.name, arguments) if patience.wait else None
     async with place.client() as client:
         given = await with_project(operation, arguments, client, place)
         if operation.name == "create_review":
-            given = own_work.marked(given)
-        elif operation.name in own_work.REVIEWING:
-            await own_work.refuse(client, given.get("review_id"))
+            given = persons.marked(given)
+        elif operation.name in persons.REVIEWING:
+            await persons.refuse(client, given.get("review_id"))
         async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
         if operation.name == "claim_review" and "review_id" not in given:
-            await own_work.give_back(client, envelope)
+            await persons.give_back(client, envelope)
     # What is printed as it came needs no type.
     answer = object if as_json else operation.answer
     return present(envelope, answer, as_json=as_json, status=wait.status if wait else None)
@@ -109,7 +109,11 @@ async def with_project(
 
 
 async def _send(
-    operation: Described, arguments: dict[str, Any], client: TandemClient, wait: Outlook | None, timeout_s: float | None
+    operation: Described,
+    arguments: dict[str, Any],
+    client: TandemClient,
+    wait: WaitCondition | None,
+    timeout_s: float | None,
 ) -> bytes:
     if wait is None:
         return await client.call(operation.name, arguments)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from tandem.cli.whereabouts import Place
+from tandem.cli.connection_options import Place
 from tandem.client import TandemClient
 from tandem.errors import TandemError
 from tandem.hooks.visible import visible_line

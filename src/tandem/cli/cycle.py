@@ -1,23 +1,197 @@
-"""`tandem cycle …`: features on their way from role to role."""
+"""`tandem cycle …`: features on their way from role to role, to be followed, read and kept."""
 
 from __future__ import annotations
 
-import typer
+import asyncio
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
-from tandem.cli import cycle_example, cycle_keys, cycle_record
+import orjson
+import typer
+from rich.text import Text
+
+from tandem.cli import role_keys
+from tandem.cli.calls import run, with_project
+from tandem.cli.completion import complete_cycle, complete_example
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
+from tandem.cli.render.cycles import history, payloads
+from tandem.cli.render.parts import copied, facts
+from tandem.cli.role_keys import WorkflowOption
+from tandem.cli.terminal import progress, say, show, show_envelope
+from tandem.client import TandemClient
+from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.domain.archives import archive_files
+from tandem.domain.cycle_answers import CycleHistory
+from tandem.errors import InternalError, NotFound
+
+_EXAMPLE_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle example
+
+  tandem cycle example planner-builder-tester"""
+
+
+def example(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Which one to print.", autocompletion=complete_example),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+) -> None:
+    """List the ready workflows, or print one to be appended to your config.toml."""
+    run(_example(name, as_json=as_json), as_json=as_json)
+
+
+async def _example(name: str | None, *, as_json: bool) -> Exit:
+    from tandem.config import user_file
+    from tandem.examples import examples
+
+    found = examples()
+    file = str(user_file())
+    if name is None:
+        _list({one: _about(text) for one, text in found.items()}, file, as_json=as_json)
+        return Exit.DONE
+    if name not in found:
+        raise NotFound(f"There is no example '{name}'; there are: {', '.join(found)}.", allowed=list(found))
+    if as_json:
+        _show({"name": name, "text": found[name], "file": file})
+        return Exit.DONE
+    say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
+    say("Then start the broker anew: it reads its configuration once.")
+    sys.stdout.write(found[name])
+    return Exit.DONE
+
+
+def _list(found: dict[str, str], file: str, *, as_json: bool) -> None:
+    if as_json:
+        _show({"examples": [{"name": name, "about": about} for name, about in found.items()], "file": file})
+        return
+    show(facts([(name, Text(about)) for name, about in found.items()]))
+    say("To print one: tandem cycle example NAME")
+
+
+def _about(text: str) -> str:
+    """The first line of the comment at the top."""
+    return text.partition("\n")[0].lstrip("# ")
+
+
+def _show(data: dict[str, Any]) -> None:
+    show_envelope(orjson.dumps({"ok": True, "data": data}))
+
+
+_SHOW_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle show
+
+  tandem cycle show 20261122T101500Z_login-page_k3f9q2 --payloads"""
+_EXPORT_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle export --to ./cycles
+
+  tandem cycle export 20261122T101500Z_login-page_k3f9q2 --to ./cycles --json"""
+
+CycleArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CYCLE_ID",
+        help="Which one; default: the newest of the project and workflow.",
+        show_default=False,
+        autocompletion=complete_cycle,
+    ),
+]
+
+
+def show_cycle(
+    cycle_id: CycleArgument = None,
+    *,
+    workflow: WorkflowOption = None,
+    with_payloads: Annotated[bool, typer.Option("--payloads", help="Show what was handed over, too.")] = False,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
+    place = Place(broker, project, agent)
+    run(_show_cycle(_asked(cycle_id, workflow), place, with_payloads=with_payloads, as_json=as_json), as_json=as_json)
+
+
+def export(
+    cycle_id: CycleArgument = None,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
+    workflow: WorkflowOption = None,
+    broker: BrokerOption = None,
+    project: ProjectOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
+    place = Place(broker, project, agent)
+    folder = to.expanduser().resolve()
+    run(_export(_asked(cycle_id, workflow), folder, place, as_json=as_json), as_json=as_json)
+
+
+def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:
+    return {name: value for name, value in (("cycle_id", cycle_id), ("workflow", workflow)) if value is not None}
+
+
+async def _show_cycle(asked: dict[str, Any], place: Place, *, with_payloads: bool, as_json: bool) -> Exit:
+    async with place.client() as client:
+        async with progress("cycle show"):
+            envelope = await _fetch(client, asked, place)
+        if as_json:
+            show_envelope(envelope)
+            return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
+        found = read_envelope(envelope, CycleHistory)
+        review_id = found.cycle.review_id
+        review = await client.get_review_status(review_id) if review_id else None
+    show(history(found, review))
+    if with_payloads:
+        show(payloads(found))
+    return Exit.DONE
+
+
+async def _export(asked: dict[str, Any], to: Path, place: Place, *, as_json: bool) -> Exit:
+    # Late: the other commands write no folders.
+    from tandem.folders import write_whole
+
+    async with place.client() as client, progress("cycle export"):
+        found = read_envelope(await _fetch(client, asked, place), CycleHistory)
+    files = archive_files(found)
+    name = found.cycle.cycle_id
+    try:
+        folder = await asyncio.to_thread(write_whole, to, name, files)
+    except ValueError as error:
+        raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
+    if as_json:
+        data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
+        show_envelope(orjson.dumps({"ok": True, "data": data}))
+    else:
+        show(copied([("exported", name), ("folder", str(folder))]))
+    return Exit.DONE
+
+
+async def _fetch(client: TandemClient, asked: dict[str, Any], place: Place) -> bytes:
+    operation = OPERATIONS["get_cycle"]
+    return await client.call(operation.name, await with_project(operation, asked, client, place))
 
 
 def register(app: typer.Typer) -> None:
     """Add the group `cycle`, in the order in which the commands are needed."""
     group = typer.Typer(help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True)
-    group.command("example", epilog=cycle_example.EPILOG)(cycle_example.example)
-    group.command("init", epilog=cycle_keys.INIT_EPILOG)(cycle_keys.init)
+    group.command("example", epilog=_EXAMPLE_EPILOG)(example)
+    group.command("init", epilog=role_keys.INIT_EPILOG)(role_keys.init)
     for name in ("cycle_start", "cycle_status", "cycle_complete", "cycle_archive", "list_cycles"):
         add_operation(group, OPERATIONS[name])
-    group.command("show", epilog=cycle_record.SHOW_EPILOG)(cycle_record.show_cycle)
-    group.command("export", epilog=cycle_record.EXPORT_EPILOG)(cycle_record.export)
-    group.command("rotate", epilog=cycle_keys.ROTATE_EPILOG)(cycle_keys.rotate)
+    group.command("show", epilog=_SHOW_EPILOG)(show_cycle)
+    group.command("export", epilog=_EXPORT_EPILOG)(export)
+    group.command("rotate", epilog=role_keys.ROTATE_EPILOG)(role_keys.rotate)
     add_operation(group, OPERATIONS["cycle_revoke"])
     app.add_typer(group, name="cycle")

@@ -11,9 +11,9 @@ import typer
 from rich.text import Text
 
 from tandem.cli.calls import run
+from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
-from tandem.cli.whereabouts import BrokerOption, JsonOption
 from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line

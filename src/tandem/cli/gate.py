@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from tandem.cli import late, sources
+from tandem.cli import lazy_commands, sources
 from tandem.cli.calls import present, run
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.inputs import Inputs
 from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress
-from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
 from tandem.client.table import OPERATIONS
 from tandem.errors import InvalidInput
 
@@ -34,8 +34,6 @@ _OTHERS = {
         "on": "Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them.",
         "off": "Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal.",
         "status": "Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it.",
-    },
-    "tandem.cli.gate_override": {
         "override": "Run git commit past the gate: only a person at a terminal can, who is asked to type the project's"
         " name.",
     },
@@ -56,7 +54,7 @@ def register(app: typer.Typer) -> None:
     group.command("check", epilog=_EPILOG)(check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():
-            late.add(group, name, about, partial(late.imported, module, name))
+            lazy_commands.add(group, name, about, partial(lazy_commands.imported, module, name))
     for name in ("set_gate", "get_gate", "override_gate"):
         add_operation(group, OPERATIONS[name])
     app.add_typer(group, name="gate")

@@ -1,7 +1,8 @@
-"""`tandem gate on|off|status`: the switch of a repository's gate, which is a person's."""
+"""`tandem gate on|off|status|override`: the switch of a gate, and a commit past it, which are a person's."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -12,19 +13,55 @@ import orjson
 import typer
 
 from tandem.cli.calls import run
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
-from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, show_refusal
 from tandem.client import Unreachable
-from tandem.errors import Forbidden, Unavailable
-from tandem.hooks import ask, state
+from tandem.errors import Forbidden, InvalidInput, TandemError, Unavailable
+from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.workflow import gate_switch, githooks
 from tandem.workflow.gate_status import GateStatus, gate_status
 from tandem.workflow.gate_switch import Call, Wish
+
+_OVERRIDE_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate override -m 'the release is burning' -- -m 'Fix the login'
+
+  tandem gate override -m 'the release is burning' -- merge hotfix"""
+_COMMANDS = frozenset(
+    {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
+)
+
+
+def override_gate(
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- [GIT ARGUMENTS]", help="Of git commit; or another command of git with its own."),
+    ] = None,
+    *,
+    reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
+) -> None:
+    """Run git commit past the gate: only a person at a terminal can, who is asked to type the project's name."""
+    try:
+        status = _run_past(arguments or [], reason.strip())
+    except TandemError as error:
+        status = show_refusal(error, as_json=False)
+    raise typer.Exit(status)
+
+
+def _run_past(arguments: list[str], reason: str) -> int:
+    if not reason:
+        raise InvalidInput("Say why; it is recorded.", field="reason")
+    refuse_agents("An override lets through what nobody approved.")
+    if not person.is_at_terminal():
+        raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
+    named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
+    return git.interactively(named, {**os.environ, override.VARIABLE: reason})
+
 
 _ON_EPILOG = """[bold]Examples[/bold]
 
@@ -49,6 +86,8 @@ def register(group: typer.Typer) -> None:
     group.command("on", epilog=_ON_EPILOG)(on)
     group.command("off")(off)
     group.command("status")(status)
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+    group.command("override", epilog=_OVERRIDE_EPILOG, context_settings=settings)(override_gate)
 
 
 def on(

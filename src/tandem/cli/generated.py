@@ -16,7 +16,7 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli import late
+from tandem.cli import lazy_commands
 from tandem.cli.calls import Patience, call, run
 from tandem.cli.completion import (
     Offers,
@@ -26,9 +26,7 @@ from tandem.cli.completion import (
     complete_role,
     complete_workflow,
 )
-from tandem.cli.examples import EXAMPLES
-from tandem.cli.inputs import Inputs, note
-from tandem.cli.whereabouts import (
+from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
     AgentOption,
@@ -39,6 +37,8 @@ from tandem.cli.whereabouts import (
     WaitOption,
     one_of,
 )
+from tandem.cli.examples import EXAMPLES
+from tandem.cli.inputs import Inputs, note
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
@@ -113,7 +113,7 @@ def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.T
 def add_operation(app: typer.Typer, operation: Described) -> None:
     """Add the command of an operation to the group of its noun."""
     # To build the models of all requests takes longer than most calls.
-    late.add(app, operation.verb, escape(operation.description), lambda: _made(operation))
+    lazy_commands.add(app, operation.verb, escape(operation.description), lambda: _made(operation))
 
 
 def _made(operation: Described) -> Any:

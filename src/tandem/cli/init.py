@@ -3,22 +3,188 @@
 from __future__ import annotations
 
 import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
+import orjson
 import typer
+from rich.text import Text
 
 from tandem.cli.calls import run
 from tandem.cli.exits import Exit
-from tandem.cli.init_told import Report, show_diff, show_report
 from tandem.cli.persons import confirm, refuse_agents
-from tandem.cli.terminal import progress, say
+from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, visible
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
 from tandem.workflow.background import find_broker, reach_broker
 from tandem.workflow.clients import NAMES
-from tandem.workflow.init import Wish, plan_init, plan_uninit
-from tandem.workflow.setting_up import known_project, set_up, take_back
+from tandem.workflow.edits import Change, diff
+from tandem.workflow.init import OWNER, Plan, Wish, plan_init, plan_uninit
+from tandem.workflow.setting_up import Done, known_project, set_up, take_back
+
+_MOST_FILES = 40
+
+
+@dataclass
+class Report:
+    """What is told at the end.
+
+    Attributes:
+        command: Which of the two.
+        plan: What was planned.
+        dry_run: Whether it was left at that.
+        broker: The broker's URL; null if none was reached.
+        started: Whether the broker was started for this.
+        project: The project's name; null if it has none yet.
+        done: What was done; null if nothing.
+    """
+
+    command: Literal["init", "uninit"]
+    plan: Plan
+    dry_run: bool
+    broker: str | None = None
+    started: bool = False
+    project: str | None = None
+    done: Done | None = None
+
+    def question(self) -> str:
+        """What is about to happen, for the person who is asked."""
+        lines = [f"tandem {self.command} in {self.plan.root}", *self._files()]
+        if self.command == "uninit" and self.plan.switches_off:
+            lines.append("The gate is switched off: whatever is committed then is not reviewed.")
+        if self.command == "init" and self.plan.gate:
+            lines.append("The gate is on then: git refuses what is not approved.")
+        return "\n".join(lines)
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON."""
+        done = self.done
+        facts: dict[str, Any] = {
+            "dry_run": self.dry_run,
+            "root": str(self.plan.root),
+            "project": self.project,
+            "registered": done is not None and done.registered,
+            "broker": self.broker,
+            "broker_started": self.started,
+            "gate": done.gate if done is not None else self.plan.gate,
+            "gate_switched": done is not None and done.switched,
+            "clients": [
+                {"client": one.client.name, "title": one.client.title, "program": one.program, "folder": one.folder}
+                for one in self.plan.clients
+            ],
+            "files": [{"file": change.name, "change": _kind(change)} for change in self.plan.changes],
+            "remarks": self.remarks(),
+            "notes": self.notes(),
+        }
+        if self.dry_run:
+            facts["diff"] = _printable(diff(self.plan.changes))
+        return facts
+
+    def remarks(self) -> list[str]:
+        """What was not as it should be."""
+        remarks = [*self.plan.remarks, *(self.done.remarks if self.done else ())]
+        if self.command == "uninit":
+            others = self.plan.trees[0][0].owners() - {OWNER}
+            remarks += (
+                ["What 'tandem gsd' put in is still there; take it back with 'tandem gsd off'."] if others else []
+            )
+            if self.done is not None and self.done.gate:
+                remarks.append("The gate is still on: it was not switched on by 'tandem init'. See 'tandem gate off'.")
+        return remarks
+
+    def notes(self) -> list[str]:
+        """What a person has to do now."""
+        return self.plan.notes if self.command == "init" else []
+
+    def _files(self) -> list[str]:
+        files = [f"  {_kind(change):<7} {change.name}" for change in self.plan.changes]
+        more = [f"  and {len(files) - _MOST_FILES} more"] if len(files) > _MOST_FILES else []
+        return [*files[:_MOST_FILES], *more]
+
+
+def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
+    """Tell what would be done."""
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": report.facts()}))
+        return Exit.DONE
+    sys.stdout.flush()
+    sys.stdout.buffer.write(diff(report.plan.changes).encode("utf-8", "surrogateescape"))
+    sys.stdout.buffer.flush()
+    for remark in (*report.remarks(), *_would(report, name), *report.notes()):
+        say(remark)
+    return Exit.DONE
+
+
+def show_report(report: Report, *, as_json: bool) -> Exit:
+    """Tell what was done."""
+    if as_json:
+        show_envelope(orjson.dumps({"ok": True, "data": report.facts()}))
+        return Exit.DONE
+    lines = _lines(report)
+    show(Unbroken(*(Text(visible(line)) for line in lines)))
+    for remark in report.remarks():
+        say(f"note: {remark}")
+    for note in (*report.notes(), *_shared(report)):
+        say(f"next: {note}")
+    return Exit.DONE
+
+
+def _shared(report: Report) -> list[str]:
+    """What to do with files that others may want too."""
+    manifest, changes = report.plan.trees[0]
+    if report.command != "init" or not any(change.alters for change in changes):
+        return []
+    return [f"Commit what is new in {manifest.tree.name}, if other people or linked working trees are to have it too."]
+
+
+def _lines(report: Report) -> list[str]:
+    plan, done = report.plan, report.done
+    lines = [f"{_kind(change):<8} {change.name}" for change in plan.changes] or ["No file had to be changed."]
+    if done is None:
+        return lines
+    if report.command == "uninit":
+        lines += [f"project  {done.project} is forgotten; its reviews stay"] if done.registered else []
+        return [*lines, "gate     off"] if done.switched else lines
+    started = ", started just now" if report.started else ""
+    lines.append(
+        f"project  {done.project}{', registered' if done.registered else ''} (broker {report.broker}{started})"
+    )
+    lines.append(f"clients  {', '.join(one.client.title for one in plan.clients)}")
+    lines.append(f"gate     {'on' if done.gate else 'off'}")
+    return lines
+
+
+def _would(report: Report, name: str | None) -> list[str]:
+    """What else would be done, besides the diff."""
+    plan = report.plan
+    said = [] if plan.changes else ["No file has to be changed."]
+    if report.command == "uninit":
+        if plan.switches_off:
+            said.append("The gate would be switched off, and git's hooks taken away.")
+        if plan.before is not None and plan.before.registered:
+            said.append(f"The project {plan.before.project} would be forgotten; its reviews stay.")
+        return said
+    if report.broker is None:
+        said.append("No broker runs; one would be started in the background.")
+    if report.project is None:
+        said.append(f"The project would be registered as {name or plan.root.name}.")
+    if plan.gate:
+        said.append("The gate would be switched on: hooks in the git folder, which 'tandem gate status' shows.")
+    return said
+
+
+def _kind(change: Change) -> str:
+    if change.before is None:
+        return "create"
+    return "delete" if change.after is None else "change"
+
+
+def _printable(text: str) -> str:
+    """A text whose bytes that are no UTF-8 are replaced, so that JSON can carry it."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
 
 _INIT = """[bold]Examples[/bold]
 

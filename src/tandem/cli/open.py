@@ -13,9 +13,9 @@ import typer
 
 from tandem import platforms
 from tandem.cli.calls import run
+from tandem.cli.connection_options import BrokerOption
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import progress, say, show_envelope
-from tandem.cli.whereabouts import BrokerOption
 from tandem.client import TandemClient
 from tandem.workflow.background import reach_broker
 

@@ -9,10 +9,10 @@ import typer
 from typer.core import TyperGroup
 
 from tandem.cli.calls import run
+from tandem.cli.connection_options import BrokerOption, Place, ProjectOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
-from tandem.cli.whereabouts import BrokerOption, Place, ProjectOption
 from tandem.errors import Forbidden
 
 NAME = "screen"

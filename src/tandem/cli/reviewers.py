@@ -1,19 +1,18 @@
-"""`tandem reviewers …`: the reviewers that pools start, and a pool's supervisor in the foreground."""
+"""`tandem reviewers …`: the reviewers that pools start, their logs, and a pool's supervisor in the foreground."""
 
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tandem.cli import reviewers_logs
 from tandem.cli.calls import Patience, call, run
 from tandem.cli.completion import complete_project, complete_reviewer
-from tandem.cli.exits import Exit
-from tandem.cli.generated import add_operation, new_group
-from tandem.cli.whereabouts import (
+from tandem.cli.connection_options import (
     AgentOption,
     BrokerOption,
     JsonOption,
@@ -22,9 +21,124 @@ from tandem.cli.whereabouts import (
     ProjectOption,
     one_of,
 )
-from tandem.client import TandemClient
+from tandem.cli.exits import Exit
+from tandem.cli.generated import add_operation
+from tandem.cli.terminal import show_refusal, visible
+from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
-from tandem.errors import InvalidInput
+from tandem.config import Settings, load_settings
+from tandem.domain.pool_answers import ReviewerView
+from tandem.errors import InvalidInput, TandemError, UnknownReviewer
+from tandem.reviewers import log_reading
+from tandem.reviewers.log_reading import Log, Part
+
+_LOGS_EPILOG = """[bold]Examples[/bold]
+
+  tandem reviewers logs
+
+  tandem reviewers logs codex-r1 --follow
+
+  tandem reviewers logs codex-r1-k3f9q2 -n 200"""
+
+_LISTED = 10
+_LINES_AT_ONCE = 1_000
+_FOLLOW_SECONDS = 0.2
+
+
+def show_logs(
+    reviewer: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REVIEWER",
+            help="Its id, or its name for the newest that is called so; default: the newest of all.",
+            show_default=False,
+            autocompletion=complete_reviewer,
+        ),
+    ] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option("--data-dir", metavar="DIR", help="The data folder of who runs it; default: the user's own."),
+    ] = None,
+    broker: BrokerOption = None,
+) -> None:
+    """Show what a reviewer on this machine wrote, and what its program did."""
+    try:
+        folder = log_folder(load_settings({"data_dir": data_dir}).settings)
+    except TandemError as error:
+        raise typer.Exit(show_refusal(error, as_json=False)) from None
+    log = log_reading.newest(folder, reviewer)
+    if log is None:
+        run(_refuse(reviewer, folder, Place(broker)))
+    else:
+        _print(log, lines, follow=follow)
+
+
+def log_folder(settings: Settings) -> Path:
+    """Where the reviewers of this machine have their logs, whoever runs them."""
+    return settings.reviewer_logs
+
+
+def _print(log: Log, lines: int, *, follow: bool) -> None:
+    part = log_reading.last_part(log, lines)
+    _echo(part)
+    with suppress(KeyboardInterrupt):
+        while follow:
+            part = log_reading.next_part(log, part.position, _LINES_AT_ONCE) or part
+            _echo(part)
+            if not part.lines:
+                time.sleep(_FOLLOW_SECONDS)
+
+
+def _echo(part: Part) -> None:
+    for line in part.lines:
+        typer.echo(visible(line))
+
+
+async def _refuse(reviewer: str | None, folder: Path, place: Place) -> NoReturn:
+    """Say why there is no log, and what to do: the broker may know where the reviewer runs."""
+    raise await _missing(reviewer, folder, place)
+
+
+async def _missing(reviewer: str | None, folder: Path, place: Place) -> UnknownReviewer:
+    here = sorted(log_reading.logs_in(folder), key=Log.written_at, reverse=True)
+    known_here = [log.reviewer_id for log in here[:_LISTED]]
+    if reviewer is None:
+        return UnknownReviewer(
+            f"No reviewer has run on this machine with its data in {folder.parent.parent}. Another data folder is named"
+            " with --data-dir.",
+            folder=str(folder),
+        )
+    try:
+        async with place.client() as client:
+            listed = (await client.list_reviewers()).reviewers
+    except Unreachable:
+        why = "the broker, which may know it, cannot be reached"
+    except TandemError as error:
+        why = f"the broker does not say where it is ({error.code})"
+    else:
+        found = next((one for one in listed if reviewer in {one.reviewer_id, one.name}), None)
+        if found is not None:
+            return _elsewhere(found, folder)
+        why = "the broker knows no such reviewer"
+    return UnknownReviewer(
+        f"There is no log of a reviewer '{reviewer}' on this machine, and {why}. See: tandem reviewers list",
+        reviewer_id=reviewer,
+        allowed=known_here,
+    )
+
+
+def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
+    has = "ran" if found.ended_at else "runs"
+    return UnknownReviewer(
+        f"{found.reviewer_id} {has} on {found.host}, and its log is not in {folder}. Look there, on that machine, with:"
+        f" tandem reviewers logs {found.reviewer_id}",
+        reviewer_id=found.reviewer_id,
+        host=found.host,
+    )
+
 
 _HELP = """Reviewers that are started when proposals wait: who runs, what each does and did, and why none is started.
 
@@ -48,7 +162,7 @@ _NAME = re.compile(r"[a-z]+-r[0-9]+")
 
 
 def register(app: typer.Typer) -> None:
-    """Add the groups `reviewers` and `supervisor`."""
+    """Add the group `reviewers`."""
     # `--help` says what it does without a command; nothing at all shows the help too.
     group = typer.Typer(invoke_without_command=True, no_args_is_help=True, help=_HELP, epilog=_EPILOG)
     group.callback()(supervise)
@@ -57,10 +171,9 @@ def register(app: typer.Typer) -> None:
     group.command("kill", epilog=_KILL_EPILOG)(kill)
     add_operation(group, OPERATIONS["pause_reviewers"])
     add_operation(group, OPERATIONS["resume_reviewers"])
-    group.command("logs", epilog=reviewers_logs.EPILOG)(reviewers_logs.show_logs)
+    group.command("logs", epilog=_LOGS_EPILOG)(show_logs)
     add_operation(group, OPERATIONS["get_reviewer_log"])
     app.add_typer(group, name="reviewers")
-    app.add_typer(new_group("supervisor", "What programs call that run reviewers themselves."), name="supervisor")
 
 
 def supervise(

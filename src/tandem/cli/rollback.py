@@ -14,10 +14,10 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tandem.cli.calls import run
 from tandem.cli.completion import complete_review
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.rollback_told import told
 from tandem.cli.terminal import console, show, show_envelope
-from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, Place, find_project
 from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback import Asked, Checkout, Report, roll_back

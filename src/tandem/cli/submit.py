@@ -10,15 +10,10 @@ from typing import Annotated, Any, Literal
 import orjson
 import typer
 
-from tandem.cli import own_work, sources
+from tandem.cli import persons, sources
 from tandem.cli.calls import Patience, present, run
 from tandem.cli.completion import complete_review
-from tandem.cli.exits import Exit
-from tandem.cli.inputs import Inputs
-from tandem.cli.outlooks import verdict_status
-from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
-from tandem.cli.terminal import progress, say
-from tandem.cli.whereabouts import (
+from tandem.cli.connection_options import (
     AgentOption,
     BrokerOption,
     JsonOption,
@@ -27,6 +22,11 @@ from tandem.cli.whereabouts import (
     TimeoutOption,
     find_project,
 )
+from tandem.cli.exits import Exit
+from tandem.cli.inputs import Inputs
+from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
+from tandem.cli.terminal import progress, say
+from tandem.cli.wait_conditions import verdict_status
 from tandem.client import TandemClient
 from tandem.client.waits import is_decided, wait_until
 from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
@@ -148,7 +148,7 @@ async def _request(client: TandemClient, order: Order, place: Place) -> dict[str
         raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)
-    request = own_work.marked(request)
+    request = persons.marked(request)
     if order.revise:
         return {**request, "review_id": order.revise}
     return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {})

@@ -10,10 +10,10 @@ import typer
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.cli.calls import present, run
 from tandem.cli.completion import complete_project
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, KeyOption, Place
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import progress, say
-from tandem.cli.whereabouts import AgentOption, BrokerOption, JsonOption, KeyOption, Place
 from tandem.client.session import read_envelope
 from tandem.domain.access_answers import TokenCreated
 

@@ -1,14 +1,18 @@
-"""Renderings of the log, of statistics, gates and projects."""
+"""Renderings of the log, of statistics, gates, commits, projects, tokens and files."""
 
 from __future__ import annotations
+
+import json
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, duration, facts, listing, more_pages, plain, state
-from tandem.domain import answers
+from tandem.cli.render.parts import ago, block, duration, facts, listing, more_pages, plain, state
+from tandem.cli.terminal import Unbroken
+from tandem.domain import access_answers, answers, file_answers, gate_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
@@ -110,3 +114,176 @@ def _(answer: answers.ProjectList) -> RenderableType:
 @render.register
 def _(answer: answers.ProjectRemoved) -> RenderableType:
     return Text.assemble("removed  ", plain(answer.project, "bold"))
+
+
+_SHORT = 12
+"""Letters of a commit's id in a list."""
+
+
+@render.register
+def _(answer: gate_answers.GateState) -> RenderableType:
+    word = Text("on", style="bold green") if answer.enabled else Text("off", style="bold yellow")
+    switched = answer.switched_at and f"{ago(answer.switched_at)}, by {answer.switched_by}"
+    rows: list[tuple[str, object]] = [
+        ("gate", Text.assemble(word, "  ", plain(answer.project))),
+        ("branches", ", ".join(answer.branches)),
+        ("accepted", ", ".join(answer.accepted)),
+        ("switched", switched),
+        ("reason", block(answer.reason)),
+    ]
+    plan = answer.plan
+    if plan is not None:
+        rows += [
+            ("plan", f"{plan.plan}, {plan.mode}"),
+            ("against", ", ".join(plan.against)),
+            ("rolled back", ", ".join(plan.rolled_back)),
+        ]
+    return facts(rows)
+
+
+@render.register
+def _(answer: gate_answers.GateOverridden) -> RenderableType:
+    return facts(
+        [
+            ("override", Text(answer.override_id, style="bold")),
+            ("project", answer.project),
+            ("digest", answer.digest),
+            ("when", f"{ago(answer.overridden_at)}, by {answer.overridden_by}"),
+        ]
+    )
+
+
+@render.register
+def _(answer: gate_answers.CommitRecord) -> RenderableType:
+    return facts(
+        [
+            ("commit", Text(answer.commit, style="bold")),
+            ("project", answer.project),
+            ("branch", answer.branch),
+            ("work", ", ".join(part for part in (answer.phase, answer.plan, answer.task) if part)),
+            ("reviews", _reviews(answer)),
+            ("depends on", ", ".join(answer.depends_on)),
+            ("replaces", answer.replaces),
+            ("replaced by", answer.replaced_by),
+            ("rolled back", answer.rolled_back_by and f"by {answer.rolled_back_by}"),
+            ("recorded", f"{ago(answer.recorded_at)}, by {answer.recorded_by}"),
+        ]
+    )
+
+
+@render.register
+def _(answer: gate_answers.CommitPage) -> RenderableType:
+    if not answer.commits:
+        return Text("No commits.", style="dim")
+    table = listing("commit", "plan", "reviews", "became", "recorded", fixed=("commit", "recorded"))
+    for one in answer.commits:
+        reviews = plain(_reviews(one) or "")
+        table.add_row(one.commit[:_SHORT], plain(one.plan or ""), reviews, _became(one), ago(one.recorded_at))
+    return Group(table, more_pages(answer.next_page))
+
+
+@render.register
+def _(answer: gate_answers.RollbackRecorded) -> RenderableType:
+    return facts(
+        [
+            ("rolled back", Text(answer.review_id, style="bold")),
+            ("plan", f"{answer.plan}, in blocking mode from now on"),
+            ("branch", f"{answer.branch}, {answer.head_before[:_SHORT]} to {answer.head_after[:_SHORT]}"),
+            ("reverted", ", ".join(one.commit[:_SHORT] for one in answer.reverted)),
+            ("carried", ", ".join(f"{one.commit[:_SHORT]} as {one.becomes[:_SHORT]}" for one in answer.carried)),
+            ("rework", ", ".join(commit[:_SHORT] for commit in answer.rework)),
+        ]
+    )
+
+
+def _reviews(commit: gate_answers.CommitRecord) -> str | None:
+    return ", ".join(commit.review_ids) or ("unreviewed" if commit.unreviewed else None)
+
+
+def _became(commit: gate_answers.CommitRecord) -> str:
+    if commit.rolled_back_by is not None:
+        return f"reverted by {commit.rolled_back_by[:_SHORT]}"
+    return commit.replaced_by[:_SHORT] if commit.replaced_by is not None else ""
+
+
+_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
+
+
+@render.register
+def _(answer: access_answers.TokenList) -> RenderableType:
+    if not answer.tokens:
+        return Text("No tokens. Make one with: tandem token create NAME --role ROLE", style="dim")
+    table = listing("id", "name", "for", "project", "state", "made", "by", "expires", fixed=("id", "state", "made"))
+    for token in answer.tokens:
+        table.add_row(
+            token.token_id,
+            plain(token.name),
+            ", ".join(token.roles),
+            plain(token.project or "all"),
+            Text(token.state, style=_STATE_STYLES.get(token.state, "")),
+            ago(token.created_at),
+            plain(token.created_by),
+            ago(token.expires_at) or "never",
+        )
+    return Group(table, more_pages(answer.next_page))
+
+
+@render.register
+def _(answer: access_answers.TokenRevoked) -> RenderableType:
+    return Text(f"{answer.token_id} is void since {ago(answer.revoked_at)}.")
+
+
+@render.register
+def _(answer: access_answers.Login) -> RenderableType:
+    return Unbroken(Text(answer.path))
+
+
+@render.register
+def _(answer: file_answers.RoundFile) -> RenderableType:
+    if not answer.exists:
+        return plain(f"There is no {answer.path} {answer.side} round {answer.round}.", "dim")
+    if answer.binary:
+        facts = f"{answer.size_bytes:,} bytes, SHA-256 {answer.sha256}"
+        return plain(f"{answer.path} is binary, or not in UTF-8: {facts}.", "dim")
+    width = len(str(answer.first_line + len(answer.lines)))
+    numbered = enumerate(answer.lines, answer.first_line)
+    lines = (Text.assemble((f"{number:>{width}}  ", "dim"), block(line)) for number, line in numbered)
+    shown = answer.first_line + len(answer.lines) - 1
+    if shown >= answer.total_lines:
+        return Unbroken(*lines)
+    return Unbroken(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
+
+
+@render.register
+def _(answer: file_answers.CounterPatchCheck) -> RenderableType:
+    return Group(_applies(answer), parts.files(answer.affected_files))
+
+
+@render.register
+def _(answer: file_answers.CounterPatchDraft) -> RenderableType:
+    return Group(parts.diff(answer.counter_patch), _applies(answer), parts.files(answer.affected_files))
+
+
+@render.register
+def _(answer: file_answers.ReviewerLog) -> RenderableType:
+    if not answer.available:
+        return plain(
+            f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
+        )
+    return Unbroken(*map(block, answer.lines))
+
+
+@render.register
+def _(answer: file_answers.ProjectSettings) -> RenderableType:
+    table = listing("setting", "value", "from", "ignored", fixed=("setting",))
+    for one in answer.settings:
+        style = "dim" if one.origin == "default" and one.ignored is None else ""
+        value = one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
+        table.add_row(*(plain(text, style) for text in (one.name, value, one.origin, one.ignored)))
+    return table if answer.gate is None else Group(render(answer.gate), table)
+
+
+def _applies(answer: file_answers.CounterPatchCheck | file_answers.CounterPatchDraft) -> Text:
+    if answer.applies:
+        return Text.assemble(("applies", "bold green"), f"  digest {parts.digest(answer.digest)}")
+    return Text.assemble(("does not apply: ", "bold red"), plain(answer.problem))

@@ -7,13 +7,13 @@ import time
 from textual import events
 from textual.app import App
 
+from tandem.cli.connection_options import Place, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.review_screen.acting import Acting
 from tandem.cli.review_screen.desk import Desk, Drafts, Line, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
 from tandem.cli.review_screen.listing import InboxScreen
 from tandem.cli.review_screen.living import LivingScreen
-from tandem.cli.whereabouts import Place, find_project
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""

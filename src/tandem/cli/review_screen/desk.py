@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from tandem.cli.whereabouts import Place
+from tandem.cli.connection_options import Place
 from tandem.client import TandemClient
 from tandem.client.connection import Unreachable
 from tandem.client.waits import CALL_SECONDS

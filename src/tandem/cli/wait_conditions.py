@@ -14,7 +14,7 @@ _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class WaitCondition:
     """One wait.
 
     Attributes:
@@ -28,20 +28,20 @@ class Outlook:
     status: Callable[[dict[str, Any]], Exit]
 
 
-def outlook(operation: str, arguments: dict[str, Any]) -> Outlook:
+def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
     """What the wait of an operation is for."""
     match operation:
         case "get_review_status" if arguments.get("wake_on") == "any":
-            return Outlook(_is_over, has_changed, verdict_status)
+            return WaitCondition(_is_over, has_changed, verdict_status)
         case "get_review_status":
-            return Outlook(is_proposers_turn, has_changed, verdict_status)
+            return WaitCondition(is_proposers_turn, has_changed, verdict_status)
         case "list_reviews":
-            return Outlook(_has_reviews, _has_reviews, _list_status)
+            return WaitCondition(_has_reviews, _has_reviews, _list_status)
         case "cycle_status" if arguments.get("role") is not None:
             turn = _Turn(arguments["role"])
-            return Outlook(turn.ends, turn.ends, turn.status)
+            return WaitCondition(turn.ends, turn.ends, turn.status)
         case _:
-            return Outlook(_never, has_changed, _news_status)
+            return WaitCondition(_never, has_changed, _news_status)
 
 
 def verdict_status(data: dict[str, Any]) -> Exit:

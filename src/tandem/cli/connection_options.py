@@ -1,4 +1,4 @@
-"""Where a command runs: which broker it talks to, for which project, and as whom."""
+"""The options that say which broker a command talks to, for which project, and as whom."""
 
 from __future__ import annotations
 

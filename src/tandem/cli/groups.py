@@ -1,0 +1,45 @@
+"""Groups that are made of operations, but for `project add`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.cli.calls import Patience, call, run
+from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place
+from tandem.cli.generated import new_group
+from tandem.client.table import OPERATIONS
+
+_GROUPS = {
+    "commit": "What hooks told of commits and rollbacks.",
+    "inbox": "What waits for you, what for others, and what is wrong.",
+    "handoff": "What one role hands over to the next.",
+    "lock": "The lock of the role whose turn it is.",
+    "supervisor": "What programs call that run reviewers themselves.",
+}
+_ADD_EPILOG = "[bold]Examples[/bold]\n\n  tandem project add\n\n  tandem project add ~/webshop --name shop"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the groups."""
+    for name, about in _GROUPS.items():
+        app.add_typer(new_group(name, about), name=name)
+    project = new_group("project", "Registered projects and their folders.", without=("add",))
+    project.command("add", epilog=_ADD_EPILOG)(add)
+    app.add_typer(project, name="project")
+
+
+def add(
+    path: Annotated[Path, typer.Argument(help="A folder in a git repository.")] = Path(),
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
+    broker: BrokerOption = None,
+    agent: AgentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Register a folder as a project; its name defaults to the folder's."""
+    arguments = {"root": str(path.expanduser().resolve())} | ({"name": name} if name else {})
+    place = Place(broker, None, agent)
+    run(call(OPERATIONS["register_project"], arguments, place, patience=Patience(), as_json=as_json), as_json=as_json)
