@@ -14,7 +14,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
-from tandem.cli.connection_options import Place
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.review_screen.application import ReviewApp
 from tandem.cli.review_screen.desk import Desk, Line
 from tandem.client import TandemClient
@@ -113,13 +113,18 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    url: str, folder: Path, *, person: str = PERSON, size: tuple[int, int] = (120, 40), place: Place | None = None
+    url: str,
+    folder: Path,
+    *,
+    person: str = PERSON,
+    size: tuple[int, int] = (120, 40),
+    options: ConnectionOptions | None = None,
 ) -> AsyncGenerator[Stage]:
     """A fresh project with a repository in `folder`, and the screen open on it."""
     root = repository(folder / folder.name)
     async with TandemClient(url, agent="robot") as other, TandemClient(url, agent="bob") as bob:
         await other.register_project(root=str(root))
-        line = Line(place or Place(url, None, person or None))
+        line = Line(options or ConnectionOptions(url, None, person or None))
         app = ReviewApp(Desk(line, person, root.name, root.name))
         try:
             async with app.run_test(size=size, notifications=True) as pilot:

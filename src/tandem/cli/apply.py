@@ -7,17 +7,16 @@ import secrets
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
-import orjson
 import typer
 from rich.text import Text
 
 from tandem.cli import sources
-from tandem.cli.calls import run
+from tandem.cli.commands import command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, find_project
+from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import progress, show, show_envelope
+from tandem.cli.terminal import progress, show, show_data
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
@@ -36,24 +35,20 @@ def register(app: typer.Typer) -> None:
     app.command("apply", epilog=_EPILOG)(apply)
 
 
-def apply(
+@command(project=False)
+async def apply(
     review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
     *,
     index: Annotated[bool, typer.Option("--index", help="Stage the touched files too.")] = False,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Bring the working tree to the approved round, or change nothing and say why."""
-    run(_apply(review_id, Place(broker, None, agent), index=index, as_json=as_json), as_json=as_json)
-
-
-async def _apply(review_id: str, place: Place, *, index: bool, as_json: bool) -> Exit:
-    async with place.client() as client, progress("applying"):
+    async with options.client() as client, progress("applying"):
         status = await client.get_review_status(review_id)
         _ensure_approved(status)
         proposal = await client.get_proposal(review_id, round=status.round)
-        await _ensure_ours(client, place, proposal)
+        await _ensure_ours(client, options, proposal)
         try:
             update = await asyncio.to_thread(_bring, proposal, index=index)
         except InvalidInput as refusal:
@@ -61,7 +56,7 @@ async def _apply(review_id: str, place: Place, *, index: bool, as_json: bool) ->
             raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
     if as_json:
         data = {"review_id": review_id, "round": status.round, **_facts(update)}
-        show_envelope(orjson.dumps({"ok": True, "data": data}))
+        show_data(data)
     else:
         _report(update, status)
     return Exit.DONE
@@ -79,9 +74,9 @@ def _ensure_approved(status: ReviewStatus) -> None:
     )
 
 
-async def _ensure_ours(client: TandemClient, place: Place, proposal: Proposal) -> None:
+async def _ensure_ours(client: TandemClient, options: ConnectionOptions, proposal: Proposal) -> None:
     """A change is applied in its own project's repository, or in one that nobody registered."""
-    found = await find_project(client, place)
+    found = await find_project(client, options)
     if found not in {None, proposal.project}:
         raise InvalidInput(
             f"{proposal.review_id} belongs to the project {proposal.project}; this repository is {found}.",

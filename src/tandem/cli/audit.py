@@ -21,12 +21,16 @@ from typer.core import TyperGroup
 
 from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
-from tandem.cli.calls import run
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.cli.commands import command
+from tandem.cli.connection_options import (
+    ConnectionOptions,
+    JsonOption,
+    need_project,
+)
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.render.parts import listing, plain
-from tandem.cli.terminal import console, progress, show, show_envelope
+from tandem.cli.terminal import console, progress, show, show_data
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
@@ -85,7 +89,8 @@ class Asked:
     left_out: int
 
 
-def commits(
+@command()
+async def commits(
     revisions: Annotated[
         str,
         typer.Argument(
@@ -93,31 +98,21 @@ def commits(
         ),
     ],
     *,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Judge every commit of a range: is what it changes approved, to the byte? Exit status 0 if all is, else 1.
 
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
     where they were approved as one change.
     """
-    run(_commits(revisions, Place(broker, project, agent), as_json=as_json), as_json=as_json)
-
-
-async def _commits(revisions: str, place: Place, *, as_json: bool) -> Exit:
     asked = await asyncio.to_thread(_asked, revisions)
-    async with _client(place, asked.gate) as client, progress("judging"):
-        project = place.project or (asked.gate.project if asked.gate else await find_project(client, place))
-        if project is None:
-            raise InvalidInput(
-                "This repository is not registered. Register it with: tandem project add", field="project"
-            )
+    async with _client(options, asked.gate) as client, progress("judging"):
+        project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
         check = _asking(client, project, asyncio.get_running_loop())
         judgement = await asyncio.to_thread(_judgement, asked, check)
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": _data(project, asked, judgement)}))
+        show_data(_data(project, asked, judgement))
     else:
         show(_table(asked, judgement))
     return Exit.DONE if judgement.passes else Exit.REFUSED
@@ -166,12 +161,12 @@ def _left_out(place: state.Place, old: str | None, new: str, without: tuple[str,
     return counts[0] - counts[1]
 
 
-def _client(place: Place, gate: GateFile | None) -> TandemClient:
+def _client(options: ConnectionOptions, gate: GateFile | None) -> TandemClient:
     """A client for the broker that was named, else for the one that the gate asks."""
-    if place.broker is not None or gate is None:
-        return place.client()
+    if options.broker is not None or gate is None:
+        return options.client()
     url = gate.broker or published_url(gate.data_dir) or gate.usual_url
-    return TandemClient(url, agent=place.agent, data_dir=gate.data_dir)
+    return TandemClient(url, agent=options.agent, data_dir=gate.data_dir)
 
 
 def _asking(
@@ -272,22 +267,19 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="audit", cls=RangeGroup, epilog=_GROUP_EPILOG)
 
 
-def verify(
+@command()
+async def verify(
     *,
     data_dir: DataDirOption = None,
     database: Annotated[
         str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
     ] = None,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Check every event's hash and chain, replay the log and compare it with the state.
 
     Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
     """
-    run(_verify(data_dir, database, as_json=as_json), as_json=as_json)
-
-
-async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool) -> Exit:
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
     _ensure_there(settings)
     # Late: the log and the other commands need none of what the broker is made of.
@@ -306,7 +298,7 @@ async def _verify(data_dir: Path | None, database: str | None, *, as_json: bool)
             progress=progress,
         )
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": {**asdict(report), "intact": report.intact}}))
+        show_data({**asdict(report), "intact": report.intact})
     else:
         for problem in report.problems:
             show(Text.assemble(("problem  ", "red"), plain(problem)))

@@ -9,6 +9,7 @@ import logging
 import shutil
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +20,9 @@ from tandem import platforms
 from tandem.bridge import launch
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
+from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import indented, say, show_envelope, show_refusal, visible
+from tandem.cli.terminal import indented, say, show_data, visible
 from tandem.config import Settings, load_settings
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
@@ -46,7 +48,6 @@ _LEAST_ROOM_BYTES = 1_000_000
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -57,45 +58,41 @@ def register(app: typer.Typer) -> None:
     app.command("logs")(show_logs)
 
 
+@command()
 def up(
     *,
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
-    as_json: JsonOption = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
 
     Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
     """
-    try:
-        settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
-        if background:
-            _announce(_start_in_background(settings, port, host), settings, as_json=as_json)
-        else:
-            _serve(settings, as_json=as_json)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
+    if background:
+        _announce(_start_in_background(settings, port, host), settings, as_json=as_json)
+    else:
+        _serve(settings, as_json=as_json)
 
 
+@command()
 def status(
     *,
     broker: Annotated[
         str | None, typer.Option("--broker", metavar="URL", envvar="TANDEM_BROKER", help="Ask this one instead.")
     ] = None,
     data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    as_json: EnvelopeOption = False,
+) -> Exit:
     """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
-    try:
-        settings = load_settings({"data_dir": data_dir}).settings
-        running = find_running(settings.data_dir)
-        url = broker or (running.url if running else None)
-        said = _asked(url) if url else {}
-        health = _data(said)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    settings = load_settings({"data_dir": data_dir}).settings
+    running = find_running(settings.data_dir)
+    url = broker or (running.url if running else None)
+    said = _asked(url) if url else {}
+    health = _data(said)
     facts = {"running": health is not None, "url": url, **(health or {})}
     if broker is None:
         facts["data_dir"] = str(settings.data_dir)
@@ -103,16 +100,17 @@ def status(
     if trouble:
         facts["trouble"] = trouble
     if as_json:
-        _show({"ok": True, "data": facts})
+        show_data(facts)
     elif trouble:
         say(f"The broker at {url} does not serve: {trouble}")
     elif health is None:
         say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
     else:
         _show_facts(facts)
-    raise typer.Exit(Exit.DONE if health is not None else Exit.UNREACHABLE)
+    return Exit.DONE if health is not None else Exit.UNREACHABLE
 
 
+@command()
 def down(
     *,
     data_dir: DataDirOption = None,
@@ -122,18 +120,15 @@ def down(
             min=0, help=f"Seconds for an orderly stop before it is ended; {STOP_SECONDS:g}, more with a pool."
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Stop the broker: what is under way is finished, waits are answered, then it ends."""
-    try:
-        settings = load_settings({"data_dir": data_dir}).settings
-        running = find_running(settings.data_dir)
-        patience = _stop_seconds(settings) if timeout is None else timeout
-        ended = "not_running" if running is None else _stop(running, settings.data_dir, patience)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    settings = load_settings({"data_dir": data_dir}).settings
+    running = find_running(settings.data_dir)
+    patience = _stop_seconds(settings) if timeout is None else timeout
+    ended = "not_running" if running is None else _stop(running, settings.data_dir, patience)
     if as_json:
-        _show({"ok": True, "data": {"ended": ended, "pid": running.pid if running else None}})
+        show_data({"ended": ended, "pid": running.pid if running else None})
     elif running is None:
         say(f"No broker runs on the data in {settings.data_dir}.")
     else:
@@ -141,6 +136,7 @@ def down(
         say(f"The broker at {running.url} (process {running.pid}) {how}.")
 
 
+@command()
 def show_logs(
     *,
     data_dir: DataDirOption = None,
@@ -151,23 +147,18 @@ def show_logs(
     """Show the broker's log."""
     from tandem import logs
 
-    try:
-        path = load_settings({"data_dir": data_dir}).settings.log_file
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    path = load_settings({"data_dir": data_dir}).settings.log_file
     if not path.exists() and not follow:
         say(f"There is no log yet: {path}")
     last, position = logs.tail(path, lines)
     _print_lines(last, as_json=as_json)
     following = logs.follow(path, position) if follow else iter(())
-    try:
+    with suppress(KeyboardInterrupt):
         for line in following:
             if line is None:
                 time.sleep(_FOLLOW_SECONDS)
             else:
                 _print_lines([line], as_json=as_json)
-    except KeyboardInterrupt:
-        raise typer.Exit(Exit.DONE) from None
 
 
 def _serve(settings: Settings, *, as_json: bool) -> None:
@@ -350,14 +341,10 @@ def _asked(url: str) -> dict[str, Any]:
 def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
     if as_json:
         facts = {"url": running.url, "pid": running.pid, "data_dir": str(settings.data_dir)}
-        _show({"ok": True, "data": {**facts, "version": running.version, "instance_id": running.instance_id}})
+        show_data({**facts, "version": running.version, "instance_id": running.instance_id})
     else:
         typer.echo(running.url)
         say(f"Tandem {running.version}, process {running.pid}, data in {settings.data_dir}, log in {settings.log_file}")
-
-
-def _show(envelope: dict[str, Any]) -> None:
-    show_envelope(json.dumps(envelope).encode())
 
 
 def _show_facts(facts: dict[str, Any]) -> None:

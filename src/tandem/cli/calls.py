@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-import typer
 
 from tandem.cli import persons
-from tandem.cli.connection_options import Place, find_project
+from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import progress, show, show_envelope, show_refusal
+from tandem.cli.terminal import progress, show, show_envelope
 from tandem.cli.wait_conditions import WaitCondition, wait_condition
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.waits import wait_until
-from tandem.errors import TandemError
 
 _KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id"})
 
@@ -37,26 +34,23 @@ class Patience:
     timeout_s: float | None = None
 
 
-def run(command: Coroutine[Any, Any, Exit], *, as_json: bool = False) -> None:
-    """Run a command to its end; a refusal is printed, and the process gets the exit status."""
-    try:
-        status = asyncio.run(command)
-    except TandemError as error:
-        status = show_refusal(error, as_json=as_json)
-    raise typer.Exit(status)
-
-
 async def call(
-    operation: Described, arguments: dict[str, Any], place: Place, *, patience: Patience, as_json: bool
+    operation: Described,
+    arguments: dict[str, Any],
+    options: ConnectionOptions,
+    *,
+    patience: Patience | None = None,
+    as_json: bool,
 ) -> Exit:
     """Send one operation and print its answer.
 
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
+    patience = patience or Patience()
     wait = wait_condition(operation.name, arguments) if patience.wait else None
-    async with place.client() as client:
-        given = await with_project(operation, arguments, client, place)
+    async with options.client() as client:
+        given = await with_project(operation, arguments, client, options)
         if operation.name == "create_review":
             given = persons.marked(given)
         elif operation.name in persons.REVIEWING:
@@ -98,13 +92,13 @@ def present(
 
 
 async def with_project(
-    operation: Described, arguments: dict[str, Any], client: TandemClient, place: Place
+    operation: Described, arguments: dict[str, Any], client: TandemClient, options: ConnectionOptions
 ) -> dict[str, Any]:
     """The arguments with the project they are for; a review, cycle or session that is named knows its own."""
-    named = place.project is None and not _KNOW_THEIR_PROJECT.isdisjoint(arguments)
+    named = options.project is None and not _KNOW_THEIR_PROJECT.isdisjoint(arguments)
     if named or "project" not in operation.request.model_fields:
         return arguments
-    project = await find_project(client, place)
+    project = await find_project(client, options)
     return arguments if project is None else {**arguments, "project": project}
 
 

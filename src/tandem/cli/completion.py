@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 
-from tandem.cli.connection_options import Place
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.errors import TandemError
 from tandem.hooks.visible import visible_line
@@ -87,7 +87,7 @@ def _ask(question: Callable[[TandemClient], Awaitable[Offers]]) -> Offers:
     """The answer; nothing when the broker is away or slow, for a shell must not be kept waiting."""
 
     async def ask() -> Offers:
-        async with Place(os.environ.get("TANDEM_BROKER")).client() as client:
+        async with ConnectionOptions(os.environ.get("TANDEM_BROKER")).client() as client:
             return await asyncio.wait_for(question(client), _LIMIT_SECONDS)
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tandem.bridge.project import top_level
-from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
+from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.terminal import say, show, show_data, visible
 from tandem.config import LoadedSettings, load_settings
 from tandem.domain.workflows import BUILT_IN, load
-from tandem.errors import TandemError
 from tandem.services.settings_view import described, of_planning
 
 
@@ -25,9 +24,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="config")
 
 
+@command()
 def show_settings(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    as_json: EnvelopeOption = False,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
     ] = None,
@@ -38,13 +38,10 @@ def show_settings(
     .planning/config.json. They may only tighten, unless you trusted them: tandem trust.
     """
     root = top_level(".")
-    try:
-        loaded = load_settings({"data_dir": data_dir}, Path(root) if root else None)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    loaded = load_settings({"data_dir": data_dir}, Path(root) if root else None)
     workflow = of_planning(root) if root else {}
     if as_json:
-        show_envelope(json.dumps({"ok": True, "data": {**described(loaded), "workflow": workflow}}).encode())
+        show_data({**described(loaded), "workflow": workflow})
         return
     table = Table(box=None, pad_edge=False)
     for column in ("setting", "value", "from"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ from tandem import platforms
 from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
 from tandem.client import TandemClient
+from tandem.errors import InvalidInput
 from tandem.hooks.person import agent_name
 
 COMMON_PANEL = "Common options"
@@ -62,7 +64,7 @@ TimeoutOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ConnectionOptions:
     """What every command that talks to a broker is told.
 
     Attributes:
@@ -83,19 +85,41 @@ class Place:
         return TandemClient(url, agent=self.agent or agent_name(), data_dir=self.data_dir)
 
 
-async def find_project(client: TandemClient, place: Place) -> str | None:
+async def need_project(client: TandemClient, options: ConnectionOptions) -> str:
+    """The project that a command is about, as `find_project` has it.
+
+    Raises:
+        InvalidInput: This repository is of none.
+    """
+    project = await find_project(client, options)
+    if project is None:
+        raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
+    return project
+
+
+async def find_project(client: TandemClient, options: ConnectionOptions) -> str | None:
     """The project that was given; else the registered one whose folder we are in; outside of git the only one.
 
     A linked worktree belongs to the project of its main worktree, unless it is registered itself.
     """
-    if place.project is not None:
-        return place.project
+    if options.project is not None:
+        return options.project
     # As JSON values: to build the types of answers takes longer than the call.
     registered = (await client.data("list_projects", {}))["projects"]
     here = str(Path.cwd())
     if top_level(here) is None:
         return registered[0]["project"] if len(registered) == 1 else None
     return owner(here, {project["project"]: project["root"] for project in registered})
+
+
+def parameters(*, project: bool = True) -> list[inspect.Parameter]:
+    """The options of a command that talks to a broker, as its signature has them."""
+    stated = {"broker": BrokerOption, "project": ProjectOption, "agent": AgentOption}
+    return [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in stated.items()
+        if project or name != "project"
+    ]
 
 
 def one_of(by_place: Any, by_name: Any, option: str) -> Any:

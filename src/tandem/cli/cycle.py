@@ -13,15 +13,16 @@ import typer
 from rich.text import Text
 
 from tandem.cli import role_keys
-from tandem.cli.calls import run, with_project
+from tandem.cli.calls import with_project
+from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.completion import complete_cycle, complete_example
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.render.cycles import history, payloads
 from tandem.cli.render.parts import copied, facts
 from tandem.cli.role_keys import WorkflowOption
-from tandem.cli.terminal import progress, say, show, show_envelope
+from tandem.cli.terminal import progress, say, show, show_data, show_envelope
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
@@ -36,53 +37,37 @@ _EXAMPLE_EPILOG = """[bold]Examples[/bold]
   tandem cycle example planner-builder-tester"""
 
 
+@command()
 def example(
     name: Annotated[
         str | None,
         typer.Argument(metavar="NAME", help="Which one to print.", autocompletion=complete_example),
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """List the ready workflows, or print one to be appended to your config.toml."""
-    run(_example(name, as_json=as_json), as_json=as_json)
-
-
-async def _example(name: str | None, *, as_json: bool) -> Exit:
     from tandem.config import user_file
     from tandem.examples import examples
 
     found = examples()
     file = str(user_file())
     if name is None:
-        _list({one: _about(text) for one, text in found.items()}, file, as_json=as_json)
-        return Exit.DONE
-    if name not in found:
+        about = {one: text.partition("\n")[0].lstrip("# ") for one, text in found.items()}
+        if as_json:
+            listed = [{"name": one, "about": line} for one, line in about.items()]
+            show_data({"examples": listed, "file": file})
+        else:
+            show(facts((one, Text(line)) for one, line in about.items()))
+            say("To print one: tandem cycle example NAME")
+    elif name not in found:
         raise NotFound(f"There is no example '{name}'; there are: {', '.join(found)}.", allowed=list(found))
-    if as_json:
-        _show({"name": name, "text": found[name], "file": file})
-        return Exit.DONE
-    say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
-    say("Then start the broker anew: it reads its configuration once.")
-    sys.stdout.write(found[name])
-    return Exit.DONE
-
-
-def _list(found: dict[str, str], file: str, *, as_json: bool) -> None:
-    if as_json:
-        _show({"examples": [{"name": name, "about": about} for name, about in found.items()], "file": file})
-        return
-    show(facts([(name, Text(about)) for name, about in found.items()]))
-    say("To print one: tandem cycle example NAME")
-
-
-def _about(text: str) -> str:
-    """The first line of the comment at the top."""
-    return text.partition("\n")[0].lstrip("# ")
-
-
-def _show(data: dict[str, Any]) -> None:
-    show_envelope(orjson.dumps({"ok": True, "data": data}))
+    elif as_json:
+        show_data({"name": name, "text": found[name], "file": file})
+    else:
+        say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
+        say("Then start the broker anew: it reads its configuration once.")
+        sys.stdout.write(found[name])
 
 
 _SHOW_EPILOG = """[bold]Examples[/bold]
@@ -107,45 +92,19 @@ CycleArgument = Annotated[
 ]
 
 
-def show_cycle(
+@command()
+async def show_cycle(
     cycle_id: CycleArgument = None,
     *,
     workflow: WorkflowOption = None,
     with_payloads: Annotated[bool, typer.Option("--payloads", help="Show what was handed over, too.")] = False,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
-    place = Place(broker, project, agent)
-    run(_show_cycle(_asked(cycle_id, workflow), place, with_payloads=with_payloads, as_json=as_json), as_json=as_json)
-
-
-def export(
-    cycle_id: CycleArgument = None,
-    *,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
-    workflow: WorkflowOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
-    place = Place(broker, project, agent)
-    folder = to.expanduser().resolve()
-    run(_export(_asked(cycle_id, workflow), folder, place, as_json=as_json), as_json=as_json)
-
-
-def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:
-    return {name: value for name, value in (("cycle_id", cycle_id), ("workflow", workflow)) if value is not None}
-
-
-async def _show_cycle(asked: dict[str, Any], place: Place, *, with_payloads: bool, as_json: bool) -> Exit:
-    async with place.client() as client:
+    async with options.client() as client:
         async with progress("cycle show"):
-            envelope = await _fetch(client, asked, place)
+            envelope = await _fetch(client, _asked(cycle_id, workflow), options)
         if as_json:
             show_envelope(envelope)
             return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
@@ -158,29 +117,42 @@ async def _show_cycle(asked: dict[str, Any], place: Place, *, with_payloads: boo
     return Exit.DONE
 
 
-async def _export(asked: dict[str, Any], to: Path, place: Place, *, as_json: bool) -> Exit:
+@command()
+async def export(
+    cycle_id: CycleArgument = None,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
+    workflow: WorkflowOption = None,
+    options: ConnectionOptions,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
     # Late: the other commands write no folders.
     from tandem.folders import write_whole
 
-    async with place.client() as client, progress("cycle export"):
-        found = read_envelope(await _fetch(client, asked, place), CycleHistory)
+    async with options.client() as client, progress("cycle export"):
+        found = read_envelope(await _fetch(client, _asked(cycle_id, workflow), options), CycleHistory)
     files = archive_files(found)
     name = found.cycle.cycle_id
     try:
-        folder = await asyncio.to_thread(write_whole, to, name, files)
+        folder = await asyncio.to_thread(write_whole, to.expanduser().resolve(), name, files)
     except ValueError as error:
         raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
     if as_json:
         data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
-        show_envelope(orjson.dumps({"ok": True, "data": data}))
+        show_data(data)
     else:
         show(copied([("exported", name), ("folder", str(folder))]))
     return Exit.DONE
 
 
-async def _fetch(client: TandemClient, asked: dict[str, Any], place: Place) -> bytes:
+def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:
+    return {name: value for name, value in (("cycle_id", cycle_id), ("workflow", workflow)) if value is not None}
+
+
+async def _fetch(client: TandemClient, asked: dict[str, Any], options: ConnectionOptions) -> bytes:
     operation = OPERATIONS["get_cycle"]
-    return await client.call(operation.name, await with_project(operation, asked, client, place))
+    return await client.call(operation.name, await with_project(operation, asked, client, options))
 
 
 def register(app: typer.Typer) -> None:

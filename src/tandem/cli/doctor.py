@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 from rich.text import Text
 
-from tandem.cli.calls import run
+from tandem.cli.commands import command
 from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
+from tandem.cli.terminal import Unbroken, progress, say, show, show_data
 from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line
@@ -40,20 +39,17 @@ def register(app: typer.Typer) -> None:
     app.command("doctor", epilog=_EPILOG)(doctor)
 
 
-def doctor(
+@command()
+async def doctor(
     *,
     fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, then look again.")] = False,
     broker: BrokerOption = None,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Find what is wrong: programs, broker, database, gate, clients. Fires every hook with what it must refuse.
 
     Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
     """
-    run(_doctor(broker, fix=fix, as_json=as_json), as_json=as_json)
-
-
-async def _doctor(broker: str | None, *, fix: bool, as_json: bool) -> Exit:
     found = await _look(broker, tell=not as_json)
     mended: list[str] = []
     if fix and any(one.state is State.PROBLEM and one.repair for one in found):
@@ -62,7 +58,7 @@ async def _doctor(broker: str | None, *, fix: bool, as_json: bool) -> Exit:
     problems = [one for one in found if one.state is State.PROBLEM]
     if as_json:
         data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
-        show_envelope(orjson.dumps({"ok": True, "data": data}))
+        show_data(data)
     else:
         show(Text(_summary(problems, fix=fix), style="bold"))
     return Exit.REFUSED if problems else Exit.DONE

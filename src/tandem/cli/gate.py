@@ -10,15 +10,19 @@ import orjson
 import typer
 
 from tandem.cli import lazy_commands, sources
-from tandem.cli.calls import present, run
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.cli.calls import present
+from tandem.cli.commands import Answer, command
+from tandem.cli.connection_options import (
+    ConnectionOptions,
+    JsonOption,
+    need_project,
+)
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.inputs import Inputs
 from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress
 from tandem.client.table import OPERATIONS
-from tandem.errors import InvalidInput
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -60,7 +64,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="gate")
 
 
-def check(  # noqa: PLR0913 an option each
+@command()
+def check(
     *,
     staged: StagedOption = False,
     commit: CommitOption = None,
@@ -69,11 +74,9 @@ def check(  # noqa: PLR0913 an option each
     changes: Annotated[
         str | None, typer.Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
     ] = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
     source = Source(staged, commit, range_)
     if sum((digest is not None, changes is not None, not source.is_default)) > 1:
@@ -83,16 +86,12 @@ def check(  # noqa: PLR0913 an option each
         asked = {"digest": digest}
     elif changes is not None:
         asked = {"changes": Inputs().json("--changes", changes)}
-    run(_check(asked, source, Place(broker, project, agent), as_json=as_json), as_json=as_json)
+    return _check(asked, source, options, as_json=as_json)
 
 
-async def _check(asked: dict[str, Any] | None, source: Source, place: Place, *, as_json: bool) -> Exit:
-    async with place.client() as client, progress("checking"):
-        project = await find_project(client, place)
-        if project is None:
-            raise InvalidInput(
-                "This repository is not registered. Register it with: tandem project add", field="project"
-            )
+async def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions, *, as_json: bool) -> Exit:
+    async with options.client() as client, progress("checking"):
+        project = await need_project(client, options)
         if asked is None:
             asked = {"changes": await asyncio.to_thread(_changes, source)}
         envelope = await client.call("check_gate", {"project": project, **asked})

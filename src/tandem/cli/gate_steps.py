@@ -9,18 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 from rich.text import Text
 
-from tandem.cli.calls import run
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption, find_project
+from tandem.cli.commands import Answer, command
+from tandem.cli.connection_options import (
+    ConnectionOptions,
+    JsonOption,
+    need_project,
+)
 from tandem.cli.exits import Exit
 from tandem.cli.inputs import Inputs
 from tandem.cli.render.parts import block, plain
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope
+from tandem.cli.terminal import Unbroken, progress, say, show, show_data
 from tandem.client import TandemClient
-from tandem.errors import InvalidInput
 from tandem.workflow.steps.documents import stated
 from tandem.workflow.steps.orders import Order
 from tandem.workflow.steps.outcomes import Outcome, Word
@@ -55,7 +57,7 @@ def show_outcome(outcome: Outcome, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": {**outcome.facts(), "exit_status": int(status)}}))
+        show_data({**outcome.facts(), "exit_status": int(status)})
     else:
         show(Unbroken(*_lines(outcome)))
     return status
@@ -178,7 +180,8 @@ def register(group: typer.Typer) -> None:
     )(verification)
 
 
-def plan(  # noqa: PLR0913 - an option each
+@command()
+def plan(
     file: FileArgument = None,
     *,
     path: PathOption = None,
@@ -186,19 +189,18 @@ def plan(  # noqa: PLR0913 - an option each
     accept: AcceptOption = False,
     timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
     agent_type: AgentTypeOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Have a whole PLAN.md reviewed before it is committed or carried out."""
     named, draft, words = _document(file, path, content)
     commands = _commands("plan", words, named)
     order = Order("plan", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
-    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+    return _step(order, agent_type, options, as_json=as_json)
 
 
-def context(  # noqa: PLR0913 - an option each
+@command()
+def context(
     file: FileArgument = None,
     *,
     path: PathOption = None,
@@ -206,18 +208,17 @@ def context(  # noqa: PLR0913 - an option each
     accept: AcceptOption = False,
     timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
     agent_type: AgentTypeOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Have a whole CONTEXT.md reviewed before it is written or committed."""
     named, draft, words = _document(file, path, content)
     commands = _commands("context", words, named)
     order = Order("context", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
-    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+    return _step(order, agent_type, options, as_json=as_json)
 
 
+@command()
 def verification(  # noqa: PLR0913 - an option each
     file: FileArgument = None,
     *,
@@ -229,11 +230,9 @@ def verification(  # noqa: PLR0913 - an option each
     accept: AcceptOption = False,
     timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
     agent_type: AgentTypeOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed."""
     named, draft, words = _document(file, path, content)
     claim = None if passed is None else "passed" if passed else "failed"
@@ -241,9 +240,10 @@ def verification(  # noqa: PLR0913 - an option each
     order = Order(
         "verification", *commands, file=named, draft=draft, claim=claim, accept=accept, timeout_seconds=timeout
     )
-    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+    return _step(order, agent_type, options, as_json=as_json)
 
 
+@command()
 def task(  # noqa: PLR0913 - an option each
     *,
     phase: PhaseOption = None,
@@ -254,11 +254,9 @@ def task(  # noqa: PLR0913 - an option each
     accept: AcceptOption = False,
     timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
     agent_type: AgentTypeOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Have a task's change reviewed before its commit, with what its plan says of it."""
     words = _identity_words(phase, plan, task) + (["--staged"] if staged else [])
     order = Order(
@@ -270,9 +268,10 @@ def task(  # noqa: PLR0913 - an option each
         accept=accept,
         timeout_seconds=timeout,
     )
-    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+    return _step(order, agent_type, options, as_json=as_json)
 
 
+@command()
 def wave(  # noqa: PLR0913 - an option each
     branches: Annotated[
         list[str] | None,
@@ -288,11 +287,9 @@ def wave(  # noqa: PLR0913 - an option each
     accept: AcceptOption = False,
     timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
     agent_type: AgentTypeOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Have all that a plan did reviewed as one change, before its branch is merged."""
     words = [*(branches or ()), *(["--since", since] if since else []), *_identity_words(phase, plan, None)]
     order = Order(
@@ -305,7 +302,7 @@ def wave(  # noqa: PLR0913 - an option each
         accept=accept,
         timeout_seconds=timeout,
     )
-    _do(order, agent_type, Place(broker, project, agent), as_json=as_json)
+    return _step(order, agent_type, options, as_json=as_json)
 
 
 def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
@@ -350,11 +347,7 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
     return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
 
 
-def _do(order: Order, agent_type: str | None, place: Place, *, as_json: bool) -> None:
-    run(_step(order, agent_type, place, as_json=as_json), as_json=as_json)
-
-
-async def _step(order: Order, agent_type: str | None, place: Place, *, as_json: bool) -> Exit:
+async def _step(order: Order, agent_type: str | None, options: ConnectionOptions, *, as_json: bool) -> Exit:
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
         say(f"{problem}.")
@@ -364,17 +357,13 @@ async def _step(order: Order, agent_type: str | None, place: Place, *, as_json: 
     if known is not None:
         return show_outcome(known, as_json=as_json)
     # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
-    is_of_environment = situation.gate is not None and place.broker == os.environ.get("TANDEM_BROKER")
-    stated = None if is_of_environment else place.broker
+    is_of_environment = situation.gate is not None and options.broker == os.environ.get("TANDEM_BROKER")
+    stated = None if is_of_environment else options.broker
     data_dir = situation.gate.data_dir if situation.gate and stated is None else None
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
-    agent = place.agent or agent_type or ROLES.get(order.step)
+    agent = options.agent or agent_type or ROLES.get(order.step)
     broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir)
     async with broker as client, progress(f"gate {order.step}"):
-        project = place.project or (situation.gate.project if situation.gate else await find_project(client, place))
-        if project is None:
-            raise InvalidInput(
-                "This repository is not registered. Register it with: tandem project add", field="project"
-            )
+        project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
         outcome = await Run(order, situation, client, project, say, agent_type).outcome()
     return show_outcome(outcome, as_json=as_json)

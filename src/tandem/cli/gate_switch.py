@@ -9,17 +9,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
-from tandem.cli.calls import run
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, ProjectOption
+from tandem.cli.commands import command
+from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, show_refusal
+from tandem.cli.terminal import Unbroken, progress, say, show, show_data
 from tandem.client import Unreachable
-from tandem.errors import Forbidden, InvalidInput, TandemError, Unavailable
+from tandem.errors import Forbidden, InvalidInput, Unavailable
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile, GateUnreadable
@@ -37,6 +36,7 @@ _COMMANDS = frozenset(
 )
 
 
+@command()
 def override_gate(
     arguments: Annotated[
         list[str] | None,
@@ -44,16 +44,9 @@ def override_gate(
     ] = None,
     *,
     reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
-) -> None:
+) -> int:
     """Run git commit past the gate: only a person at a terminal can, who is asked to type the project's name."""
-    try:
-        status = _run_past(arguments or [], reason.strip())
-    except TandemError as error:
-        status = show_refusal(error, as_json=False)
-    raise typer.Exit(status)
-
-
-def _run_past(arguments: list[str], reason: str) -> int:
+    arguments, reason = arguments or [], reason.strip()
     if not reason:
         raise InvalidInput("Say why; it is recorded.", field="reason")
     refuse_agents("An override lets through what nobody approved.")
@@ -90,28 +83,25 @@ def register(group: typer.Typer) -> None:
     group.command("override", epilog=_OVERRIDE_EPILOG, context_settings=settings)(override_gate)
 
 
-def on(
+@command()
+async def on(
     *,
     branch: BranchOption = None,
     accept: AcceptOption = None,
     reason: ReasonOption = None,
     yes: YesOption = False,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them."""
-    wish = Wish(project, broker, tuple(branch) if branch else None, tuple(accept) if accept else None, reason)
-    run(_on(wish, Place(broker, project, agent), yes=yes, as_json=as_json), as_json=as_json)
-
-
-async def _on(wish: Wish, where: Place, *, yes: bool, as_json: bool) -> Exit:
+    wish = Wish(
+        options.project, options.broker, tuple(branch) if branch else None, tuple(accept) if accept else None, reason
+    )
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
         _ask_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
-    async with where.client() as client, progress("switching the gate on"):
+    async with options.client() as client, progress("switching the gate on"):
         try:
             gate = await gate_switch.switch_on(client.data, here, wish)
         except (GitTrouble, OSError) as error:
@@ -121,22 +111,18 @@ async def _on(wish: Wish, where: Place, *, yes: bool, as_json: bool) -> Exit:
     return _present(found, as_json=as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
 
 
-def off(
+@command(project=False)
+async def off(
     *,
     reason: ReasonOption = None,
     yes: YesOption = False,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal."""
-    run(_off(Place(broker, None, agent), reason, yes=yes, as_json=as_json), as_json=as_json)
-
-
-async def _off(where: Place, reason: str | None, *, yes: bool, as_json: bool) -> Exit:
     here = gate_switch.place_at(Path.cwd())
     known = gate_switch.switch(here)
-    async with _calling(where, known) as call:
+    async with _calling(options, known) as call:
         try:
             gate = state.find(here)
         except GateUnreadable as error:
@@ -158,28 +144,24 @@ async def _off(where: Place, reason: str | None, *, yes: bool, as_json: bool) ->
     return _told(facts, f"The gate of {gate.project} is off.", as_json=as_json)
 
 
-def status(
+@command(project=False)
+async def status(
     *,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it."""
-    run(_status(Place(broker, None, agent), as_json=as_json), as_json=as_json)
-
-
-async def _status(where: Place, *, as_json: bool) -> Exit:
     here = gate_switch.place_at(Path.cwd())
     gate = gate_switch.switch(here)
-    async with _calling(where, gate) as call:
+    async with _calling(options, gate) as call:
         found = await gate_status(call, here)
     return _present(found, as_json=as_json)
 
 
 @asynccontextmanager
-async def _calling(where: Place, gate: GateFile | None) -> AsyncGenerator[Call, None]:
+async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGenerator[Call, None]:
     """Calls the broker that was named, else the gate's, which need not be the one that the environment means."""
-    url = where.broker or (ask.url_of(gate) if gate is not None else None)
+    url = options.broker or (ask.url_of(gate) if gate is not None else None)
     if url is None and gate is not None:
 
         async def nobody(_operation: str, _arguments: Mapping[str, Any]) -> Any:
@@ -187,8 +169,8 @@ async def _calling(where: Place, gate: GateFile | None) -> AsyncGenerator[Call, 
 
         yield nobody
         return
-    data_dir = gate.data_dir if gate is not None and where.broker is None else None
-    async with Place(url, None, where.agent, data_dir).client() as client:
+    data_dir = gate.data_dir if gate is not None and options.broker is None else None
+    async with ConnectionOptions(url, None, options.agent, data_dir).client() as client:
         yield client.data
 
 
@@ -200,7 +182,7 @@ def _ask_person(question: str, *, yes: bool) -> None:
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": asdict(found)}))
+        show_data(asdict(found))
     else:
         lines = [told] if told else []
         show(Unbroken(*map(plain, [*lines, *_lines(found)])))
@@ -230,7 +212,7 @@ def _lines(found: GateStatus) -> list[str]:
 
 def _told(facts: dict[str, Any], line: str, *, as_json: bool) -> Exit:
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": facts}))
+        show_data(facts)
     else:
         show(plain(line))
     return Exit.DONE

@@ -17,7 +17,8 @@ from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli import lazy_commands
-from tandem.cli.calls import Patience, call, run
+from tandem.cli.calls import Patience, call
+from tandem.cli.commands import run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -29,13 +30,12 @@ from tandem.cli.completion import (
 from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
-    AgentOption,
-    BrokerOption,
+    ConnectionOptions,
     JsonOption,
-    Place,
     TimeoutOption,
     WaitOption,
     one_of,
+    parameters,
 )
 from tandem.cli.examples import EXAMPLES
 from tandem.cli.inputs import Inputs, note
@@ -122,10 +122,10 @@ def _made(operation: Described) -> Any:
 
     def command(**values: Any) -> None:
         as_json = values.pop("as_json")
-        place = Place(values.pop("broker"), values.get("project"), values.pop("agent"))
+        options = ConnectionOptions(values.pop("broker"), values.get("project"), values.pop("agent"))
         patience = Patience(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
-        run(call(operation, arguments, place, patience=patience, as_json=as_json), as_json=as_json)
+        run(lambda: call(operation, arguments, options, patience=patience, as_json=as_json), as_json=as_json)
 
     # Typer reads a command's parameters from its signature.
     command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
@@ -186,8 +186,7 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
     if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
-    yield _parameter("broker", BrokerOption, None)
-    yield _parameter("agent", AgentOption, None)
+    yield from parameters(project=False)
     yield _parameter("as_json", JsonOption, default=False)
 
 

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import typer
 
-from tandem.cli.calls import Patience, call, run
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place
+from tandem.cli.calls import call
+from tandem.cli.commands import command
+from tandem.cli.connection_options import ConnectionOptions, JsonOption
+from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.client.table import OPERATIONS
 
@@ -31,15 +33,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(project, name="project")
 
 
-def add(
+@command(project=False)
+async def add(
     path: Annotated[Path, typer.Argument(help="A folder in a git repository.")] = Path(),
     *,
     name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Register a folder as a project; its name defaults to the folder's."""
     arguments = {"root": str(path.expanduser().resolve())} | ({"name": name} if name else {})
-    place = Place(broker, None, agent)
-    run(call(OPERATIONS["register_project"], arguments, place, patience=Patience(), as_json=as_json), as_json=as_json)
+    return await call(OPERATIONS["register_project"], arguments, options, as_json=as_json)

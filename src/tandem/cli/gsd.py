@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, ParamSpec
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.text import Text
 
 from tandem.bridge.project import top_level
-from tandem.cli.terminal import Unbroken, say, show, show_envelope, show_refusal, visible
+from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.terminal import Unbroken, say, show, show_data, visible
 from tandem.cli.trust import ask_for
 from tandem.config import load_settings, user_file
 from tandem.errors import InvalidInput, NotFound, TandemError
@@ -26,6 +24,7 @@ from tandem.workflow.gsd.overlay import Overlays, Plan
 from tandem.workflow.gsd.settings import SKILL, GsdProject, Wanted
 
 
+@command()
 def overlay(
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Take the pointers out, to the byte.")] = False,
@@ -37,7 +36,7 @@ def overlay(
         list[Client] | None,
         typer.Option("--client", help="Only this client's GSD; for several, several times."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Put one-line pointers to 'tandem gate …' into what GSD installed, here and in your home folder.
 
@@ -45,20 +44,17 @@ def overlay(
     tools are added to the lists of allowed tools, and GSD's own manifest is kept true, so that its updater sees no
     patch. An update of GSD takes them out; the session's start puts them in again.
     """
-    try:
-        if remove and refresh:
-            raise InvalidInput("Choose one of --remove and --refresh.", field="--refresh")
-        overlays = Overlays(load_settings().settings.data_dir)
-        chosen = _chosen(overlays, set(client or Client), refresh=refresh)
-        plans = [overlays.plan(one, remove=remove) for one in chosen]
-        if not dry_run:
-            overlays.carry_out(plans, remove=remove)
-            overlays.forget_missing()
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    if remove and refresh:
+        raise InvalidInput("Choose one of --remove and --refresh.", field="--refresh")
+    overlays = Overlays(load_settings().settings.data_dir)
+    chosen = _chosen(overlays, set(client or Client), refresh=refresh)
+    plans = [overlays.plan(one, remove=remove) for one in chosen]
+    if not dry_run:
+        overlays.carry_out(plans, remove=remove)
+        overlays.forget_missing()
     if as_json:
         data = {"dry_run": dry_run, "installs": [plan.facts() for plan in plans]}
-        show_envelope(json.dumps({"ok": True, "data": data}).encode())
+        show_data(data)
         return
     for plan in plans:
         _show_plan(plan, remove=remove, dry_run=dry_run)
@@ -96,8 +92,6 @@ def _show_plan(plan: Plan, *, remove: bool, dry_run: bool) -> None:
         say(f"note: {problem}")
 
 
-P = ParamSpec("P")
-
 _ON = """[bold]Examples[/bold]
 
   tandem gsd on
@@ -112,7 +106,6 @@ _OVERLAY = """[bold]Examples[/bold]
   tandem gsd overlay
 
   tandem gsd overlay --remove"""
-JsonOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -159,20 +152,7 @@ class _Standing:
         }
 
 
-def _refusing(command: Callable[P, None]) -> Callable[P, None]:
-    """Show a refusal as the command line does."""
-
-    @wraps(command)
-    def shown(*arguments: P.args, **options: P.kwargs) -> None:
-        try:
-            command(*arguments, **options)
-        except TandemError as error:
-            raise typer.Exit(show_refusal(error, as_json=bool(options.get("as_json")))) from None
-
-    return shown
-
-
-@_refusing
+@command()
 def on(
     *,
     granularity: Annotated[
@@ -186,7 +166,7 @@ def on(
     workstream: Annotated[
         str | None, typer.Option(metavar="NAME", help="Write it for one workstream of GSD's instead of the project.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Have GSD's steps put their work up for review: three keys in .planning/config.json, and the skill.
 
@@ -204,16 +184,16 @@ def on(
     _show(standing, remarks, as_json=as_json)
 
 
-@_refusing
-def off(*, as_json: JsonOption = False) -> None:
+@command()
+def off(*, as_json: EnvelopeOption = False) -> None:
     """Take back what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
     project = GsdProject.at(".")
     remarks = project.off()
     _show(_Standing.of(project), remarks, as_json=as_json)
 
 
-@_refusing
-def status(*, as_json: JsonOption = False) -> None:
+@command()
+def status(*, as_json: EnvelopeOption = False) -> None:
     """Say whether GSD's steps are reviewed, how, and where that is set."""
     _show(_Standing.of(GsdProject.at(".")), [], as_json=as_json)
 
@@ -234,7 +214,7 @@ def _offer_trust(standing: _Standing) -> list[str]:
 def _show(standing: _Standing, remarks: list[str], *, as_json: bool) -> None:
     facts = standing.facts()
     if as_json:
-        show_envelope(json.dumps({"ok": True, "data": {**facts, "remarks": remarks}}).encode())
+        show_data({**facts, "remarks": remarks})
         return
     for line in _lines(standing):
         show(visible(line))

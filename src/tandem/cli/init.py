@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import orjson
 import typer
 from rich.text import Text
 
-from tandem.cli.calls import run
+from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
-from tandem.cli.terminal import Unbroken, progress, say, show, show_envelope, visible
+from tandem.cli.terminal import Unbroken, progress, say, show, show_data, visible
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
 from tandem.workflow.background import find_broker, reach_broker
@@ -107,7 +106,7 @@ class Report:
 def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
     """Tell what would be done."""
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": report.facts()}))
+        show_data(report.facts())
         return Exit.DONE
     sys.stdout.flush()
     sys.stdout.buffer.write(diff(report.plan.changes).encode("utf-8", "surrogateescape"))
@@ -120,7 +119,7 @@ def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
 def show_report(report: Report, *, as_json: bool) -> Exit:
     """Tell what was done."""
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": report.facts()}))
+        show_data(report.facts())
         return Exit.DONE
     lines = _lines(report)
     show(Unbroken(*(Text(visible(line)) for line in lines)))
@@ -201,7 +200,6 @@ _UNINIT = """[bold]Examples[/bold]
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
 BrokerOption = Annotated[
     str | None,
     typer.Option(
@@ -216,7 +214,8 @@ def register(app: typer.Typer) -> None:
     app.command("uninit", epilog=_UNINIT)(uninit)
 
 
-def init(
+@command()
+async def init(
     *,
     client: Annotated[
         list[str] | None,
@@ -229,23 +228,14 @@ def init(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     broker: BrokerOption = None,
-    as_json: JsonOption = False,
-) -> None:
+    as_json: EnvelopeOption = False,
+) -> Exit:
     """Set this repository up: register it, and give the agents' clients Tandem's server, skill and instructions.
 
     Finds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of
     them as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.
     """
     wish = Wish(tuple(client or ()), gate, name, broker)
-    run(_init(wish, dry_run=dry_run, yes=yes, as_json=as_json), as_json=as_json)
-
-
-def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: JsonOption = False) -> None:
-    """Take back what 'tandem init' did: every file as it was, the gate off if it switched it on."""
-    run(_uninit(dry_run=dry_run, yes=yes, as_json=as_json), as_json=as_json)
-
-
-async def _init(wish: Wish, *, dry_run: bool, yes: bool, as_json: bool) -> Exit:
     plan = plan_init(Path.cwd(), Path.home(), os.environ, wish)
     stated = wish.broker or os.environ.get("TANDEM_BROKER") or (plan.before.broker if plan.before else None)
     report = Report("init", plan, dry_run=dry_run)
@@ -253,20 +243,22 @@ async def _init(wish: Wish, *, dry_run: bool, yes: bool, as_json: bool) -> Exit:
         found = await find_broker(stated)
         if found is not None:
             report.broker = found.url
-            async with TandemClient(found.url) as client:
-                report.project = await known_project(client.data, plan)
+            async with TandemClient(found.url) as broker_client:
+                report.project = await known_project(broker_client.data, plan)
         return show_diff(report, wish.name, as_json=as_json)
     if plan.changes and not yes:
         _ask(report.question())
     async with progress("looking for the broker"):
         reached = await reach_broker(stated)
-    async with TandemClient(reached.url) as client, progress("setting up"):
-        report.done = await set_up(client.data, plan, wish)
+    async with TandemClient(reached.url) as broker_client, progress("setting up"):
+        report.done = await set_up(broker_client.data, plan, wish)
     report.broker, report.started, report.project = reached.url, reached.started, report.done.project
     return show_report(report, as_json=as_json)
 
 
-async def _uninit(*, dry_run: bool, yes: bool, as_json: bool) -> Exit:
+@command()
+async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: EnvelopeOption = False) -> Exit:
+    """Take back what 'tandem init' did: every file as it was, the gate off if it switched it on."""
     plan = plan_uninit(Path.cwd())
     report = Report("uninit", plan, dry_run=dry_run)
     report.project = plan.before.project if plan.before else None

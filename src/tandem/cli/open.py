@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import webbrowser
@@ -12,10 +11,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import typer
 
 from tandem import platforms
-from tandem.cli.calls import run
+from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.connection_options import BrokerOption
-from tandem.cli.exits import Exit
-from tandem.cli.terminal import progress, say, show_envelope
+from tandem.cli.terminal import progress, say, show_data
 from tandem.client import TandemClient
 from tandem.workflow.background import reach_broker
 
@@ -35,7 +33,8 @@ def register(app: typer.Typer) -> None:
     app.command("open", epilog=_EPILOG)(open_pages)
 
 
-def open_pages(
+@command()
+async def open_pages(
     review: Annotated[str | None, typer.Argument(metavar="REVIEW", help="Open this review's page.")] = None,
     *,
     project: Annotated[
@@ -43,7 +42,7 @@ def open_pages(
     ] = None,
     print_only: Annotated[bool, typer.Option("--print", help="Only print the address; open nothing.")] = False,
     broker: BrokerOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Open the inbox, or a review, in your browser; a broker that does not run is started first.
 
@@ -52,10 +51,7 @@ def open_pages(
     """
     if review is not None and project is not None:
         raise typer.BadParameter("A review knows its project: give one of the two.", param_hint="--project")
-    run(_open(review, _path(review, project), broker, print_only=print_only, as_json=as_json), as_json=as_json)
-
-
-async def _open(review: str | None, path: str, broker: str | None, *, print_only: bool, as_json: bool) -> Exit:
+    path = _path(review, project)
     async with progress("looking for the broker"):
         reached = await reach_broker(broker)
         async with TandemClient(reached.url) as client:
@@ -69,8 +65,8 @@ async def _open(review: str | None, path: str, broker: str | None, *, print_only
     opened = not print_only and obstacle is None and webbrowser.open(address)
     if as_json:
         facts = {"url": address, "opened": opened, "started": reached.started}
-        show_envelope(json.dumps({"ok": True, "data": facts}).encode())
-        return Exit.DONE
+        show_data(facts)
+        return
     typer.echo(address)
     if reached.started:
         say("The broker did not run and was started; 'tandem down' stops it.")
@@ -80,7 +76,6 @@ async def _open(review: str | None, path: str, broker: str | None, *, print_only
         say(obstacle)
     elif not opened and not print_only:
         say("No browser could be started: open this address yourself, or name a browser in BROWSER.")
-    return Exit.DONE
 
 
 def _path(review: str | None, project: str | None) -> str:

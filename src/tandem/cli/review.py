@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tandem.cli.calls import run
-from tandem.cli.connection_options import BrokerOption, Place, ProjectOption
+from tandem.cli.commands import command
+from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
@@ -45,7 +45,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="review", cls=ScreenGroup)
 
 
-def screen(
+@command()
+async def screen(
     context: typer.Context,
     *,
     name: Annotated[
@@ -53,17 +54,13 @@ def screen(
     ] = None,
     project: ProjectOption = None,
     broker: BrokerOption = None,
-) -> None:
+) -> Exit:
     """Open a screen with what waits for you: changes, discussion, verdicts. Its keys are under ?."""
     if context.meta.get(_ALONE) and context.parent and not is_at_terminal():
         # A program that only named the group gets what every group answers.
         if text := context.parent.get_help():
             typer.echo(text)
         raise typer.Exit(Exit.USAGE)
-    run(_screen(name, project, broker))
-
-
-async def _screen(name: str | None, project: str | None, broker: str | None) -> Exit:
     # Agents give verdicts by the other commands, each under its own name. What is decided here counts as a person's.
     refuse_agents("Here a person reviews in their own name; agents review with 'tandem review claim' and the others.")
     if not is_at_terminal():
@@ -77,7 +74,7 @@ async def _screen(name: str | None, project: str | None, broker: str | None) -> 
     from tandem.cli.review_screen.application import open_screen
 
     person = identity.remembered() if name is None else identity.checked(name)
-    return await open_screen(Place(broker, project, person), person)
+    return await open_screen(ConnectionOptions(broker, project, person), person)
 
 
 def is_at_terminal() -> bool:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from tandem.cli.calls import Patience, call, run
+from tandem.cli.calls import call
+from tandem.cli.commands import command
 from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
-    AgentOption,
     BrokerOption,
+    ConnectionOptions,
     JsonOption,
     KeyOption,
-    Place,
-    ProjectOption,
     one_of,
 )
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
-from tandem.cli.terminal import show_refusal, visible
+from tandem.cli.terminal import visible
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
-from tandem.config import Settings, load_settings
+from tandem.config import load_settings
 from tandem.domain.pool_answers import ReviewerView
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.reviewers import log_reading
@@ -45,6 +45,7 @@ _LINES_AT_ONCE = 1_000
 _FOLLOW_SECONDS = 0.2
 
 
+@command()
 def show_logs(
     reviewer: Annotated[
         str | None,
@@ -65,20 +66,12 @@ def show_logs(
     broker: BrokerOption = None,
 ) -> None:
     """Show what a reviewer on this machine wrote, and what its program did."""
-    try:
-        folder = log_folder(load_settings({"data_dir": data_dir}).settings)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=False)) from None
+    folder = load_settings({"data_dir": data_dir}).settings.reviewer_logs
     log = log_reading.newest(folder, reviewer)
     if log is None:
-        run(_refuse(reviewer, folder, Place(broker)))
-    else:
-        _print(log, lines, follow=follow)
-
-
-def log_folder(settings: Settings) -> Path:
-    """Where the reviewers of this machine have their logs, whoever runs them."""
-    return settings.reviewer_logs
+        # The broker may know where the reviewer runs.
+        raise asyncio.run(_missing(reviewer, folder, ConnectionOptions(broker)))
+    _print(log, lines, follow=follow)
 
 
 def _print(log: Log, lines: int, *, follow: bool) -> None:
@@ -97,12 +90,7 @@ def _echo(part: Part) -> None:
         typer.echo(visible(line))
 
 
-async def _refuse(reviewer: str | None, folder: Path, place: Place) -> NoReturn:
-    """Say why there is no log, and what to do: the broker may know where the reviewer runs."""
-    raise await _missing(reviewer, folder, place)
-
-
-async def _missing(reviewer: str | None, folder: Path, place: Place) -> UnknownReviewer:
+async def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:
     here = sorted(log_reading.logs_in(folder), key=Log.written_at, reverse=True)
     known_here = [log.reviewer_id for log in here[:_LISTED]]
     if reviewer is None:
@@ -112,7 +100,7 @@ async def _missing(reviewer: str | None, folder: Path, place: Place) -> UnknownR
             folder=str(folder),
         )
     try:
-        async with place.client() as client:
+        async with options.client() as client:
             listed = (await client.list_reviewers()).reviewers
     except Unreachable:
         why = "the broker, which may know it, cannot be reached"
@@ -225,7 +213,8 @@ def supervise(
     reviewers_run.run_pool(broker, tuple(project or ()), workspace, data_dir, as_json=as_json)
 
 
-def kill(
+@command()
+async def kill(
     reviewer: Annotated[
         str | None,
         typer.Argument(
@@ -241,12 +230,10 @@ def kill(
         str | None, typer.Option("--reviewer-id", hidden=True, autocompletion=complete_reviewer)
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="At once; its review goes back into the queue.")] = False,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
     idempotency_key: KeyOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """End a reviewer of the pool: after its current review, or with force at once."""
     whom = one_of(reviewer or None, reviewer_id or None, "--reviewer-id")
     if whom is None:
@@ -254,15 +241,11 @@ def kill(
     arguments: dict[str, Any] = {"force": force}
     if idempotency_key is not None:
         arguments["idempotency_key"] = idempotency_key
-    run(_kill(whom, arguments, Place(broker, project, agent), as_json=as_json), as_json=as_json)
-
-
-async def _kill(whom: str, arguments: dict[str, Any], place: Place, *, as_json: bool) -> Exit:
     if _NAME.fullmatch(whom):
-        async with place.client() as client:
+        async with options.client() as client:
             whom = await _running(client, whom)
     request = {**arguments, "reviewer_id": whom}
-    return await call(OPERATIONS["kill_reviewer"], request, place, patience=Patience(), as_json=as_json)
+    return await call(OPERATIONS["kill_reviewer"], request, options, as_json=as_json)
 
 
 async def _running(client: TandemClient, name: str) -> str:

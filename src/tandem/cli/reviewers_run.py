@@ -20,8 +20,7 @@ from rich.text import Text
 from tandem import logs, platforms, pool_settings
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import duration
-from tandem.cli.reviewers import log_folder
-from tandem.cli.terminal import console, say, show_envelope, show_refusal
+from tandem.cli.terminal import console, say, show_data, show_envelope, show_refusal
 from tandem.client import TandemClient
 from tandem.config import Settings, load_settings
 from tandem.domain.answers import AuditPage, EventView
@@ -75,7 +74,7 @@ class Teller:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Say who runs reviewers for whom."""
         if self._as_json:
-            show_envelope(orjson.dumps({"ok": True, "data": facts}))
+            show_data(facts)
             return
         projects = ", ".join(facts["projects"] or ()) or "all projects"
         self.remark(
@@ -239,7 +238,7 @@ class Plan:
             "program": self.pool.provider,
             "mode": self.pool.mode,
             "max_pool_size": self.pool.max_pool_size,
-            "logs": str(log_folder(self.settings)),
+            "logs": str(self.settings.reviewer_logs),
         }
 
 
@@ -318,7 +317,7 @@ async def _run(plan: Plan, teller: Teller) -> None:
             plan.pool,
             broker_url=client.url,
             data_dir=plan.settings.data_dir,
-            log_dir=log_folder(plan.settings),
+            log_dir=plan.settings.reviewer_logs,
             projects=plan.projects or None,
         )
         await supervisor.start()

@@ -16,21 +16,19 @@ import typer
 
 from tandem import platforms
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
-from tandem.cli.calls import Patience, call, present, run, with_project
+from tandem.cli.calls import call, present, with_project
+from tandem.cli.commands import command
 from tandem.cli.completion import complete_role, complete_workflow
 from tandem.cli.connection_options import (
-    AgentOption,
-    BrokerOption,
+    ConnectionOptions,
     JsonOption,
     KeyOption,
-    Place,
-    ProjectOption,
     one_of,
 )
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.render.cycles import key_files, keys, unseen
-from tandem.cli.terminal import progress, say, show, show_envelope
+from tandem.cli.terminal import progress, say, show, show_data
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
@@ -238,7 +236,8 @@ WriteToOption = Annotated[
 ]
 
 
-def init(
+@command()
+async def init(
     *,
     workflow: WorkflowOption = None,
     key: Annotated[
@@ -250,21 +249,18 @@ def init(
         ),
     ] = None,
     write_to: WriteToOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
     given = keys_by_role(key or [])
     arguments: dict[str, Any] = {"keys": {role: own.key for role, own in given.items()}} if given else {}
     arguments |= {"workflow": workflow} if workflow else {}
-    operation = OPERATIONS["cycle_init"]
-    place = Place(broker, project, agent)
-    run(_make(operation, arguments, given, place, write_to=write_to, as_json=as_json), as_json=as_json)
+    return await _make(OPERATIONS["cycle_init"], arguments, given, options, write_to=write_to, as_json=as_json)
 
 
-def rotate(
+@command()
+async def rotate(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="Whose key.", autocompletion=complete_role)],
     *,
     workflow: WorkflowOption = None,
@@ -272,25 +268,21 @@ def rotate(
         str | None, typer.Option("--key", metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")
     ] = None,
     write_to: WriteToOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Replace a role's key; its sessions end."""
     given = {role: key_from(key, "--key")} if key else {}
     arguments: dict[str, Any] = {"role": role} | ({"key": given[role].key} if given else {})
     arguments |= {"workflow": workflow} if workflow else {}
-    operation = OPERATIONS["cycle_rotate"]
-    place = Place(broker, project, agent)
-    run(_make(operation, arguments, given, place, write_to=write_to, as_json=as_json), as_json=as_json)
+    return await _make(OPERATIONS["cycle_rotate"], arguments, given, options, write_to=write_to, as_json=as_json)
 
 
 async def _make(
     operation: Described,
     arguments: dict[str, Any],
     given: Mapping[str, Given],
-    place: Place,
+    options: ConnectionOptions,
     *,
     write_to: Path | None,
     as_json: bool,
@@ -298,8 +290,8 @@ async def _make(
     folder = await asyncio.to_thread(KeyFolder, write_to) if write_to else None
     if folder is not None and operation.name == "cycle_init":
         folder.refuse_to_replace()
-    async with place.client() as client, progress(f"{operation.noun} {operation.verb}"):
-        envelope = await client.call(operation.name, await with_project(operation, arguments, client, place))
+    async with options.client() as client, progress(f"{operation.noun} {operation.verb}"):
+        envelope = await client.call(operation.name, await with_project(operation, arguments, client, options))
     if as_json and (folder is None or not orjson.loads(envelope)["ok"]):
         return present(envelope, KeysMade, as_json=True)
     made = read_envelope(envelope, KeysMade)
@@ -319,7 +311,7 @@ async def _make(
         return Exit.REFUSED
     if as_json:
         data = {name: value for name, value in orjson.loads(envelope)["data"].items() if name != "keys"}
-        show_envelope(orjson.dumps({"ok": True, "data": {**data, "files": files}}))
+        show_data({**data, "files": files})
     else:
         show(key_files(made, files))
     return Exit.DONE
@@ -340,7 +332,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="session")
 
 
-def open_session(  # noqa: PLR0913 - an option each
+@command()
+async def open_session(
     role: Annotated[
         str | None,
         typer.Argument(
@@ -364,23 +357,15 @@ def open_session(  # noqa: PLR0913 - an option each
         ),
     ] = None,
     workflow: WorkflowOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
+    options: ConnectionOptions,
     idempotency_key: KeyOption = None,
-    agent: AgentOption = None,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
     whose = one_of(role or None, role_option or None, "--role") or stated_role()
     if whose is None:
         raise typer.BadParameter("Missing ROLE.", param_hint="--role")
     stated = {"role": whose, "workflow": workflow, "idempotency_key": idempotency_key}
-    arguments = {name: value for name, value in stated.items() if value is not None}
-    run(_open(arguments, psk, psk_file, Place(broker, project, agent), as_json=as_json), as_json=as_json)
-
-
-async def _open(
-    arguments: dict[str, Any], psk: str | None, psk_file: str | None, place: Place, *, as_json: bool
-) -> Exit:
-    request = {**arguments, "psk": session_key(arguments["role"], psk, psk_file)}
-    return await call(OPERATIONS["session_open"], request, place, patience=Patience(), as_json=as_json)
+    request = {name: value for name, value in stated.items() if value is not None}
+    request["psk"] = session_key(whose, psk, psk_file)
+    return await call(OPERATIONS["session_open"], request, options, as_json=as_json)

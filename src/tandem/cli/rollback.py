@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tandem.cli.calls import run
+from tandem.cli.commands import run
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, Place, find_project
+from tandem.cli.connection_options import AgentOption, BrokerOption, ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.rollback_told import told
-from tandem.cli.terminal import console, show, show_envelope
+from tandem.cli.terminal import console, show, show_data
 from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback import Asked, Checkout, Report, roll_back
@@ -49,10 +48,11 @@ def rollback(
 
     It is reverted, never reset: history stays, and so do other people's commits and local changes.
     """
-    run(_rollback(review_id, Place(broker, None, agent), dry_run=dry_run, as_json=as_json), as_json=as_json)
+    options = ConnectionOptions(broker, None, agent)
+    run(lambda: _rollback(review_id, options, dry_run=dry_run, as_json=as_json), as_json=as_json)
 
 
-async def _rollback(review_id: str, place: Place, *, dry_run: bool, as_json: bool) -> Exit:
+async def _rollback(review_id: str, place: ConnectionOptions, *, dry_run: bool, as_json: bool) -> Exit:
     checkout = Checkout.at(Path.cwd())
     async with place.client() as client:
         status = await client.get_review_status(review_id)
@@ -67,7 +67,7 @@ async def _rollback(review_id: str, place: Place, *, dry_run: bool, as_json: boo
         with _steps() as say:
             report = await roll_back(client, checkout, Asked(review_id, status.project, dry_run), say)
     if as_json:
-        show_envelope(orjson.dumps({"ok": True, "data": report.facts()}))
+        show_data(report.facts())
     else:
         show(told(report))
     return _exit(report)

@@ -11,16 +11,14 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import Patience, present, run
+from tandem.cli.calls import Patience, present
+from tandem.cli.commands import Answer, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
-    AgentOption,
-    BrokerOption,
+    ConnectionOptions,
     JsonOption,
-    Place,
-    ProjectOption,
     TimeoutOption,
-    find_project,
+    need_project,
 )
 from tandem.cli.exits import Exit
 from tandem.cli.inputs import Inputs
@@ -30,7 +28,6 @@ from tandem.cli.wait_conditions import verdict_status
 from tandem.client import TandemClient
 from tandem.client.waits import is_decided, wait_until
 from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
-from tandem.errors import InvalidInput
 from tandem.hooks.person import agent_mark
 
 _EPILOG = """[bold]Examples[/bold]
@@ -67,6 +64,7 @@ def register(app: typer.Typer) -> None:
     app.command("submit", epilog=_EPILOG)(submit)
 
 
+@command()
 def submit(  # noqa: PLR0913 an option each
     *,
     intent: Annotated[
@@ -102,11 +100,9 @@ def submit(  # noqa: PLR0913 an option each
     ] = "cli",
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
-    broker: BrokerOption = None,
-    project: ProjectOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Put your change up for review: by default the whole working tree, new files included."""
     source = Source(staged, commit, range_, text)
     if text is not None and description is not None:
@@ -119,15 +115,13 @@ def submit(  # noqa: PLR0913 an option each
     fields = {"intent": intent, "description": details, "category": category, "agent_type": agent_type}
     fields |= {"phase": phase, "plan": plan, "task": task}
     order = Order(source, {name: value for name, value in fields.items() if value is not None}, revise, parent)
-    patience = Patience(wait, timeout)
-    place = Place(broker, project, agent)
-    run(_put_up(order, place, patience=patience, as_json=as_json), as_json=as_json)
+    return _put_up(order, options, Patience(wait, timeout), as_json=as_json)
 
 
-async def _put_up(order: Order, place: Place, *, patience: Patience, as_json: bool) -> Exit:
-    async with place.client() as client:
+async def _put_up(order: Order, options: ConnectionOptions, patience: Patience, *, as_json: bool) -> Exit:
+    async with options.client() as client:
         async with progress("putting it up"):
-            envelope = await client.call("create_review", await _request(client, order, place))
+            envelope = await client.call("create_review", await _request(client, order, options))
         data = orjson.loads(envelope)
         if not (patience.wait and data["ok"]):
             return present(envelope, ReviewCreated, as_json=as_json)
@@ -135,17 +129,15 @@ async def _put_up(order: Order, place: Place, *, patience: Patience, as_json: bo
             say(f"{data['data']['review_id']} is up, round {data['data']['round']}")
         else:
             present(envelope, ReviewCreated, as_json=False)
-        status = await _verdict(client, data["data"], patience)
+        status = await _verdict(client, data["data"], patience.timeout_s)
     return present(status, ReviewStatus, as_json=as_json, status=verdict_status)
 
 
-async def _request(client: TandemClient, order: Order, place: Place) -> dict[str, Any]:
+async def _request(client: TandemClient, order: Order, options: ConnectionOptions) -> dict[str, Any]:
     """The request, completed from the review that is revised or followed."""
     known_id = order.revise or order.parent
     known = await client.get_proposal(known_id) if known_id else None
-    project = known.project if known else await find_project(client, place)
-    if project is None:
-        raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
+    project = known.project if known else await need_project(client, options)
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)
     request = persons.marked(request)
@@ -170,7 +162,7 @@ def _content(order: Order, known: Proposal | None) -> dict[str, Any]:
         return sources.content(repository, order.source, say)
 
 
-async def _verdict(client: TandemClient, created: dict[str, Any], patience: Patience) -> bytes:
+async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: float | None) -> bytes:
     """The status envelope once there is a verdict, or the time is up."""
     remarks = _Remarks()
 
@@ -180,9 +172,7 @@ async def _verdict(client: TandemClient, created: dict[str, Any], patience: Pati
 
     arguments = {"review_id": created["review_id"], "cursor": created["cursor"], "wake_on": "any"}
     async with progress("waiting for the verdict"):
-        return await wait_until(
-            client.call, "get_review_status", arguments, ready=done, done=done, timeout_s=patience.timeout_s
-        )
+        return await wait_until(client.call, "get_review_status", arguments, ready=done, done=done, timeout_s=timeout_s)
 
 
 def _asked_for(review_id: str) -> str:

@@ -58,6 +58,11 @@ def show_envelope(envelope: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def show_data(data: object) -> None:
+    """Print what a command found out by itself as an envelope."""
+    show_envelope(orjson.dumps({"ok": True, "data": data}))
+
+
 def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
     """Print a refusal, as an envelope or for people; answers with the exit status."""
     if as_json:

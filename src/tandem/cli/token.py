@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import orjson
 import typer
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.cli.calls import present, run
+from tandem.cli.calls import present
+from tandem.cli.commands import command
 from tandem.cli.completion import complete_project
-from tandem.cli.connection_options import AgentOption, BrokerOption, JsonOption, KeyOption, Place
+from tandem.cli.connection_options import ConnectionOptions, JsonOption, KeyOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import progress, say
@@ -36,7 +37,8 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="token")
 
 
-def create(
+@command(project=False)
+async def create(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Whose it is: they act under this name. Letters, digits and . _ -")
     ],
@@ -63,19 +65,14 @@ def create(
         float | None, typer.Option("--days", metavar="N", help="Days that it is good for; default: until revoked.")
     ] = None,
     idempotency_key: KeyOption = None,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
+) -> Exit:
     """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
     stated = {"project": project, "days": days, "idempotency_key": idempotency_key}
     arguments = {"name": name, "roles": role} | {field: value for field, value in stated.items() if value is not None}
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
-    run(_create(arguments, Place(broker, project, agent), as_json=as_json), as_json=as_json)
-
-
-async def _create(arguments: dict[str, Any], place: Place, *, as_json: bool) -> Exit:
-    async with place.client() as client, progress("token create"):
+    async with options.client() as client, progress("token create"):
         envelope = await client.call("create_token", arguments)
     if as_json or not orjson.loads(envelope)["ok"]:
         return present(envelope, TokenCreated, as_json=as_json)

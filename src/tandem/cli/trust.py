@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.terminal import say, show, show_envelope, show_refusal, visible
+from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.terminal import say, show, show_data, visible
 from tandem.config import user_file
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
@@ -36,6 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command("trust", epilog=_EPILOG)(trust_files)
 
 
+@command()
 def trust_files(
     files: Annotated[
         list[Path] | None,
@@ -45,25 +46,22 @@ def trust_files(
     list_: Annotated[bool, typer.Option("--list", help="Show what is trusted, in every project.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take the trust back.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Show it and do not ask; still only at a terminal.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")] = False,
+    as_json: EnvelopeOption = False,
 ) -> None:
     """Let this project's settings loosen what a repository else may only tighten.
 
     Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
     project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count.
     """
-    try:
-        project = Project.at(".", user_file().parent)
-        if list_ and revoke:
-            raise InvalidInput("Choose one of --list and --revoke.", field="--list")
-        if list_:
-            _show_list(project, as_json=as_json)
-        elif revoke:
-            _revoke(project, files or (), as_json=as_json)
-        else:
-            _trust(project, files or (), yes=yes, as_json=as_json)
-    except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
+    project = Project.at(".", user_file().parent)
+    if list_ and revoke:
+        raise InvalidInput("Choose one of --list and --revoke.", field="--list")
+    if list_:
+        _show_list(project, as_json=as_json)
+    elif revoke:
+        _revoke(project, files or (), as_json=as_json)
+    else:
+        _trust(project, files or (), yes=yes, as_json=as_json)
 
 
 def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool) -> None:
@@ -80,7 +78,7 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
         trust.add(project.config_dir, fresh)
     if as_json:
         facts = [{**one.facts(), "trusted": True} for one in found]
-        _envelope({"project": project.root, "files": facts})
+        show_data({"project": project.root, "files": facts})
         return
     for one in found:
         say(f"trusted{' already' if one.is_trusted else ''}: {one.file} in {project.root} (sha256 {one.sha256})")
@@ -127,7 +125,7 @@ def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
     names = project.names(files) if files else None
     gone = trust.revoke(project.config_dir, project.root, names)
     if as_json:
-        _envelope({"project": project.root, "revoked": [one._asdict() for one in gone]})
+        show_data({"project": project.root, "revoked": [one._asdict() for one in gone]})
         return
     for one in gone:
         say(f"no longer trusted: {one.file} in {one.root} (sha256 {one.sha256})")
@@ -140,7 +138,7 @@ def _show_list(project: Project, *, as_json: bool) -> None:
     states = [_state(one, project.config_dir) for one in entries]
     if as_json:
         pairs = zip(entries, states, strict=True)
-        _envelope({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
+        show_data({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
         return
     if not entries:
         say("Nothing is trusted: what stands in a repository may only tighten.")
@@ -163,7 +161,3 @@ def _state(one: Trusted, config_dir: Path) -> str:
     if found is None:
         return "gone"
     return "holds" if found.sha256 == one.sha256 else "changed"
-
-
-def _envelope(data: dict[str, Any]) -> None:
-    show_envelope(json.dumps({"ok": True, "data": data}).encode())

@@ -7,7 +7,7 @@ import time
 from textual import events
 from textual.app import App
 
-from tandem.cli.connection_options import Place, find_project
+from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.review_screen.acting import Acting
 from tandem.cli.review_screen.desk import Desk, Drafts, Line, News, follow
@@ -84,19 +84,19 @@ class ReviewApp(App[None]):
         self.push_screen(Confirm(f"You have typed something for {count} that is not sent. Leave it behind?"), answered)
 
 
-async def open_screen(place: Place, person: str | None) -> Exit:
+async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
     """Show the screen until the person leaves it.
 
     Args:
-        place: What the command was told.
+        options: What the command was told.
         person: The name that was given or remembered; null to ask for it.
 
     Raises:
         TandemError: The broker refuses, or none answers.
     """
-    line = Line(place)
+    line = Line(options)
     try:
-        project = await find_project(line.client, place)
+        project = await find_project(line.client, options)
         app = ReviewApp(Desk(line, person or "", project, project, Drafts()))
         await app.run_async()
     finally:

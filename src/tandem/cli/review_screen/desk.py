@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
-from tandem.cli.connection_options import Place
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.client.connection import Unreachable
 from tandem.client.waits import CALL_SECONDS
@@ -41,16 +41,16 @@ class Line:
     """The connection to a broker, which may come back at another address after a restart.
 
     Args:
-        place: What the command was told.
+        options: What the command was told.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.client: TandemClient = place.client()
+    def __init__(self, options: ConnectionOptions) -> None:
+        self._options = options
+        self.client: TandemClient = options.client()
 
     async def look_again(self) -> None:
         """Find out where the broker is now, if nobody said where it has to be."""
-        found = self._place.client()
+        found = self._options.client()
         if found.url == self.client.url:
             await found.close()
         else:
@@ -58,8 +58,8 @@ class Line:
 
     async def introduce(self, person: str) -> None:
         """Name who is calling, from now on."""
-        self._place = replace(self._place, agent=person)
-        await self._change_to(self._place.client())
+        self._options = replace(self._options, agent=person)
+        await self._change_to(self._options.client())
 
     async def _change_to(self, client: TandemClient) -> None:
         old, self.client = self.client, client

@@ -1,0 +1,69 @@
+"""Commands as Typer calls them: run to their end, refusals printed, with the options that most have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tandem.cli.exits import Exit
+from tandem.cli.terminal import show_refusal
+from tandem.errors import TandemError
+
+EnvelopeOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
+"""For what a command finds out by itself."""
+
+Answer = Coroutine[Any, Any, int | None]
+Work = Answer | int | None
+"""What a command answers with: its exit status, null if it is done, or either once it is awaited.
+
+What is read from standard input is read before: in a coroutine the first Ctrl-C would not end that.
+"""
+
+
+def run(work: Callable[[], Work], *, as_json: bool = False) -> NoReturn:
+    """Run a command to its end; a refusal is printed, and the process gets the exit status."""
+    try:
+        ended = work()
+        status = asyncio.run(ended) if isinstance(ended, Coroutine) else ended
+    except TandemError as error:
+        status = show_refusal(error, as_json=as_json)
+    raise typer.Exit(status or Exit.DONE)
+
+
+def command(*, project: bool = True) -> Callable[[Callable[..., Work]], Callable[..., None]]:
+    """Make a command of a function: its parameter `options` stands for `--broker`, `--project` and `--agent`.
+
+    Args:
+        project: Whether there is a `--project`.
+    """
+
+    def made(function: Callable[..., Work]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        common: list[str] = []
+        for parameter in inspect.signature(function, eval_str=True).parameters.values():
+            if parameter.name == "options":
+                from tandem.cli.connection_options import parameters as stated
+
+                found = stated(project=project)
+                common = [one.name for one in found]
+                parameters += found
+            else:
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+        def shown(**values: Any) -> None:
+            if common:
+                from tandem.cli.connection_options import ConnectionOptions
+
+                values["options"] = ConnectionOptions(**{name: values.pop(name) for name in common})
+            run(lambda: function(**values), as_json=bool(values.get("as_json")))
+
+        # Typer reads a command's parameters from its signature, and its help from its docstring.
+        shown.__dict__["__signature__"] = inspect.Signature(parameters)
+        shown.__doc__ = function.__doc__
+        return shown
+
+    return made
