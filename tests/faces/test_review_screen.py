@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.cli.review_screen.one_review import ReviewScreen
+from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
 from tests.commandline import DIFF, running_broker
 from tests.faces.screen_stage import PERSON, Stage, stage

@@ -183,8 +183,8 @@ def test_what_the_guide_tells_to_type_is_understood() -> None:
 
 def test_the_guide_names_every_key() -> None:
     from tandem.cli.review_screen.diff_view import DiffView
-    from tandem.cli.review_screen.listing import InboxScreen
-    from tandem.cli.review_screen.one_review import ReviewScreen
+    from tandem.cli.review_screen.inbox_screen import InboxScreen
+    from tandem.cli.review_screen.review import ReviewScreen
 
     guide = Page(ROOT / "docs" / "guide" / "terminal.md").text
     heard = {"left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-", "question_mark": "?"}

@@ -16,61 +16,29 @@ _ROWS = 50
 Offers = list[tuple[str, str]]
 
 
-def complete_review(incomplete: str) -> Offers:
-    """Reviews whose id begins so, latest activity first, each with its intent."""
-    return [offer for offer in _ask(_reviews) if offer[0].startswith(incomplete)]
-
-
-def complete_project(incomplete: str) -> Offers:
-    """Registered projects whose name begins so, each with its folder."""
-    return [offer for offer in _ask(_projects) if offer[0].startswith(incomplete)]
-
-
-def complete_cycle(incomplete: str) -> Offers:
-    """Hand-off cycles whose id begins so, newest first, each with its feature."""
-    return [offer for offer in _ask(_cycles) if offer[0].startswith(incomplete)]
-
-
-def complete_workflow(incomplete: str) -> Offers:
-    """Workflows whose name begins so, each with its roles."""
-    return [offer for offer in _ask(_workflows) if offer[0].startswith(incomplete)]
-
-
-def complete_role(incomplete: str) -> Offers:
-    """Roles of all workflows whose name begins so, each with the workflows that have it."""
-    return [offer for offer in _ask(_roles) if offer[0].startswith(incomplete)]
-
-
-def complete_reviewer(incomplete: str) -> Offers:
-    """Reviewers of pools whose id begins so, those that run first, each with its state and project."""
-    return [offer for offer in _ask(_reviewers) if offer[0].startswith(incomplete)]
-
-
-def complete_example(incomplete: str) -> list[str]:
-    """Ready workflows whose name begins so."""
-    from tandem.examples import examples
-
-    return [name for name in examples() if name.startswith(incomplete)]
-
-
 async def _reviews(client: TandemClient) -> Offers:
+    """Reviews, latest activity first, each with its intent."""
     feed = await client.get_activity_feed(limit=_ROWS)
     return [(entry.review.review_id, entry.review.intent) for entry in feed.entries]
 
 
 async def _projects(client: TandemClient) -> Offers:
+    """Registered projects, each with its folder."""
     return [(project.project, project.root) for project in (await client.list_projects()).projects]
 
 
 async def _cycles(client: TandemClient) -> Offers:
+    """Hand-off cycles, newest first, each with its feature."""
     return [(cycle.cycle_id, cycle.feature) for cycle in (await client.list_cycles(limit=_ROWS)).cycles]
 
 
 async def _workflows(client: TandemClient) -> Offers:
+    """Workflows, each with its roles."""
     return [(found.name, ", ".join(found.roles)) for found in (await client.list_cycles(limit=1)).workflows]
 
 
 async def _roles(client: TandemClient) -> Offers:
+    """Roles of all workflows, each with the workflows that have it."""
     having: dict[str, list[str]] = {}
     for workflow in (await client.list_cycles(limit=1)).workflows:
         for role in workflow.roles:
@@ -79,18 +47,38 @@ async def _roles(client: TandemClient) -> Offers:
 
 
 async def _reviewers(client: TandemClient) -> Offers:
+    """Reviewers of pools, those that run first, each with its state and project."""
     found = (await client.list_reviewers()).reviewers
     return [(one.reviewer_id, f"{one.state}, {one.project}") for one in found]
 
 
-def _ask(question: Callable[[TandemClient], Awaitable[Offers]]) -> Offers:
-    """The answer; nothing when the broker is away or slow, for a shell must not be kept waiting."""
+def _asking(question: Callable[[TandemClient], Awaitable[Offers]]) -> Callable[[str], Offers]:
+    """Offers what of an answer begins so; nothing when the broker is away or slow: a shell must not be kept waiting."""
 
     async def ask() -> Offers:
         async with ConnectionOptions(os.environ.get("TANDEM_BROKER")).client() as client:
             return await asyncio.wait_for(question(client), _LIMIT_SECONDS)
 
-    try:
-        return [(visible_line(name), visible_line(about)) for name, about in asyncio.run(ask())]
-    except (TandemError, TimeoutError):
-        return []
+    def complete(incomplete: str) -> Offers:
+        try:
+            offers = asyncio.run(ask())
+        except (TandemError, TimeoutError):
+            return []
+        return [(visible_line(name), visible_line(about)) for name, about in offers if name.startswith(incomplete)]
+
+    return complete
+
+
+complete_review = _asking(_reviews)
+complete_project = _asking(_projects)
+complete_cycle = _asking(_cycles)
+complete_workflow = _asking(_workflows)
+complete_role = _asking(_roles)
+complete_reviewer = _asking(_reviewers)
+
+
+def complete_example(incomplete: str) -> list[str]:
+    """Ready workflows whose name begins so."""
+    from tandem.examples import examples
+
+    return [name for name in examples() if name.startswith(incomplete)]

@@ -19,8 +19,7 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
-from tandem.cli.inputs import Inputs
-from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
+from tandem.cli.sources import CommitOption, Inputs, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress
 from tandem.client.table import OPERATIONS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +19,8 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.exits import Exit
-from tandem.cli.inputs import Inputs
 from tandem.cli.render.parts import block, plain
+from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Unbroken, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.workflow.steps.documents import stated
@@ -180,42 +180,31 @@ def register(group: typer.Typer) -> None:
     )(verification)
 
 
-@command()
-def plan(
-    file: FileArgument = None,
-    *,
-    path: PathOption = None,
-    content: ContentOption = None,
-    accept: AcceptOption = False,
-    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-    agent_type: AgentTypeOption = None,
-    options: ConnectionOptions,
-    as_json: JsonOption = False,
-) -> Answer:
-    """Have a whole PLAN.md reviewed before it is committed or carried out."""
-    named, draft, words = _document(file, path, content)
-    commands = _commands("plan", words, named)
-    order = Order("plan", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
-    return _step(order, agent_type, options, as_json=as_json)
+def _document_step(step: str, about: str) -> Callable[..., None]:
+    """The command of a step that reviews a whole document, and nothing besides."""
+
+    def review(
+        file: FileArgument = None,
+        *,
+        path: PathOption = None,
+        content: ContentOption = None,
+        accept: AcceptOption = False,
+        timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
+        agent_type: AgentTypeOption = None,
+        options: ConnectionOptions,
+        as_json: JsonOption = False,
+    ) -> Answer:
+        named, draft, words = _document(file, path, content)
+        commands = _commands(step, words, named)
+        order = Order(step, *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
+        return _step(order, agent_type, options, as_json=as_json)
+
+    review.__doc__ = about
+    return command()(review)
 
 
-@command()
-def context(
-    file: FileArgument = None,
-    *,
-    path: PathOption = None,
-    content: ContentOption = None,
-    accept: AcceptOption = False,
-    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-    agent_type: AgentTypeOption = None,
-    options: ConnectionOptions,
-    as_json: JsonOption = False,
-) -> Answer:
-    """Have a whole CONTEXT.md reviewed before it is written or committed."""
-    named, draft, words = _document(file, path, content)
-    commands = _commands("context", words, named)
-    order = Order("context", *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
-    return _step(order, agent_type, options, as_json=as_json)
+plan = _document_step("plan", "Have a whole PLAN.md reviewed before it is committed or carried out.")
+context = _document_step("context", "Have a whole CONTEXT.md reviewed before it is written or committed.")
 
 
 @command()

@@ -38,7 +38,7 @@ from tandem.cli.connection_options import (
     parameters,
 )
 from tandem.cli.examples import EXAMPLES
-from tandem.cli.inputs import Inputs, note
+from tandem.cli.sources import Inputs, note
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,7 +65,7 @@ _STYLES: dict[str, str] = {
 }
 
 
-class Teller:
+class EventPrinter:
     """Prints a line for whatever happens: for people, or as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
@@ -90,8 +90,8 @@ class Teller:
     def event(self, event: EventView, who: str, words: str) -> None:
         """Say what happened to a reviewer or to the pool."""
         if self._as_json:
-            told = {name: getattr(event, name) for name in ("at", "kind", "project", "subject", "actor", "data")}
-            show_envelope(orjson.dumps(told))
+            facts = {name: getattr(event, name) for name in ("at", "kind", "project", "subject", "actor", "data")}
+            show_envelope(orjson.dumps(facts))
         else:
             at = datetime.fromisoformat(event.at).astimezone().strftime("%H:%M:%S")
             self._line(who, words, at, _STYLES.get(event.kind, ""))
@@ -101,15 +101,15 @@ class Teller:
         console().print(Text.assemble((f"{at}  ", "dim"), (name, "bold"), (visible_line(words), style)), soft_wrap=True)
 
 
-class Told:
+class EventFollower:
     """Follows the broker's log from a supervisor's registration on.
 
     Attributes:
-        teller: Prints it.
+        printer: Prints it.
     """
 
-    def __init__(self, client: TandemClient, supervisor_id: str, cursor: str | None, teller: Teller) -> None:
-        self.teller = teller
+    def __init__(self, client: TandemClient, supervisor_id: str, cursor: str | None, printer: EventPrinter) -> None:
+        self.printer = printer
         self._client = client
         self._pool = f"pool:{supervisor_id}"
         self._supervisor_id = supervisor_id
@@ -126,7 +126,7 @@ class Told:
                 self._cursor = None
             except TandemError as error:
                 if not error.retryable:
-                    self.teller.remark(f"the broker does not show what the reviewers do: {error.message}")
+                    self.printer.remark(f"the broker does not show what the reviewers do: {error.message}")
                     return
             else:
                 if page.events or time.monotonic() - began >= _PAUSE_SECONDS:
@@ -160,7 +160,7 @@ class Told:
             return
         words = _words(event)
         if words is not None:
-            self.teller.event(event, "" if event.kind in _OF_ALL else whose, words)
+            self.printer.event(event, "" if event.kind in _OF_ALL else whose, words)
 
 
 def _words(event: EventView) -> str | None:
@@ -260,7 +260,7 @@ def run_pool(
         _begin_log(plan)
         try:
             with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
-                runner.run(_run(plan, Teller(as_json=as_json)))
+                runner.run(_run(plan, EventPrinter(as_json=as_json)))
         finally:
             logs.end()
     except TandemError as error:
@@ -303,7 +303,7 @@ class _Complaints(logging.Handler):
         say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
-async def _run(plan: Plan, teller: Teller) -> None:
+async def _run(plan: Plan, printer: EventPrinter) -> None:
     stop, at_once = asyncio.Event(), asyncio.Event()
 
     def asked() -> None:
@@ -322,21 +322,22 @@ async def _run(plan: Plan, teller: Teller) -> None:
         )
         await supervisor.start()
         registration = broker.registration or {}
-        teller.begin({"supervisor_id": registration.get("supervisor_id"), **plan.facts})
-        await _remark_unknown(plan.projects, client, teller)
-        told = Told(client, str(registration.get("supervisor_id")), registration.get("cursor"), teller)
-        following = asyncio.create_task(told.follow(), name="told")
+        printer.begin({"supervisor_id": registration.get("supervisor_id"), **plan.facts})
+        await _remark_unknown(plan.projects, client, printer)
+        follower = EventFollower(client, str(registration.get("supervisor_id")), registration.get("cursor"), printer)
+        following = asyncio.create_task(follower.follow(), name="event-follower")
         try:
-            await _until_stopped(supervisor, stop)
+            # Another supervisor may take this one's place.
+            await _first(stop.wait(), supervisor.wait_ended())
             if stop.is_set():
-                teller.remark(
+                printer.remark(
                     f"stopping: reviews under way may take {plan.pool.drain_seconds:g} s more; Ctrl-C again ends them"
                 )
             await _stop(supervisor, at_once)
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-        await told.catch_up()
+        await follower.catch_up()
     if not stop.is_set():
         raise InvalidSession(
             "Another supervisor has this one's place with the broker, or the broker does not take it back; its"
@@ -344,32 +345,30 @@ async def _run(plan: Plan, teller: Teller) -> None:
         )
 
 
-async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, teller: Teller) -> None:
+async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, printer: EventPrinter) -> None:
     """A project that nobody registered has no proposals, however long one waits."""
     with suppress(TandemError):
         known = {one.project for one in (await client.list_projects()).projects}
         for name in projects:
             if name not in known:
-                teller.remark(
+                printer.remark(
                     f"the broker has no project '{name}' yet; in its folder: tandem project add --name {name}"
                 )
 
 
-async def _until_stopped(supervisor: Supervisor, stop: asyncio.Event) -> None:
-    """Wait for the signal, or until the supervisor has ended by itself."""
-    stopped = asyncio.create_task(stop.wait())
-    ended = asyncio.create_task(supervisor.wait_ended())
-    await asyncio.wait((stopped, ended), return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
-    ended.cancel()
+async def _first(*waits: asyncio.Future[Any] | Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of these has ended; what was begun for that ends with it."""
+    begun = [asyncio.ensure_future(one) for one in waits]
+    await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
+    for one, given in zip(begun, waits, strict=True):
+        if one is not given:
+            one.cancel()
 
 
 async def _stop(supervisor: Supervisor, at_once: asyncio.Event) -> None:
     """Drain; after the second signal end the reviewers with all that they started, which leaves nothing to drain."""
     stopping = asyncio.create_task(supervisor.stop())
-    hurried = asyncio.create_task(at_once.wait())
-    await asyncio.wait((stopping, hurried), return_when=asyncio.FIRST_COMPLETED)
-    hurried.cancel()
+    await _first(stopping, at_once.wait())
     while not stopping.done():
         await asyncio.to_thread(supervisor.end_processes)
         await asyncio.wait((stopping,), timeout=1.0)

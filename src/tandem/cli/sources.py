@@ -1,8 +1,10 @@
-"""What `tandem submit` puts up and `tandem gate check` asks about: from the working tree, commits or a file."""
+"""What a command reads: a change from the working tree, commits or a file, and long values of options."""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +13,66 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tandem.errors import InvalidInput
+
+_NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
+_JSON_NOTE = "JSON, @FILE or - for standard input."
+
+
+def note(*, is_json: bool) -> str:
+    """What the help says of such an option."""
+    return _JSON_NOTE if is_json else _NOTE
+
+
+class Inputs:
+    """Reads the long values of one command; standard input can be given only once."""
+
+    def __init__(self) -> None:
+        self._stdin_taken_by: str | None = None
+
+    def text(self, option: str, value: str) -> str:
+        """The text that a value stands for, to the byte: no newline is lost or translated."""
+        if value == "-":
+            return self._decoded(option, self._standard_input(option), "standard input")
+        if value.startswith("@@"):
+            return value[1:]
+        if value.startswith("@"):
+            return self._decoded(option, _content(option, value[1:]), value[1:])
+        return value
+
+    def json(self, option: str, value: str) -> Any:
+        """The JSON value that a value stands for."""
+        text = self.text(option, value)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"This is not JSON: {error}.", param_hint=option) from error
+
+    def _standard_input(self, option: str) -> bytes:
+        if self._stdin_taken_by is not None:
+            raise typer.BadParameter(f"Standard input is already read by {self._stdin_taken_by}.", param_hint=option)
+        self._stdin_taken_by = option
+        return sys.stdin.buffer.read()
+
+    @staticmethod
+    def _decoded(option: str, content: bytes, source: str) -> str:
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise typer.BadParameter(
+                f"{source} is not UTF-8 (byte {error.start}). A diff of such files has to be binary: "
+                "tandem submit makes one.",
+                param_hint=option,
+            ) from error
+
+
+def _content(option: str, name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(
+            f"Cannot read {name}: {error.strerror}. Write @@ for a text that begins with @.", param_hint=option
+        ) from error
+
 
 if TYPE_CHECKING:
     # Only the options of this module are needed by commands that have a group in common with one that reads content.

@@ -21,8 +21,7 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.exits import Exit
-from tandem.cli.inputs import Inputs
-from tandem.cli.sources import CommitOption, RangeOption, Source, StagedOption
+from tandem.cli.sources import CommitOption, Inputs, RangeOption, Source, StagedOption
 from tandem.cli.terminal import progress, say
 from tandem.cli.wait_conditions import verdict_status
 from tandem.client import TandemClient

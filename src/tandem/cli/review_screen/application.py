@@ -9,11 +9,11 @@ from textual.app import App
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.exits import Exit
-from tandem.cli.review_screen.acting import Acting
 from tandem.cli.review_screen.desk import Desk, Drafts, Line, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
-from tandem.cli.review_screen.listing import InboxScreen
-from tandem.cli.review_screen.living import LivingScreen
+from tandem.cli.review_screen.inbox_screen import InboxScreen
+from tandem.cli.review_screen.live_screen import LiveScreen
+from tandem.cli.review_screen.review_actions import ReviewActions
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""
@@ -54,7 +54,7 @@ class ReviewApp(App[None]):
     def hear(self, news: News) -> None:
         """Pass on what has happened to every screen that shows some of it."""
         for screen in self.screen_stack:
-            if isinstance(screen, LivingScreen) and screen.is_mounted:
+            if isinstance(screen, LiveScreen) and screen.is_mounted:
                 screen.hear(news)
 
     async def on_event(self, event: events.Event) -> None:
@@ -66,7 +66,7 @@ class ReviewApp(App[None]):
     async def _renew(self) -> None:
         if time.monotonic() - self._acted_at < _RENEWAL_SECONDS:
             for screen in self.screen_stack:
-                if isinstance(screen, Acting):
+                if isinstance(screen, ReviewActions):
                     await screen.renew()
 
     async def action_quit(self) -> None:

@@ -219,7 +219,7 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class Whole(ModalScreen[None]):
+class TextDialog(ModalScreen[None]):
     """A text to be read to its end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,question_mark,q", "leave", "Back")]
@@ -244,7 +244,7 @@ class Whole(ModalScreen[None]):
         self.dismiss(None)
 
 
-class Keys(Whole):
+class Keys(TextDialog):
     """Lists keys with what they do."""
 
     def __init__(self, keys: list[tuple[str, str]]) -> None:

@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tandem.cli.review_screen.dialogs import Whole, host
+from tandem.cli.review_screen.dialogs import TextDialog, host
 from tandem.cli.review_screen.rows import Row
 from tandem.cli.terminal import visible
 
@@ -200,7 +200,7 @@ class DiffView(ScrollView, can_focus=True):
         text, place = row.whole or row.text, row.path if row.new is None and row.old is None else _named(row)
         left = len(text) - _LONGEST_OPENED
         rest = f"\n… {left:,} more characters: tandem review proposal has them" if left > 0 else ""
-        host(self).push_screen(Whole(visible(place), visible(text[:_LONGEST_OPENED]) + rest))
+        host(self).push_screen(TextDialog(visible(place), visible(text[:_LONGEST_OPENED]) + rest))
 
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on the line that was clicked."""

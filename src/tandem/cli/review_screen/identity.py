@@ -8,7 +8,6 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
 
 from tandem import platforms
 from tandem.config import user_file
@@ -16,7 +15,6 @@ from tandem.errors import InvalidInput
 
 FILE = "person.json"
 _VERSION = 1
-_LARGEST_BYTES = 10_000
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
@@ -40,11 +38,8 @@ def checked(name: str) -> str:
 def remembered() -> str | None:
     """The name that was given once; null if there is none that can be read."""
     try:
-        with _path().open("rb") as stream:
-            stated: Any = json.loads(stream.read(_LARGEST_BYTES))
-        name: Any = cast("dict[str, Any]", stated).get("name") if isinstance(stated, dict) else None
-        return checked(name) if isinstance(name, str) else None
-    except (OSError, ValueError, RecursionError, InvalidInput):
+        return checked(json.loads(_path().read_text("utf-8"))["name"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, InvalidInput):
         # Whatever is wrong with it, asking again mends it.
         return None
 

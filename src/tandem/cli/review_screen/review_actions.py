@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from tandem.cli.review_screen import facts
 from tandem.cli.review_screen.desk import Desk, Reading, Spot
 from tandem.cli.review_screen.dialogs import Composer, Question, host
-from tandem.cli.review_screen.living import LivingScreen
+from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
 from tandem.errors import TandemError
@@ -36,7 +36,7 @@ def open_in_window(url: str) -> bool:
 _SETTLES = frozenset({"message", "comment"})
 
 
-class Acting(LivingScreen):
+class ReviewActions(LiveScreen):
     """The part of a review's screen that changes something."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -26,7 +26,7 @@ _REFUSAL_SECONDS = 12.0
 _HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
 
-class LivingScreen(Screen[None]):
+class LiveScreen(Screen[None]):
     """A screen that is read again whenever something has happened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "Keys")]

@@ -14,10 +14,10 @@ from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import facts, rows
-from tandem.cli.review_screen.acting import Acting
 from tandem.cli.review_screen.desk import Desk, Reading, Spot, read
 from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.diff_view import DiffView
+from tandem.cli.review_screen.review_actions import ReviewActions
 from tandem.cli.review_screen.rows import Row
 from tandem.cli.review_screen.texts import DiscussionView, Document
 from tandem.domain.answers import DiscussionEntry
@@ -28,11 +28,11 @@ _LARGEST_DOCUMENT = 100_000
 """Characters of a text that is shown as it was written."""
 
 
-class ReviewScreen(Acting):
+class ReviewScreen(ReviewActions):
     """A review that was opened from the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *Acting.BINDINGS,
+        *ReviewActions.BINDINGS,
         Binding("1", "tab('change')", "The change", show=False),
         Binding("2", "tab('texts')", "Its texts", show=False),
         Binding("3", "tab('discussion')", "The discussion", show=False),

@@ -14,8 +14,8 @@ from textual.widgets.option_list import Option
 from tandem.cli.review_screen import facts
 from tandem.cli.review_screen.desk import Desk
 from tandem.cli.review_screen.dialogs import host
-from tandem.cli.review_screen.living import LivingScreen
-from tandem.cli.review_screen.one_review import ReviewScreen
+from tandem.cli.review_screen.live_screen import LiveScreen
+from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.terminal import visible
 from tandem.domain.inbox_answers import WHY, Inbox, InboxItem
 from tandem.hooks.visible import visible_line
@@ -24,7 +24,7 @@ _LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."
 
 
-class InboxScreen(LivingScreen):
+class InboxScreen(LiveScreen):
     """The first screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
