@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from tandem.cli import lazy_commands, sources
+from tandem.cli import sources
 from tandem.cli.calls import present
-from tandem.cli.commands import Answer, command
+from tandem.cli.commands import Answer, add_lazily, command, imported
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
     group.command("check", epilog=_EPILOG)(check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():
-            lazy_commands.add(group, name, about, partial(lazy_commands.imported, module, name))
+            add_lazily(group, name, about, partial(imported, module, name))
     for name in ("set_gate", "get_gate", "override_gate"):
         add_operation(group, OPERATIONS[name])
     app.add_typer(group, name="gate")

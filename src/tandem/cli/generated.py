@@ -16,9 +16,8 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli import lazy_commands
 from tandem.cli.calls import Patience, call
-from tandem.cli.commands import run
+from tandem.cli.commands import add_lazily, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -113,7 +112,7 @@ def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.T
 def add_operation(app: typer.Typer, operation: Described) -> None:
     """Add the command of an operation to the group of its noun."""
     # To build the models of all requests takes longer than most calls.
-    lazy_commands.add(app, operation.verb, escape(operation.description), lambda: _made(operation))
+    add_lazily(app, operation.verb, escape(operation.description), lambda: _made(operation))
 
 
 def _made(operation: Described) -> Any:

@@ -294,19 +294,6 @@ class Desk:
         """The broker's client as it is now."""
         return self.line.client
 
-    async def claim(self, reading: Reading) -> None:
-        """Claim a review, or renew the person's own claim.
-
-        Raises:
-            TandemError: The broker refuses, or none answers; so for everything below.
-        """
-        await self.client.claim_review(reviewer_id=self.person, review_id=reading.status.review_id)
-
-    async def renew(self, reading: Reading) -> None:
-        """Extend the person's lease."""
-        status = reading.status
-        await self.client.renew_claim(status.review_id, claim_generation=status.claim_generation)
-
     async def release(self, reading: Reading) -> None:
         """Give the claim back.
 
@@ -375,11 +362,3 @@ class Desk:
         method = self.client.accept_counter_patch if answer == "accept" else self.client.reject_counter_patch
         review_id = reading.status.review_id
         await method(review_id, counter_patch_id=patch_id, reason=reason or None, idempotency_key=key)
-
-    async def close_review(self, reading: Reading, reason: str, key: str) -> None:
-        """End a review."""
-        await self.client.close_review(reading.status.review_id, reason=reason or None, idempotency_key=key)
-
-    async def retry(self, reading: Reading) -> None:
-        """Put a review back into the queue now."""
-        await self.client.retry_review(reading.status.review_id)

@@ -89,7 +89,7 @@ class LiveScreen(Screen[None]):
             note.update(visible(trouble))
             note.display = bool(trouble)
 
-    async def attempt(self, deed: Awaitable[None], done: str) -> None:
+    async def attempt(self, deed: Awaitable[object], done: str) -> None:
         """Do something that needs no dialog, and say how it went."""
         try:
             await deed

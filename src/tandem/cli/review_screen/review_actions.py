@@ -74,7 +74,8 @@ class ReviewActions(LiveScreen):
     def action_claim(self) -> None:
         """Claim it."""
         if self.reading and self._may_decide(self.reading):
-            self.run_worker(self.attempt(self.desk.claim(self.reading), "Claimed: it is yours to decide."))
+            claim = self.desk.client.claim_review(reviewer_id=self.desk.person, review_id=self.review_id)
+            self.run_worker(self.attempt(claim, "Claimed: it is yours to decide."))
 
     def action_release(self) -> None:
         """Give the claim back."""
@@ -84,7 +85,7 @@ class ReviewActions(LiveScreen):
     def action_retry(self) -> None:
         """Put it back into the queue."""
         if self.reading:
-            self.run_worker(self.attempt(self.desk.retry(self.reading), "It is in the queue again."))
+            self.run_worker(self.attempt(self.desk.client.retry_review(self.review_id), "It is in the queue again."))
 
     def action_browse(self) -> None:
         """Open its page."""
@@ -99,7 +100,8 @@ class ReviewActions(LiveScreen):
         reading = self.reading
         if reading is not None and reading.is_held_by(self.desk.person):
             with contextlib.suppress(TandemError):
-                await self.desk.renew(reading)
+                generation = reading.status.claim_generation
+                await self.desk.client.renew_claim(self.review_id, claim_generation=generation)
             self.refresh_soon()
 
     def action_verdict(self, chosen: str) -> None:
@@ -232,7 +234,7 @@ class ReviewActions(LiveScreen):
             return
 
         async def send(_choice: str, reason: str, key: str) -> None:
-            await self.desk.close_review(first, reason, key)
+            await self.desk.client.close_review(self.review_id, reason=reason or None, idempotency_key=key)
 
         is_decided = first.status.status in {"approved", "rejected"}
         about = f"It is {first.status.status}." if is_decided else "It is undecided: it is withdrawn."
