@@ -57,6 +57,21 @@ _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
 _HELP_OPTIONS = frozenset({"--help", "-h"})
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+_VERIFY_EPILOG = """[bold]Examples[/bold]
+
+  tandem audit verify
+
+  tandem audit verify --data-dir ./copy --json"""
+_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
+
+[bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
+_GROUP_EPILOG = """[bold]Examples[/bold]
+
+  tandem audit main..HEAD
+
+  tandem audit verify"""
+_SQLITE = "sqlite:///"
+_QUIET_SECONDS = 1.0
 
 
 class RangeGroup(TyperGroup):
@@ -240,23 +255,6 @@ def _reasons(commit: Judged) -> list[Text]:
     if len(commit.paths) > _SHOWN_PATHS:
         lines.append(f"and {len(commit.paths) - _SHOWN_PATHS} more paths")
     return [Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(line)) for line in lines]
-
-
-_VERIFY_EPILOG = """[bold]Examples[/bold]
-
-  tandem audit verify
-
-  tandem audit verify --data-dir ./copy --json"""
-_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
-
-[bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
-_GROUP_EPILOG = """[bold]Examples[/bold]
-
-  tandem audit main..HEAD
-
-  tandem audit verify"""
-_SQLITE = "sqlite:///"
-_QUIET_SECONDS = 1.0
 
 
 def register(app: typer.Typer) -> None:

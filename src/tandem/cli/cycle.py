@@ -35,6 +35,25 @@ _EXAMPLE_EPILOG = """[bold]Examples[/bold]
   tandem cycle example
 
   tandem cycle example planner-builder-tester"""
+_SHOW_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle show
+
+  tandem cycle show 20261122T101500Z_login-page_k3f9q2 --payloads"""
+_EXPORT_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle export --to ./cycles
+
+  tandem cycle export 20261122T101500Z_login-page_k3f9q2 --to ./cycles --json"""
+CycleArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CYCLE_ID",
+        help="Which one; default: the newest of the project and workflow.",
+        show_default=False,
+        autocompletion=complete_cycle,
+    ),
+]
 
 
 @command()
@@ -68,28 +87,6 @@ def example(
         say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
         say("Then start the broker anew: it reads its configuration once.")
         sys.stdout.write(found[name])
-
-
-_SHOW_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle show
-
-  tandem cycle show 20261122T101500Z_login-page_k3f9q2 --payloads"""
-_EXPORT_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle export --to ./cycles
-
-  tandem cycle export 20261122T101500Z_login-page_k3f9q2 --to ./cycles --json"""
-
-CycleArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="CYCLE_ID",
-        help="Which one; default: the newest of the project and workflow.",
-        show_default=False,
-        autocompletion=complete_cycle,
-    ),
-]
 
 
 @command()

@@ -51,6 +51,78 @@ _STYLES = {
     Word.ROLLBACK: "bold red",
     Word.WAITING: "bold yellow",
 }
+_TIMEOUT_SECONDS = 540.0
+"""Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
+_WORDS = """[bold]The first line is one word[/bold]
+
+  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
+
+  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (1)."""
+_TEXT_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate {step}
+
+  tandem gate {step} {file}
+
+  tandem gate {step} --path {file} - < draft.md
+
+  tandem gate {step} {file} --accept
+
+"""
+_FOLDER = ".planning/phases/03-uploads/03"
+_TASK_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate task --plan 03-02 --task 1 --result 'make test: 214 passed'
+
+  tandem gate task --staged
+
+  tandem gate task --plan 03-02 --task 1 --accept
+
+"""
+_WAVE_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate wave
+
+  tandem gate wave worktree-agent-1 worktree-agent-2
+
+  tandem gate wave --since v1.2 --result 'make test: 214 passed'
+
+"""
+FileArgument = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
+]
+PathOption = Annotated[
+    Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
+]
+ContentOption = Annotated[
+    str | None,
+    typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
+]
+PhaseOption = Annotated[
+    str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
+]
+PlanOption = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
+]
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
+]
+ResultOption = Annotated[
+    str | None,
+    typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
+]
+AcceptOption = Annotated[
+    bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
+]
+StepTimeoutOption = Annotated[
+    float,
+    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
+]
+AgentTypeOption = Annotated[
+    str | None,
+    typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
+]
 
 
 def show_outcome(outcome: Outcome, *, as_json: bool) -> Exit:
@@ -91,82 +163,6 @@ def _labelled(label: str, text: str | None) -> Iterator[Text]:
     if first or rest:
         yield plain(f"{label}: {first}")
         yield from (block(f"  {line}") for line in rest)
-
-
-_TIMEOUT_SECONDS = 540.0
-"""Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
-
-_WORDS = """[bold]The first line is one word[/bold]
-
-  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
-
-  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (1)."""
-_TEXT_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate {step}
-
-  tandem gate {step} {file}
-
-  tandem gate {step} --path {file} - < draft.md
-
-  tandem gate {step} {file} --accept
-
-"""
-_FOLDER = ".planning/phases/03-uploads/03"
-_TASK_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate task --plan 03-02 --task 1 --result 'make test: 214 passed'
-
-  tandem gate task --staged
-
-  tandem gate task --plan 03-02 --task 1 --accept
-
-"""
-_WAVE_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate wave
-
-  tandem gate wave worktree-agent-1 worktree-agent-2
-
-  tandem gate wave --since v1.2 --result 'make test: 214 passed'
-
-"""
-
-FileArgument = Annotated[
-    str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
-]
-PathOption = Annotated[
-    Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
-]
-ContentOption = Annotated[
-    str | None,
-    typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
-]
-PhaseOption = Annotated[
-    str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
-]
-PlanOption = Annotated[
-    str | None,
-    typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
-]
-TaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
-]
-ResultOption = Annotated[
-    str | None,
-    typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
-]
-AcceptOption = Annotated[
-    bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
-]
-StepTimeoutOption = Annotated[
-    float,
-    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
-]
-AgentTypeOption = Annotated[
-    str | None,
-    typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
-]
 
 
 def register(group: typer.Typer) -> None:

@@ -34,6 +34,22 @@ _OVERRIDE_EPILOG = """[bold]Examples[/bold]
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
 )
+_ON_EPILOG = """[bold]Examples[/bold]
+
+  tandem gate on
+
+  tandem gate on --branch main --branch release
+
+  tandem gate on --accept refs/remotes/origin/main"""
+BranchOption = Annotated[
+    list[str] | None, typer.Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
+]
+AcceptOption = Annotated[
+    list[str] | None,
+    typer.Option("--accept", metavar="REF", help="Take this ref's commits as they are, e.g. what others pushed."),
+]
+ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
 
 @command()
@@ -54,24 +70,6 @@ def override_gate(
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
     return git.interactively(named, {**os.environ, override.VARIABLE: reason})
-
-
-_ON_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate on
-
-  tandem gate on --branch main --branch release
-
-  tandem gate on --accept refs/remotes/origin/main"""
-BranchOption = Annotated[
-    list[str] | None, typer.Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
-]
-AcceptOption = Annotated[
-    list[str] | None,
-    typer.Option("--accept", metavar="REF", help="Take this ref's commits as they are, e.g. what others pushed."),
-]
-ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
 
 def register(group: typer.Typer) -> None:

@@ -23,6 +23,21 @@ from tandem.workflow.gsd.installs import Client, Install, find
 from tandem.workflow.gsd.overlay import Overlays, Plan
 from tandem.workflow.gsd.settings import SKILL, GsdProject, Wanted
 
+_ON = """[bold]Examples[/bold]
+
+  tandem gsd on
+
+  tandem gsd on --granularity per_plan
+
+  tandem gsd on --mode optimistic --workstream payments"""
+_OVERLAY = """[bold]Examples[/bold]
+
+  tandem gsd overlay --dry-run
+
+  tandem gsd overlay
+
+  tandem gsd overlay --remove"""
+
 
 @command()
 def overlay(
@@ -90,22 +105,6 @@ def _show_plan(plan: Plan, *, remove: bool, dry_run: bool) -> None:
         say(f"{where}: {plan.pointers} pointers, {len(plan.changes)} files changed")
     for problem in (*plan.missing, *plan.skipped):
         say(f"note: {problem}")
-
-
-_ON = """[bold]Examples[/bold]
-
-  tandem gsd on
-
-  tandem gsd on --granularity per_plan
-
-  tandem gsd on --mode optimistic --workstream payments"""
-_OVERLAY = """[bold]Examples[/bold]
-
-  tandem gsd overlay --dry-run
-
-  tandem gsd overlay
-
-  tandem gsd overlay --remove"""
 
 
 def register(app: typer.Typer) -> None:

@@ -24,6 +24,26 @@ from tandem.workflow.init import OWNER, Plan, Wish, plan_init, plan_uninit
 from tandem.workflow.setting_up import Done, known_project, set_up, take_back
 
 _MOST_FILES = 40
+_INIT = """[bold]Examples[/bold]
+
+  tandem init --dry-run
+
+  tandem init --gate
+
+  tandem init --client claude --client codex"""
+_UNINIT = """[bold]Examples[/bold]
+
+  tandem uninit --dry-run
+
+  tandem uninit"""
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+BrokerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--broker", metavar="URL", help="The broker that the agents use; default: the one that runs for this user."
+    ),
+]
 
 
 @dataclass
@@ -183,29 +203,6 @@ def _kind(change: Change) -> str:
 def _printable(text: str) -> str:
     """A text whose bytes that are no UTF-8 are replaced, so that JSON can carry it."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-_INIT = """[bold]Examples[/bold]
-
-  tandem init --dry-run
-
-  tandem init --gate
-
-  tandem init --client claude --client codex"""
-_UNINIT = """[bold]Examples[/bold]
-
-  tandem uninit --dry-run
-
-  tandem uninit"""
-
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-BrokerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--broker", metavar="URL", help="The broker that the agents use; default: the one that runs for this user."
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:

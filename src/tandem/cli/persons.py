@@ -13,6 +13,8 @@ from tandem.client import TandemClient
 from tandem.errors import Forbidden, SelfApproval
 from tandem.hooks import person
 
+REVIEWING = frozenset({"claim_review", "submit_verdict"})
+
 
 def refuse_agents(question: str) -> None:
     """Go on only if no agent runs the command.
@@ -47,9 +49,6 @@ def confirm(question: str, *, unasked: Exception) -> None:
         raise unasked
     if answer.lower() not in {"y", "yes"}:
         raise Forbidden("Nothing was changed.", needed="person")
-
-
-REVIEWING = frozenset({"claim_review", "submit_verdict"})
 
 
 def origin() -> dict[str, Any] | None:

@@ -43,6 +43,24 @@ _LOGS_EPILOG = """[bold]Examples[/bold]
 _LISTED = 10
 _LINES_AT_ONCE = 1_000
 _FOLLOW_SECONDS = 0.2
+_HELP = """Reviewers that are started when proposals wait: who runs, what each does and did, and why none is started.
+
+With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
+limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
+_EPILOG = """[bold]Examples[/bold]
+
+  tandem reviewers list
+
+  tandem reviewers --broker http://127.0.0.1:8321
+
+  tandem reviewers --broker http://127.0.0.1:8321 --project webshop --workspace ~/webshop"""
+_KILL_EPILOG = """[bold]Examples[/bold]
+
+  tandem reviewers kill codex-r1
+
+  tandem reviewers kill codex-r1-k3f9q2 --force"""
+_NAME = re.compile(r"[a-z]+-r[0-9]+")
+"""An id without the letters that tell starts of the pool apart: what people say."""
 
 
 @command()
@@ -126,27 +144,6 @@ def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
         reviewer_id=found.reviewer_id,
         host=found.host,
     )
-
-
-_HELP = """Reviewers that are started when proposals wait: who runs, what each does and did, and why none is started.
-
-With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
-limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem reviewers list
-
-  tandem reviewers --broker http://127.0.0.1:8321
-
-  tandem reviewers --broker http://127.0.0.1:8321 --project webshop --workspace ~/webshop"""
-_KILL_EPILOG = """[bold]Examples[/bold]
-
-  tandem reviewers kill codex-r1
-
-  tandem reviewers kill codex-r1-k3f9q2 --force"""
-
-_NAME = re.compile(r"[a-z]+-r[0-9]+")
-"""An id without the letters that tell starts of the pool apart: what people say."""
 
 
 def register(app: typer.Typer) -> None:

@@ -63,6 +63,8 @@ _STYLES: dict[str, str] = {
     Kind.CIRCUIT_OPENED: "bold red",
     Kind.REVIEWER_TERMINATED: "dim",
 }
+_LOG_NAME = "supervisor.jsonl"
+_AGENT = "supervisor"
 
 
 class EventPrinter:
@@ -179,10 +181,6 @@ def _outcome(data: Mapping[str, Any]) -> str | None:
         # What a verdict cost, which follows it.
         return None
     return f"gave its verdict on {data.get('review_id')} after {duration(data.get('seconds'))}: {data['verdict']}"
-
-
-_LOG_NAME = "supervisor.jsonl"
-_AGENT = "supervisor"
 
 
 class Remote:

@@ -40,6 +40,36 @@ _HINT = (
     " never given there."
 )
 _SUFFIX = ".psk"
+INIT_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle init
+
+  tandem cycle init --workflow writer-editor --write-to ~/.config/tandem/keys
+
+  tandem cycle init --key gemini=env:GEMINI_KEY --key codex=file:codex.key"""
+ROTATE_EPILOG = """[bold]Examples[/bold]
+
+  tandem cycle rotate gemini
+
+  tandem cycle rotate gemini --key file:gemini.key"""
+WorkflowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workflow",
+        metavar="NAME",
+        help="Default: the project's only one.",
+        autocompletion=complete_workflow,
+    ),
+]
+WriteToOption = Annotated[
+    Path | None,
+    typer.Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
+]
+_OPEN_EPILOG = """[bold]Examples[/bold]
+
+  tandem session open gemini
+
+  tandem session open gemini --psk-file ~/.config/tandem/keys/gemini.psk --json"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,34 +238,6 @@ class KeyFolder:
         return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))
 
 
-INIT_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle init
-
-  tandem cycle init --workflow writer-editor --write-to ~/.config/tandem/keys
-
-  tandem cycle init --key gemini=env:GEMINI_KEY --key codex=file:codex.key"""
-ROTATE_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle rotate gemini
-
-  tandem cycle rotate gemini --key file:gemini.key"""
-
-WorkflowOption = Annotated[
-    str | None,
-    typer.Option(
-        "--workflow",
-        metavar="NAME",
-        help="Default: the project's only one.",
-        autocompletion=complete_workflow,
-    ),
-]
-WriteToOption = Annotated[
-    Path | None,
-    typer.Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
-]
-
-
 @command()
 async def init(
     *,
@@ -315,13 +317,6 @@ async def _make(
     else:
         show(key_files(made, files))
     return Exit.DONE
-
-
-_OPEN_EPILOG = """[bold]Examples[/bold]
-
-  tandem session open gemini
-
-  tandem session open gemini --psk-file ~/.config/tandem/keys/gemini.psk --json"""
 
 
 def register(app: typer.Typer) -> None:

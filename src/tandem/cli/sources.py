@@ -16,6 +16,12 @@ from tandem.errors import InvalidInput
 
 _NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
 _JSON_NOTE = "JSON, @FILE or - for standard input."
+StagedOption = Annotated[bool, typer.Option("--staged", help="What the index holds.")]
+CommitOption = Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")]
+RangeOption = Annotated[
+    str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
+]
+_RANGE_END = re.compile(r".*?\.\.\.?(?P<end>.*)", re.DOTALL)
 
 
 def note(*, is_json: bool) -> str:
@@ -77,13 +83,6 @@ def _content(option: str, name: str) -> bytes:
 if TYPE_CHECKING:
     # Only the options of this module are needed by commands that have a group in common with one that reads content.
     from tandem.git.repository import Repository
-
-StagedOption = Annotated[bool, typer.Option("--staged", help="What the index holds.")]
-CommitOption = Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")]
-RangeOption = Annotated[
-    str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
-]
-_RANGE_END = re.compile(r".*?\.\.\.?(?P<end>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ from tandem.domain import access_answers, answers, file_answers, gate_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
+_SHORT = 12
+"""Letters of a commit's id in a list."""
+_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
 @render.register
@@ -116,10 +119,6 @@ def _(answer: answers.ProjectRemoved) -> RenderableType:
     return Text.assemble("removed  ", plain(answer.project, "bold"))
 
 
-_SHORT = 12
-"""Letters of a commit's id in a list."""
-
-
 @render.register
 def _(answer: gate_answers.GateState) -> RenderableType:
     word = Text("on", style="bold green") if answer.enabled else Text("off", style="bold yellow")
@@ -204,9 +203,6 @@ def _became(commit: gate_answers.CommitRecord) -> str:
     if commit.rolled_back_by is not None:
         return f"reverted by {commit.rolled_back_by[:_SHORT]}"
     return commit.replaced_by[:_SHORT] if commit.replaced_by is not None else ""
-
-
-_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
 @render.register

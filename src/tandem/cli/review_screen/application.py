@@ -9,7 +9,7 @@ from textual.app import App
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.exits import Exit
-from tandem.cli.review_screen.desk import Desk, Drafts, Line, News, follow
+from tandem.cli.review_screen.desk import BrokerLink, Desk, Drafts, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
 from tandem.cli.review_screen.inbox_screen import InboxScreen
 from tandem.cli.review_screen.live_screen import LiveScreen
@@ -94,7 +94,7 @@ async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
     Raises:
         TandemError: The broker refuses, or none answers.
     """
-    line = Line(options)
+    line = BrokerLink(options)
     try:
         project = await find_project(line.client, options)
         app = ReviewApp(Desk(line, person or "", project, project, Drafts()))

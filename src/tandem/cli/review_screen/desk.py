@@ -22,6 +22,12 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0
 _EARLY_SECONDS = CALL_SECONDS / 2
 """A wait that ends sooner with nothing new was answered by a broker that is stopping."""
+_HELD = frozenset({"claimed", "in_review"})
+_PAGE = 200
+_PAGES = 5
+"""A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
+Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
+Side = Literal["proposer", "reviewer"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,7 @@ class News:
     trouble: str | None = None
 
 
-class Line:
+class BrokerLink:
     """The connection to a broker, which may come back at another address after a restart.
 
     Args:
@@ -70,7 +76,7 @@ class Line:
         await self.client.close()
 
 
-async def follow(line: Line, tell: Callable[[News], None]) -> None:
+async def follow(line: BrokerLink, tell: Callable[[News], None]) -> None:
     """Tell what happens for as long as the task lasts.
 
     Args:
@@ -179,12 +185,6 @@ class Drafts:
         return sorted({*texts, *remarks})
 
 
-_HELD = frozenset({"claimed", "in_review"})
-_PAGE = 200
-_PAGES = 5
-"""A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """A review as it was read.
@@ -267,10 +267,6 @@ async def _discussion(client: TandemClient, review_id: str) -> tuple[tuple[Discu
     return tuple(entries), page is None
 
 
-Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
-Side = Literal["proposer", "reviewer"]
-
-
 @dataclass(slots=True)
 class Desk:
     """One person at one broker.
@@ -283,7 +279,7 @@ class Desk:
         drafts: What they have typed and not sent.
     """
 
-    line: Line
+    line: BrokerLink
     person: str
     project: str | None
     home: str | None

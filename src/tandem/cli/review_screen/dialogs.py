@@ -21,14 +21,13 @@ from tandem.cli.terminal import visible
 from tandem.client.connection import Unreachable
 from tandem.errors import InvalidInput, TandemError
 
+Send = Callable[[str, str, str], Awaitable[None]]
+"""Sends a choice and a text, under an idempotency key."""
+
 
 def host(part: MessagePump) -> App[None]:
     """The application."""
     return part.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - Textual leaves it open
-
-
-Send = Callable[[str, str, str], Awaitable[None]]
-"""Sends a choice and a text, under an idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)

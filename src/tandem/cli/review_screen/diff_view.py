@@ -42,6 +42,10 @@ _STYLES: dict[tuple[str, ...], str] = {
     Token.Name.Builtin: "cyan",
     Token.Name.Attribute: "cyan",
 }
+_SIGNS = {"added": "+", "deleted": "-"}
+_NUMBERED = frozenset({"context", "added", "deleted"})
+_SIDE_STEP = 8
+_LONGEST_OPENED = 200_000
 
 
 def _lexer_for(path: str) -> Lexer | None:
@@ -85,12 +89,6 @@ def _style(kind: Any) -> str:
         if kind[:length] in _STYLES:
             return _STYLES[kind[:length]]
     return ""
-
-
-_SIGNS = {"added": "+", "deleted": "-"}
-_NUMBERED = frozenset({"context", "added", "deleted"})
-_SIDE_STEP = 8
-_LONGEST_OPENED = 200_000
 
 
 class DiffView(ScrollView, can_focus=True):

@@ -40,6 +40,16 @@ _HELP = {
     "SELF_APPROVAL": "Somebody else has to decide; x releases your claim.",
     "INVALID_TRANSITION": "What you typed is kept. The review has gone on: see what it is now.",
 }
+_NEXT = {
+    "wait": "waits for its reviewer",
+    "answer_message": "its proposer has to answer",
+    "decide_counter_patch": "its proposer has to decide the counter-patch (+ accepts, - declines)",
+    "revise": "its proposer has to revise it",
+    "apply_and_close": "its proposer applies and closes it",
+    "revert": "its proposer takes it back",
+    "escalate": "a person has to decide how it goes on",
+    "none": "it is over",
+}
 
 
 def state(status: str, outcome: str | None) -> Text:
@@ -67,18 +77,6 @@ def lease(until: str | None, *, now: datetime | None = None) -> str:
         return ""
     left = (datetime.fromisoformat(until) - (now or datetime.now(tz=UTC))).total_seconds()
     return f"claim ends {ago(until, now=now)}" if left > 0 else "claim has ended"
-
-
-_NEXT = {
-    "wait": "waits for its reviewer",
-    "answer_message": "its proposer has to answer",
-    "decide_counter_patch": "its proposer has to decide the counter-patch (+ accepts, - declines)",
-    "revise": "its proposer has to revise it",
-    "apply_and_close": "its proposer applies and closes it",
-    "revert": "its proposer takes it back",
-    "escalate": "a person has to decide how it goes on",
-    "none": "it is over",
-}
 
 
 def headline(reading: Reading) -> Text:

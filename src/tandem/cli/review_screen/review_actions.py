@@ -20,6 +20,7 @@ from tandem.domain.answers import DiscussionEntry
 from tandem.errors import TandemError
 
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+_SETTLES = frozenset({"message", "comment"})
 
 
 def open_in_window(url: str) -> bool:
@@ -31,9 +32,6 @@ def open_in_window(url: str) -> bool:
     # What BROWSER names is a plain `GenericBrowser` unless it runs in the background.
     takes_terminal = type(found) is webbrowser.GenericBrowser or Path(found.name).name in _OF_THE_TERMINAL
     return not takes_terminal and found.open(url)
-
-
-_SETTLES = frozenset({"message", "comment"})
 
 
 class ReviewActions(LiveScreen):

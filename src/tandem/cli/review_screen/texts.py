@@ -19,6 +19,9 @@ from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
 from tandem.hooks.visible import visible_line
 
+_LONGEST = 20_000
+"""Characters of one entry that are shown; the rest is for `tandem review discussion`."""
+
 
 class Document(Markdown):
     """A rendered text. HTML and comments in it are shown as they were written; a link names where it leads."""
@@ -56,10 +59,6 @@ def _with_targets(tokens: list[Token]) -> list[Token]:
         elif token.type == "image":
             found.append(Token("text", "", 0, content=f" ({token.attrGet('src')})"))
     return found
-
-
-_LONGEST = 20_000
-"""Characters of one entry that are shown; the rest is for `tandem review discussion`."""
 
 
 class Entry(Static, can_focus=True):
