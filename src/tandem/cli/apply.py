@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -55,7 +56,7 @@ async def apply(
             earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
             raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
     if as_json:
-        data = {"review_id": review_id, "round": status.round, **_facts(update)}
+        data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
         show_data(data)
     else:
         _report(update, status)
@@ -189,16 +190,6 @@ def _replace(file: Path, content: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
-
-
-def _facts(update: WorktreeUpdate) -> dict[str, object]:
-    return {
-        "changed": update.changed,
-        "written": update.written,
-        "deleted": update.deleted,
-        "already": update.already,
-        "indexed": update.indexed,
-    }
 
 
 def _report(update: WorktreeUpdate, status: ReviewStatus) -> None:
