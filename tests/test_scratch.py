@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tandem.bridge.scratch import ScratchFolder, sweep
-from tandem.git.memory import memory_folder
+from tandem.git.runner import memory_folder
 from tests.broker import BrokerProcess
 from tests.reviewers.running import until
 

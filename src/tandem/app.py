@@ -30,7 +30,7 @@ from tandem.domain.workflows import load as load_workflows
 from tandem.faces.app import create_app
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
-from tandem.git.memory import memory_folder
+from tandem.git.runner import memory_folder
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher

@@ -181,7 +181,7 @@ def test_no_temporary_file_is_left(
     if in_memory:
         memory.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    monkeypatch.setattr("tandem.git.memory._MEMORY", memory)
+    monkeypatch.setattr("tandem.git.runner._MEMORY", memory)
     sandbox.write("thing", "one\n")
     base = sandbox.commit()
     with Repository(sandbox.root) as repository:

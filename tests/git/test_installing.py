@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.git.installing import Installation
+from tandem.git.worktree import Installation
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tandem.core.diff_names import quote, unquote
 from tandem.errors import TandemError
 from tandem.git import Repository, Scope, applying, digest_of, parse_only
 from tandem.git.applying import Applied, apply_diff
-from tandem.git.index import decode_index, encode_index
 from tandem.git.patch import read_patches
-from tandem.git.paths import quote, unquote
 from tandem.git.raw import FORMATS, Entry, parse_raw, raw_bytes
+from tandem.git.scratch import decode_index, encode_index
 from tests.git.sandbox import Sandbox, edit
 
 Tree = dict[str, tuple[bytes, bool]]

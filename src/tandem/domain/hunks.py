@@ -8,11 +8,11 @@ from a file that it stands in.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tandem.domain.hunk_names import common_name, moved_name, side_name
+from tandem.core import diff_names
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]
 LineKind = Literal["context", "added", "deleted"]
@@ -163,17 +163,17 @@ class _Header:
     def _set(self, name: str, value: str) -> None:
         match name:
             case "old":
-                self.old = side_name(value)
+                self.old = _name(diff_names.side_name, value)
                 if self.old is None:
                     self.kind = "added"
             case "new":
-                self.new = side_name(value)
+                self.new = _name(diff_names.side_name, value)
                 if self.new is None:
                     self.kind = "deleted"
             case "renamed" | "copied":
-                self.old, self.kind = moved_name(value), name
+                self.old, self.kind = _name(diff_names.moved_name, value), name
             case "to":
-                self.new = moved_name(value)
+                self.new = _name(diff_names.moved_name, value)
             case _:
                 self._set_mode(name, value)
 
@@ -216,6 +216,11 @@ _HEADERS = (
     ("similarity index ", "nothing"),
     ("dissimilarity index ", "nothing"),
 )
+
+
+def _name(read: Callable[[bytes], bytes | None], value: str) -> str | None:
+    name = read(value.encode("utf-8", "surrogatepass"))
+    return None if name is None else name.decode("utf-8", "replace")
 
 
 def _mode(value: str) -> str | None:
@@ -264,11 +269,11 @@ class _Reader:
 
     def _header(self, line: str) -> _Header:
         if line.startswith(_GIT):
-            name = common_name(line[len(_GIT) :].rstrip("\r"))
+            name = _name(diff_names.common_name, line[len(_GIT) :].rstrip("\r"))
             header = _Header(name, name)
             self._at += 1
         elif line.startswith(_COMBINED):
-            name = moved_name(line[line.index(" ", 5) + 1 :])
+            name = _name(diff_names.moved_name, line[line.index(" ", 5) + 1 :])
             header = _Header(name, name)
             self._at += 1
         else:

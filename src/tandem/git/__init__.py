@@ -5,8 +5,7 @@ from __future__ import annotations
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope, WorkingDiff
-from tandem.git.texts import unified_text_diff
-from tandem.git.validation import parse_only
+from tandem.git.validation import parse_only, unified_text_diff
 from tandem.git.worktree import WorktreeUpdate
 
 __all__ = [

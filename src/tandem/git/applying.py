@@ -7,12 +7,11 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tandem.core.diff_names import quote
 from tandem.domain.gates import Change
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
-from tandem.git.binary import inflated_bytes
 from tandem.git.handle import Base, Handle
-from tandem.git.patch import FilePatch, read_patches
-from tandem.git.paths import quote
+from tandem.git.patch import FilePatch, inflated_bytes, read_patches
 from tandem.git.raw import RAW_OPTIONS, Entry, changes_between, parse_raw
 from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch

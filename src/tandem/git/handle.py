@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git.batch import GitObject
 from tandem.git.layout import Layout, neutral_folder
-from tandem.git.objects import ObjectReader
+from tandem.git.objects import GitObject, ObjectReader
 from tandem.git.raw import GITLINK, Entry
 from tandem.git.runner import Git, Output
 from tandem.git.scratch import Scratch

@@ -6,18 +6,21 @@ apart from a deletion and a new file, and is all there is where no repository st
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from tandem.git.paths import unquote
+from tandem.core.diff_names import common_name, moved_name, side_name
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _GIT_HEADER = b"diff --git "
-_LONGEST_NAMES = 8_192
-"""Of a header's two names, as far as they are looked through: every space may be where the second begins."""
-_NOWHERE = b"/dev/null"
 _BINARY = (b"GIT binary patch", b"Binary files ")
+_HEADER = re.compile(
+    rb"--- |\+\+\+ |index |(?:new file|deleted file|old|new) mode |rename (?:from|old|to|new) |copy (?:from|to) "
+    rb"|(?:dis)?similarity index "
+)
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ class _Reader:
         return self._lines[self._at] if self._at < len(self._lines) else b""
 
     def _git_header(self, line: bytes) -> FilePatch:
-        name = _common_name(line[len(_GIT_HEADER) :])
+        name = common_name(line[len(_GIT_HEADER) :])
         patch = FilePatch(old=name, new=name)
         line = self._next()
         while self._at < len(self._lines) and not line.startswith((_GIT_HEADER, b"@@ -")):
@@ -112,7 +115,7 @@ class _Reader:
         )
 
     def _plain_header(self) -> FilePatch:
-        patch = FilePatch(old=_side(self._lines[self._at][4:]), new=_side(self._lines[self._at + 1][4:]))
+        patch = FilePatch(old=side_name(self._lines[self._at][4:]), new=side_name(self._lines[self._at + 1][4:]))
         self._at += 2
         return patch
 
@@ -141,120 +144,115 @@ class _Reader:
 
 def _extended_header(patch: FilePatch, line: bytes) -> bool:
     """Takes one header line in; False when it is none."""
-    for start, take in _HEADERS:
-        if line.startswith(start):
-            take(patch, line[len(start) :])
-            return True
-    return False
+    found = _HEADER.match(line)
+    if found is None:
+        return False
+    name, value = found.group(), line[found.end() :]
+    if name == b"--- ":
+        patch.old = side_name(value)
+    elif name == b"+++ ":
+        patch.new = side_name(value)
+    elif name.startswith((b"rename ", b"copy ")):
+        _moved(patch, name, value)
+    elif name == b"index ":
+        _mode(patch, name, value.partition(b" ")[2])
+    elif name.endswith(b"mode "):
+        _mode(patch, name, value)
+    return True
 
 
-def _old_mode(patch: FilePatch, value: bytes) -> None:
-    patch.modes.add(value.strip())
+def _moved(patch: FilePatch, name: bytes, value: bytes) -> None:
+    if name.endswith((b"to ", b"new ")):
+        patch.new = moved_name(value)
+        return
+    patch.old = moved_name(value)
+    if name.startswith(b"rename "):
+        patch.renamed = True
+    else:
+        patch.copied = True
 
 
-def _new_mode(patch: FilePatch, value: bytes) -> None:
-    patch.mode_after = value.strip()
-    patch.modes.add(patch.mode_after)
+def _mode(patch: FilePatch, name: bytes, value: bytes) -> None:
+    if name == b"deleted file mode ":
+        patch.new = None
+    elif name == b"new file mode ":
+        patch.old = None
+    mode = value.strip()
+    if name == b"index " and not mode:
+        return
+    patch.modes.add(mode)
+    if name.startswith((b"new ", b"index ")):
+        patch.mode_after = mode
 
 
-def _new_file(patch: FilePatch, value: bytes) -> None:
-    _new_mode(patch, value)
-    patch.old = None
+# Git takes up to two parts after the marker: what the file becomes, and the way back. Each says how many bytes it has
+# without compression, and git holds it to that.
+_PARTS = re.compile(rb"^GIT binary patch\n|^(literal|delta) [ \t\v\f\r]*([+-]?)(\d+)", re.MULTILINE)
+_LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_TWO_NUMBERS_BYTES = 20
+_BEYOND = 2**53
+"""More than any file has; JSON has larger numbers only in part."""
 
 
-def _deleted(patch: FilePatch, value: bytes) -> None:
-    _old_mode(patch, value)
-    patch.new = None
+def inflated_bytes(diff: bytes) -> int:
+    """Bytes of content that a diff's binary parts make, and that reading them takes."""
+    total = parts_left = 0
+    for match in _PARTS.finditer(diff):
+        if match[1] is None:
+            parts_left = 2
+        elif parts_left:
+            total += _BEYOND if match[2] == b"-" else int(match[3][:_TWO_NUMBERS_BYTES])
+            if parts_left == 2 and match[1] == b"delta":  # noqa: PLR2004 the way forward
+                total += _result_of_delta(diff, diff.find(b"\n", match.end()) + 1)
+            parts_left -= 1
+    return min(total, _BEYOND)
 
 
-def _index(patch: FilePatch, value: bytes) -> None:
-    _, _, mode = value.partition(b" ")
-    if mode:
-        _new_mode(patch, mode)
+def _result_of_delta(diff: bytes, start: int) -> int:
+    """Size of what a delta makes: its second number. Nothing for what git cannot read either."""
+    unpacker = zlib.decompressobj()
+    head = b""
+    try:
+        for packed in _packed_lines(diff, start):
+            head += unpacker.decompress(unpacker.unconsumed_tail + packed, _TWO_NUMBERS_BYTES - len(head))
+            if len(head) == _TWO_NUMBERS_BYTES or unpacker.eof:
+                break
+    except (ValueError, zlib.error):
+        pass
+    _, at = _number(head, 0)
+    return _number(head, at)[0]
 
 
-def _old_name(patch: FilePatch, value: bytes) -> None:
-    patch.old = _side(value)
+def _packed_lines(diff: bytes, start: int) -> Iterator[bytes]:
+    """The bytes of each line of base 85, of which the first letter says how many there are."""
+    while (end := diff.find(b"\n", start)) > start:
+        length = _LENGTHS.index(diff[start : start + 1]) + 1
+        yield base64.b85decode(diff[start + 1 : end])[:length]
+        start = end + 1
 
 
-def _new_name(patch: FilePatch, value: bytes) -> None:
-    patch.new = _side(value)
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """A number of a delta's head, seven bits a byte and the lowest first, and where the next one begins."""
+    value = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 the highest bit says that there is more
+            break
+    return value, at
 
 
-def _renamed_from(patch: FilePatch, value: bytes) -> None:
-    patch.old = _plain(value)
-    patch.renamed = True
+# A hunk's lines begin with a blank or a sign, and a binary patch's have no blanks: this is always a header.
+_FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
 
 
-def _copied_from(patch: FilePatch, value: bytes) -> None:
-    patch.old = _plain(value)
-    patch.copied = True
+def only_files(diff: str, paths: Collection[str]) -> str:
+    """The parts of a diff that touch any of the paths, before or after; empty if none does."""
+    wanted = {path.encode() for path in paths}
+    return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
 
 
-def _moved_to(patch: FilePatch, value: bytes) -> None:
-    patch.new = _plain(value)
-
-
-def _nothing(_: FilePatch, __: bytes) -> None:
-    pass
-
-
-_HEADERS = (
-    (b"--- ", _old_name),
-    (b"+++ ", _new_name),
-    (b"index ", _index),
-    (b"new file mode ", _new_file),
-    (b"deleted file mode ", _deleted),
-    (b"old mode ", _old_mode),
-    (b"new mode ", _new_mode),
-    (b"rename from ", _renamed_from),
-    (b"rename old ", _renamed_from),
-    (b"copy from ", _copied_from),
-    (b"rename to ", _moved_to),
-    (b"rename new ", _moved_to),
-    (b"copy to ", _moved_to),
-    (b"similarity index ", _nothing),
-    (b"dissimilarity index ", _nothing),
-)
-
-
-def _plain(value: bytes) -> bytes:
-    """A name without a prefix, perhaps quoted."""
-    quoted = unquote(value)
-    return value.rstrip(b"\r") if quoted is None else quoted[0]
-
-
-def _side(value: bytes) -> bytes | None:
-    """The name in a `---` or `+++` line: a tab ends it, one leading folder is a prefix."""
-    quoted = unquote(value)
-    name = value.split(b"\t", 1)[0].rstrip(b"\r") if quoted is None else quoted[0]
-    return None if name == _NOWHERE else _without_prefix(name)
-
-
-def _without_prefix(name: bytes) -> bytes:
-    _, slash, rest = name.partition(b"/")
-    return rest if slash else name
-
-
-def _common_name(value: bytes) -> bytes | None:
-    """The name in `diff --git a/NAME b/NAME`, which is all there is when neither content nor name changes."""
-    quoted = unquote(value)
-    if quoted is not None:
-        return _without_prefix(quoted[0])
-    if len(value) > _LONGEST_NAMES:
-        return None
-    start = value.find(b"/") + 1
-    at = value.find(b" ")
-    while at >= 0:
-        left = slice(start if start <= at else 0, at)
-        other = unquote(value[at + 1 :]) if value.startswith(b'"', at + 1) else None
-        if other is not None:
-            if value[left] == _without_prefix(other[0]):
-                return value[left]
-        else:
-            # Most places are told apart by length, without a copy of the names: a hostile header is all spaces.
-            begin = value.find(b"/", at + 1) + 1 or at + 1
-            if len(value) - begin == at - left.start and value[begin:] == value[left]:
-                return value[left]
-        at = value.find(b" ", at + 1)
-    return None
+def _touches(part: str, wanted: set[bytes]) -> bool:
+    return any({patch.old, patch.new} & wanted for patch in read_patches(part.encode()))

@@ -1,9 +1,10 @@
-"""Paths as git writes them, and which of them may never be touched."""
+"""Which paths may never be touched."""
 
 from __future__ import annotations
 
 import re
 
+from tandem.core.diff_names import quote
 from tandem.errors import InvalidInput
 
 # What HFS+ leaves out when it compares names: `.g<U+200C>it` opens `.git` there.
@@ -11,23 +12,6 @@ _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *r
 _GIT_FOLDERS = frozenset({".git", "git~1"})
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SEPARATORS = re.compile(r"[/\\]")
-_ESCAPES = {
-    ord("a"): 7,
-    ord("b"): 8,
-    ord("t"): 9,
-    ord("n"): 10,
-    ord("v"): 11,
-    ord("f"): 12,
-    ord("r"): 13,
-    ord('"'): ord('"'),
-    ord("\\"): ord("\\"),
-}
-_QUOTED = {value: b"\\" + bytes([letter]) for letter, value in _ESCAPES.items()}
-_OCTAL = re.compile(rb"[0-3][0-7]{2}")
-_SPACE = 0x20
-_DELETE = 0x7F
-
-
 LONGEST_PATH_BYTES = 1024
 """No system takes much longer ones in a work tree, and what is approved is found by an index on paths."""
 
@@ -73,42 +57,3 @@ def decode_path(path: bytes) -> str:
         raise InvalidInput(
             f"The path {shown} is not UTF-8; rename the file so that it can be named.", field="path", path=shown
         ) from exc
-
-
-def quote(path: bytes) -> bytes:
-    """A path in double quotes with C escapes, as git reads it back in lists and attribute files."""
-    return b'"' + b"".join(_escaped(byte) for byte in path) + b'"'
-
-
-def _escaped(byte: int) -> bytes:
-    known = _QUOTED.get(byte)
-    if known is not None:
-        return known
-    return bytes([byte]) if _SPACE <= byte < _DELETE else b"\\%03o" % byte
-
-
-def unquote(text: bytes) -> tuple[bytes, bytes] | None:
-    """The name that a C-quoted string at the start of `text` stands for, and what follows it."""
-    if not text.startswith(b'"'):
-        return None
-    name = bytearray()
-    at = 1
-    while at < len(text):
-        byte = text[at]
-        if byte == ord('"'):
-            return bytes(name), text[at + 1 :]
-        if byte != ord("\\"):
-            name.append(byte)
-            at += 1
-            continue
-        octal = _OCTAL.match(text, at + 1)
-        if octal:
-            name.append(int(octal.group(), 8))
-            at = octal.end()
-            continue
-        letter = _ESCAPES.get(text[at + 1]) if at + 1 < len(text) else None
-        if letter is None:
-            return None
-        name.append(letter)
-        at += 2
-    return None

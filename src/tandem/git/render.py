@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tandem.core.diff_names import quote
 from tandem.git.patch import read_patches
-from tandem.git.paths import quote
 from tandem.git.scratch import Scratch
 
 _OPTIONS = (

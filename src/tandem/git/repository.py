@@ -10,13 +10,12 @@ from typing import Self
 from tandem.domain.gates import Change
 from tandem.domain.patches import ValidatedContent
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import drafting, history, reading, snapshot, texts, validation, worktree
-from tandem.git import interdiff as rounds
+from tandem.git import rounds, snapshot, validation, worktree
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import Entry
-from tandem.git.reading import RoundPatch
+from tandem.git.rounds import RoundPatch
 from tandem.git.runner import Git, Limits
 from tandem.git.snapshot import Scope, WorkingDiff
 from tandem.git.worktree import WorktreeUpdate
@@ -119,7 +118,7 @@ class Repository:
         Raises:
             InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
         """
-        return texts.text_change(self._open(), path, text)
+        return validation.text_change(self._open(), path, text)
 
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.
@@ -152,9 +151,9 @@ class Repository:
             NotFound: The base, or the content, is no longer in the repository.
             TooLarge: The file is larger than anyone reads.
         """
-        return reading.read_file(self._open(), patch, path, after=after)
+        return rounds.read_file(self._open(), patch, path, after=after)
 
-    def diff_with_edits(self, patch: RoundPatch, edits: drafting.Edits) -> str:
+    def diff_with_edits(self, patch: RoundPatch, edits: rounds.Edits) -> str:
         """The whole diff, against a round's base, of its change with some files of its result edited or deleted.
 
         Nothing of it is validated. It is empty when the edits take the change back.
@@ -164,7 +163,7 @@ class Repository:
             NotFound: The base is no longer in the repository.
             TooLarge: A file is larger than anyone reads.
         """
-        return drafting.diff_with_edits(self._open(), patch, edits)
+        return rounds.diff_with_edits(self._open(), patch, edits)
 
     def working_diff(self, scope: Scope | None = None) -> WorkingDiff:
         """What there is to submit, with the base to name; by default all of the working tree against HEAD.
@@ -217,4 +216,4 @@ class Repository:
             base: Id of the commit that is built on.
             branches: Without `base`: the branches that are built on; null is answered if there are none.
         """
-        return history.change_of(self._open(), commit, head=head, base=base, branches=branches)
+        return snapshot.change_of(self._open(), commit, head=head, base=base, branches=branches)

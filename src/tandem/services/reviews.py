@@ -13,8 +13,8 @@ from tandem.domain.events import Kind
 from tandem.domain.patches import Round
 from tandem.domain.reviews import PRIORITIES, Action, Review, Side, State, step
 from tandem.errors import InvalidInput
-from tandem.git.excerpt import only_files
-from tandem.git.texts import unified_text_diff
+from tandem.git.patch import only_files
+from tandem.git.validation import unified_text_diff
 from tandem.operations.requests import CloseReview, GetProposal, GetReviewStatus, ListReviews
 from tandem.services import attention, contents, counter_patches, pages, views
 from tandem.services.context import Services, look_or_wait, transact

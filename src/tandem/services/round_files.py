@@ -15,9 +15,8 @@ from tandem.domain.gates import Change
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidInput, NotFound
-from tandem.git.drafting import text_of
-from tandem.git.reading import RoundPatch
 from tandem.git.repository import Repository
+from tandem.git.rounds import RoundPatch, text_of
 from tandem.operations.file_requests import GetRoundFile
 from tandem.services.context import Services
 from tandem.store import reviews

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from tandem.errors import InvalidInput, TimedOut
-from tandem.git.deadlines import TimeLimit
 from tandem.git.layout import Layout, layout_at
-from tandem.git.runner import Git, GitFailed, Output, clean_environment
+from tandem.git.runner import Git, GitFailed, Output, TimeLimit, clean_environment
 
 STEP_SECONDS = 600.0
 """Time limit of one git command: a checkout of a large tree with filters takes its time."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tandem.config import PREFIX, load_settings, user_file
 from tandem.errors import ConfigInvalid, InvalidTransition
-from tandem.git.deadlines import TimeLimit, end
+from tandem.git.runner import TimeLimit, end
 from tandem.hooks.planning import project_root
 
 LIMIT_SECONDS = 1800.0

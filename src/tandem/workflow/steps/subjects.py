@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.domain.gates import Change
 from tandem.git import Repository, digest_of
-from tandem.git.excerpt import only_files
+from tandem.git.patch import only_files
 from tandem.workflow.steps.documents import Identity
 from tandem.workflow.steps.outcomes import Outcome, Word
 

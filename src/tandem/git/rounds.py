@@ -1,20 +1,24 @@
-"""One file as a round's change found it or leaves it, without a working tree and without filters."""
+"""A round's change, without a working tree or filters: its files, edits of them, the way to another round.
+
+Whatever is asked is answered from the base's tree and the diff, in a scratch folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from tandem.domain.gates import ABSENT_MODE, Change
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
 from tandem.git.applying import apply_diff
-from tandem.git.excerpt import only_files
 from tandem.git.handle import Base, Handle
+from tandem.git.patch import only_files
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, Entry
+from tandem.git.render import render_diff
 from tandem.git.scratch import Scratch
-from tandem.git.validation import encoded, repaired
+from tandem.git.validation import apply_reviewable, encoded, repaired
 
 LARGEST_FILE_BYTES = 8_000_000
 """More of one file than anybody reads, or changes by hand."""
@@ -155,3 +159,122 @@ def _made_by_diff(handle: Handle, scratch: Scratch, patch: RoundPatch, path: str
             return content
     apply_diff(handle, scratch, encoded(repaired(diff)), base)
     return read_blobs(scratch, [oid])[oid]
+
+
+_FIELD = "edits"
+
+Edits = Mapping[str, str | None]
+"""What files are to hold, by path; null deletes one."""
+
+
+def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
+    """The round's change with the edits made to what it leaves; see `Repository.diff_with_edits`."""
+    names = {path: checked_name(path, _FIELD) for path in edits}
+    with handle.scratch(large=True) as scratch:
+        base = base_of(handle, patch)
+        changes = _applied(handle, scratch, patch.diff or "", base)
+        before = handle.objects.entries(base.tree, _paths_of(changes) | {*names.values()}).entries
+        after = _after(before, changes)
+        _ensure_editable(scratch, after, edits, names)
+        made = _written(scratch, edits)
+        for path, name in names.items():
+            oid = made.get(path)
+            if oid is None:
+                del after[name]
+            else:
+                after[name] = Entry(after[name].mode if name in after else REGULAR, oid)
+        _ensure_no_file_is_a_folder(after)
+        return render_diff(scratch, scratch.tree_of(before), scratch.tree_of(after), binary=True)
+
+
+def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edits, names: Mapping[str, bytes]) -> None:
+    """Refuse edits to what nobody could have seen as text.
+
+    Raises:
+        InvalidInput: A link, a submodule or a binary file is edited, or nothing is deleted.
+    """
+    there = {path: after[name] for path, name in names.items() if name in after}
+    for path, content in edits.items():
+        if path in there:
+            ensure_file(path, there[path], _FIELD)
+        elif content is None:
+            raise InvalidInput(f"There is no {path} to delete after the change.", field=_FIELD, path=path)
+    rewritten = {path: entry for path, entry in there.items() if edits[path] is not None}
+    contents = read_blobs(scratch, (entry.oid for entry in rewritten.values()))
+    for path, entry in rewritten.items():
+        if text_of(contents[entry.oid] or b"") is None:
+            raise InvalidInput(
+                f"{path} is binary, or not in UTF-8, and cannot be edited as text; leave it as it is, or delete it.",
+                field=_FIELD,
+                path=path,
+            )
+
+
+def text_of(content: bytes) -> str | None:
+    """The content as text; null if it is none."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _written(scratch: Scratch, edits: Edits) -> dict[str, str]:
+    """Keep the new contents in the scratch folder, byte for byte; their ids by path."""
+    kept = {path: content for path, content in edits.items() if content is not None}
+    if not kept:
+        return {}
+    files = [scratch.folder / f"edit-{number}" for number in range(len(kept))]
+    for file, content in zip(files, kept.values(), strict=True):
+        file.write_bytes(content.encode())
+    asked = "".join(f"{file.name}\n" for file in files).encode()
+    output = scratch.run(["hash-object", "-w", "--no-filters", "--stdin-paths"], stdin=asked)
+    return dict(zip(kept, output.stdout.decode("ascii").split(), strict=True))
+
+
+def _ensure_no_file_is_a_folder(entries: Mapping[bytes, Entry]) -> None:
+    for name in entries:
+        parts = name.split(b"/")
+        for depth in range(1, len(parts)):
+            above = b"/".join(parts[:depth])
+            if above in entries:
+                path = name.decode("utf-8", "replace")
+                raise InvalidInput(
+                    f"{path} would lie in {above.decode('utf-8', 'replace')}, which is a file; choose another path.",
+                    field=_FIELD,
+                    path=path,
+                )
+
+
+def interdiff(handle: Handle, first: tuple[str, str], second: tuple[str, str]) -> str:
+    """The way from the first round's result to the second's; see `Repository.interdiff`."""
+    with handle.scratch() as scratch:
+        rounds: list[tuple[Base, tuple[Change, ...]]] = []
+        for diff, name in (first, second):
+            base = handle.base(name)
+            rounds.append((base, _applied(handle, scratch, diff, base)))
+        touched = {path for _, changes in rounds for path in _paths_of(changes)}
+        before, after = (
+            scratch.tree_of(_after(handle.objects.entries(base.tree, touched).entries, changes))
+            for base, changes in rounds
+        )
+        return render_diff(scratch, before, after, binary=False)
+
+
+def _applied(handle: Handle, scratch: Scratch, diff: str, base: Base) -> tuple[Change, ...]:
+    return apply_reviewable(handle, scratch, encoded(repaired(diff)), base).changes
+
+
+def _paths_of(changes: Iterable[Change]) -> set[bytes]:
+    return {change.path.encode() for change in changes}
+
+
+def _after(before: Mapping[bytes, Entry], changes: Iterable[Change]) -> dict[bytes, Entry]:
+    """The entries that a change leaves of those before it."""
+    after = dict(before)
+    for change in changes:
+        if change.mode_after == ABSENT_MODE:
+            after.pop(change.path.encode(), None)
+        else:
+            after[change.path.encode()] = Entry(change.mode_after, change.blob_after)
+    return after

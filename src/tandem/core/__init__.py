@@ -1,0 +1,1 @@
+"""What every other package may stand on, hooks and bridge included: imports the standard library only."""
