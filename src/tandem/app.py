@@ -27,6 +27,7 @@ from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.events import Seal
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
+from tandem.errors import error_from
 from tandem.faces.app import create_app
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
@@ -35,7 +36,6 @@ from tandem.operations.authorisation import Authorisation
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.handlers import HANDLERS
-from tandem.refusals import error_from
 from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
 from tandem.services.access import Gatekeeper

@@ -45,8 +45,8 @@ details carry the facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, cast
 
 
 class TandemError(Exception):
@@ -459,21 +459,26 @@ class TimedOut(TandemError):
     retryable = True
 
 
-def _all_errors(base: type[TandemError]) -> Iterator[type[TandemError]]:
-    for error in base.__subclasses__():
-        yield error
-        yield from _all_errors(error)
-
-
+@cache
 def by_code() -> dict[str, type[TandemError]]:
-    """Every error type by its code; of a type and the narrower ones that share its code, the type itself."""
-    found: dict[str, type[TandemError]] = {}
-    for error in _all_errors(TandemError):
-        found.setdefault(error.code, error)
-    return found
+    """Every error type of this module by its code."""
+    return {error.code: error for error in TandemError.__subclasses__() if error.__module__ == __name__}
 
 
 def status_of(code: str) -> int:
     """The HTTP status that goes with a code; 500 for an unknown one."""
-    error = by_code().get(code)
-    return error.status if error else TandemError.status
+    return by_code().get(code, TandemError).status
+
+
+def error_from(refusal: dict[str, Any]) -> TandemError:
+    """The typed error for an envelope's `error` object.
+
+    A code that this version does not know becomes a plain `TandemError` that carries the code.
+    """
+    code = str(refusal.get("code", TandemError.code))
+    known = by_code().get(code) or cast("type[TandemError]", type("TandemError", (TandemError,), {"code": code}))
+    error = known(str(refusal.get("message", "The broker gave no reason.")))
+    # Set, not passed: a detail may bear the name of a parameter.
+    error.details = dict(refusal.get("details") or {})
+    error.retryable = bool(refusal.get("retryable", error.retryable))
+    return error

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from tandem import platforms
+from tandem.core import files
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.platforms import ProcessIdentity
 
@@ -122,13 +123,9 @@ class Instance:
         """Let the bridge and the command line find the broker; only its own user can read it."""
         pid, started_us = platforms.this_process()
         running = Running(self.url, pid, started_us, version, instance_id, token)
-        written = self.data_dir / f"{RUNTIME_FILE}.{pid}"
+        content = json.dumps(asdict(running)).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
-        written.unlink(missing_ok=True)
-        descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(asdict(running)) + "\n")
-        written.replace(self.data_dir / RUNTIME_FILE)
+        files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         return running
 
     def release(self) -> None:

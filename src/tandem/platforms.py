@@ -7,7 +7,6 @@ its start. Paths are texts here for the same reason.
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import socket
@@ -20,6 +19,9 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
+
+from tandem.core.files import flush_file as flush_file  # noqa: PLC0414 - named here too, for those who ask for both
+from tandem.core.files import flush_folder as flush_folder  # noqa: PLC0414 - as above
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,9 +44,6 @@ _SAME_START_US = 2_000_000
 
 _START_TICKS = 19
 """Where `/proc/self/stat` says when the process began, counted from behind the name of its program."""
-
-_CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.EBADF, errno.ENOTSUP}
-"""How some network file systems answer; they order the changes of a folder themselves."""
 
 STOPS_BY_FILE = sys.platform == "win32"
 """Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
@@ -300,38 +299,3 @@ def make_private(path: str) -> None:
     """Create a folder that only its user can look into; one that exists is left as its owner has it."""
     # Windows ignores the mode: there the user's own folders are private by inheritance.
     os.makedirs(path, mode=0o700, exist_ok=True)
-
-
-def flush_file(descriptor: int) -> None:
-    """Have what was written to a file survive a loss of power.
-
-    Raises:
-        OSError: The disk does not take it.
-    """
-    if sys.platform == "darwin":
-        # A plain fsync leaves the data in the drive's cache there.
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-        except OSError:
-            os.fsync(descriptor)
-    else:
-        os.fsync(descriptor)
-
-
-def flush_folder(path: str) -> None:
-    """Have the names in a folder survive a loss of power, where the system can flush folders.
-
-    Raises:
-        OSError: The disk does not take it.
-    """
-    if not hasattr(os, "O_DIRECTORY"):
-        # Windows opens no folders; its file system journals them.
-        return
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        flush_file(descriptor)
-    except OSError as error:
-        if error.errno not in _CANNOT_FLUSH_FOLDERS:
-            raise
-    finally:
-        os.close(descriptor)

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tandem import platforms
+from tandem.core import files
 from tandem.errors import ConfigInvalid
 
 KEY_BYTES = 32
@@ -130,30 +131,18 @@ def _make(path: Path) -> None:
     platforms.make_private(str(path.parent))
     line = secrets.token_hex(KEY_BYTES).encode("ascii") + b"\n"
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
-    _write_new(fresh, line)
+    files.write_new(fresh, line)
     try:
         # Unlike a rename, a link never replaces what another process has made meanwhile.
         os.link(fresh, path)
     except OSError:
         # The file system has no links; or another process was first, and has it already.
         with suppress(FileExistsError):
-            _write_new(path, line)
+            files.write_new(path, line)
     finally:
         fresh.unlink(missing_ok=True)
     with suppress(OSError):
-        platforms.flush_folder(str(path.parent))
-
-
-def _write_new(path: Path, line: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(line)
-            stream.flush()
-            platforms.flush_file(stream.fileno())
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+        files.flush_folder(str(path.parent))
 
 
 class Veil:

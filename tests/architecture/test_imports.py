@@ -38,6 +38,7 @@ LATE_IMPORTS = {
     ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
     ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
     ("tandem.platforms", "*"): "some of the standard library exists on one platform only",
+    ("tandem.core.files", "fcntl"): "as tandem.platforms",
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import python_client
-from tandem import errors, refusals
+from tandem import errors
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.domain.answers import Claim, Proposal, ReviewCreated
@@ -127,7 +127,7 @@ async def test_a_refusal_is_the_error_of_its_code_with_the_facts(client: TandemC
 
 
 async def test_a_code_of_a_newer_broker_is_kept() -> None:
-    error = refusals.error_from({"code": "NEW_CODE", "message": "m", "details": {"message": 1}, "retryable": True})
+    error = errors.error_from({"code": "NEW_CODE", "message": "m", "details": {"message": 1}, "retryable": True})
     assert (type(error).__mro__[1], error.code, error.retryable) == (errors.TandemError, "NEW_CODE", True)
     assert error.details == {"message": 1}
 
@@ -139,7 +139,7 @@ def test_every_error_of_ours_comes_back_as_itself() -> None:
         if issubclass(kind, errors.TandemError) and kind is not errors.TandemError
     ]
     for kind in known:
-        assert type(refusals.error_from(kind("m", fact=1).as_dict())) is kind
+        assert type(errors.error_from(kind("m", fact=1).as_dict())) is kind
 
 
 async def test_p4_a_write_whose_answer_was_lost_is_sent_again_with_one_effect(client: TandemClient, url: str) -> None:

@@ -125,7 +125,7 @@ async def export(
 ) -> Exit:
     """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
     # Late: the other commands write no folders.
-    from tandem.folders import write_whole
+    from tandem.atomic_dirs import write_whole
 
     async with options.client() as client, progress("cycle export"):
         found = read_envelope(await _fetch(client, _asked(cycle_id, workflow), options), CycleHistory)

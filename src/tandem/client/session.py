@@ -15,8 +15,7 @@ from tandem.client.connection import DEFAULT_URL, Connection
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
 from tandem.client.waits import Condition, has_changed, is_decided, is_proposers_turn, wait_until
-from tandem.errors import InternalError
-from tandem.refusals import error_from
+from tandem.errors import InternalError, error_from
 
 if TYPE_CHECKING:
     from tandem.domain.answers import ReviewStatus

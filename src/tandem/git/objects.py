@@ -209,8 +209,6 @@ def _canonical_mode(mode: bytes) -> str:
     return f"{bits:06o}"
 
 
-T = TypeVar("T")
-
 # So much fits into every system's pipe, so that no side ever waits for the other to read first.
 _QUESTION_BYTES = 3_500
 _HEADER_FIELDS = 3

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem import platforms
+from tandem.core import files
 from tandem.domain.reviewers import supervisor_id
 from tandem.errors import ConfigInvalid, Unavailable
 
@@ -114,14 +115,7 @@ def _load_or_make(file: Path) -> str:
     if found is not None:
         return found
     made = secrets.token_hex(_SECRET_BYTES)
-    fresh = file.with_name(f"{_FILE}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps({"secret": made, "folder": _number(file.parent)}) + "\n")
-        stream.flush()
-        platforms.flush_file(stream.fileno())
-    fresh.replace(file)
-    platforms.flush_folder(str(file.parent))
+    files.write_atomically(file, json.dumps({"secret": made, "folder": _number(file.parent)}).encode() + b"\n")
     return made
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from tandem.atomic_dirs import write_whole
 from tandem.contract.caller import Caller
 from tandem.domain import cycles as rules
 from tandem.domain.archives import archive_files
@@ -17,7 +18,6 @@ from tandem.domain.events import Kind
 from tandem.domain.reviews import Review
 from tandem.domain.sessions import Session
 from tandem.errors import NotFound, Unavailable
-from tandem.folders import write_whole
 from tandem.operations.cycle_requests import CycleArchive, GetCycle, ListCycles
 from tandem.services import cycle_scope, pages
 from tandem.services.context import Services, transact

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from tandem import platforms
 from tandem.clock import Clock
+from tandem.core import files
 from tandem.domain.events import GENESIS, LOG_SUBJECT, Event, Kind, unkeyed
 from tandem.errors import ConfigInvalid
 from tandem.store import events, ledger
@@ -72,16 +70,7 @@ class Record:
             OSError: The disk is full, or the folder cannot be written.
         """
         found = {name: tuple(one) for name, one in {**self._read(), self._database: known}.items()}
-        fresh = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-                stream.flush()
-                platforms.flush_file(stream.fileno())
-            fresh.replace(self.path)
-        finally:
-            fresh.unlink(missing_ok=True)
+        files.write_atomically(self.path, orjson.dumps(found, option=orjson.OPT_INDENT_2))
 
     def refuse_missing(self, store: Store) -> None:
         """Make no new database where there was one; before the store is opened.

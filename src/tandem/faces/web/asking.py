@@ -12,11 +12,10 @@ from starlette.responses import Response
 
 from tandem.contract.caller import Caller
 from tandem.domain.access import Access
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, error_from
 from tandem.faces.web.answering import Page
 from tandem.faces.web.persons import Person
 from tandem.operations.dispatch import Dispatcher
-from tandem.refusals import error_from
 
 
 class Gatekeeper(Protocol):

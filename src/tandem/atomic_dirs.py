@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tandem import platforms
+from tandem.core.files import flush_folder, write_new
 from tandem.errors import Unavailable
 
 _COMPONENT = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -82,7 +83,7 @@ def _make_durably(folder: Path) -> None:
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     platforms.make_private(str(folder))
     for place in missing:
-        platforms.flush_folder(str(place.parent))
+        flush_folder(str(place.parent))
 
 
 @contextmanager
@@ -138,7 +139,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             _delete(fresh)
         raise
     # Before the old one is touched: what is half deleted must not come back as the only one.
-    platforms.flush_folder(str(folder.parent))
+    flush_folder(str(folder.parent))
     with suppress(OSError):
         # The new one is in place; what is left of the old one is the next call's to remove.
         _delete(old)
@@ -159,13 +160,9 @@ def _fill(fresh: Path, files: Mapping[str, bytes]) -> None:
     for folder in sorted(folders):
         folder.mkdir(0o700)
     for name, content in files.items():
-        descriptor = os.open(fresh / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            platforms.flush_file(stream.fileno())
+        write_new(fresh / name, content)
     for folder in (*folders, fresh):
-        platforms.flush_folder(str(folder))
+        flush_folder(str(folder))
 
 
 def _put_in_place(folder: Path, fresh: Path, old: Path) -> None:

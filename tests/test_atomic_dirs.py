@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem import folders
+from tandem import atomic_dirs
+from tandem.atomic_dirs import write_whole
 from tandem.errors import Unavailable
-from tandem.folders import write_whole
 from tests.racing import PATIENCE_SECONDS, all_at_once, await_ready, go_on, start, survives
 
 NAME = "2026-11-21-login-k3f9"
@@ -30,7 +30,7 @@ ONE, TWO, THREE = ({name: text.encode() for name, text in version.items()} for v
 DIE = """
 import json, sys
 from pathlib import Path
-from tandem.folders import write_whole
+from tandem.atomic_dirs import write_whole
 from tests.racing import die_before_change
 
 files = {name: text.encode() for name, text in json.loads(sys.argv[3]).items()}
@@ -41,7 +41,7 @@ WRITE_ON_AND_ON = """
 import json, os, sys
 from itertools import count
 from pathlib import Path
-from tandem.folders import write_whole
+from tandem.atomic_dirs import write_whole
 from tests.racing import before_each_change
 
 versions = [{name: text.encode() for name, text in files.items()} for files in json.loads(sys.argv[2])]
@@ -52,7 +52,7 @@ for number in count():
 WRITE_WITH_OTHERS = """
 import json, sys
 from pathlib import Path
-from tandem.folders import write_whole
+from tandem.atomic_dirs import write_whole
 from tests.racing import wait_for_start
 
 files = {name: text.encode() for name, text in json.loads(sys.argv[3]).items()}
@@ -71,13 +71,13 @@ wait_for_start()
 OPEN_THE_LOCK_AND_PAUSE = """
 import sys
 from pathlib import Path
-from tandem import errors, folders
+from tandem import errors, atomic_dirs
 from tests.racing import pause_before
 
-folders._PATIENCE_SECONDS = 0.05
+atomic_dirs._PATIENCE_SECONDS = 0.05
 pause_before("fcntl.flock")
 try:
-    folders.write_whole(Path(sys.argv[1]), sys.argv[2], {})
+    atomic_dirs.write_whole(Path(sys.argv[1]), sys.argv[2], {})
 except errors.Unavailable as error:
     print(error.message)
 """
@@ -166,14 +166,14 @@ def test_processes_that_write_the_same_folder_take_turns(tmp_path: Path) -> None
 def test_who_does_not_finish_is_waited_for_so_long_and_a_kill_ends_his_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(atomic_dirs, "_PATIENCE_SECONDS", 0.05)
     with start(HOLD_THE_TURN, str(tmp_path / f".{NAME}.lock")) as other:
         await_ready(other)
         with pytest.raises(Unavailable, match=r"another process has been writing it for 0\.05 seconds"):
             write_whole(tmp_path, NAME, ONE)
         assert held(write_whole(tmp_path, "another", TWO)) == TWO
         other.kill()
-    monkeypatch.setattr(folders, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(atomic_dirs, "_PATIENCE_SECONDS", PATIENCE_SECONDS)
     assert held(write_whole(tmp_path, NAME, ONE)) == ONE
 
 

@@ -1,0 +1,104 @@
+"""Writing a file whole or not at all, whatever ends the process or the machine meanwhile. Blocks for the disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+TYPE_CHECKING = False  # importing `typing` for it would cost a hook more than all else here
+if TYPE_CHECKING:
+    from os import PathLike
+
+_PRIVATE = 0o600
+_CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.EBADF, errno.ENOTSUP}
+"""How some network file systems answer; they order the changes of a folder themselves."""
+
+
+def write_atomically(path: str | PathLike[str], content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Put a file in place, of which others see the old content or the new.
+
+    Args:
+        path: The file; its folder is there. What it had is replaced.
+        content: All of it.
+        mode: The permissions it gets, private until it is whole.
+        durable: Whether it has to survive a loss of power once this returns.
+
+    Raises:
+        OSError: The system does not let us; the file is as it was.
+    """
+    folder, name = os.path.split(path)
+    fresh = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.new")
+    try:
+        write_new(fresh, content, durable=durable)
+        if mode != _PRIVATE:
+            os.chmod(fresh, mode)
+        os.replace(fresh, path)
+    except BaseException:
+        _remove(fresh)
+        raise
+    if durable:
+        flush_folder(folder or os.curdir)
+
+
+def write_new(path: str | PathLike[str], content: bytes, *, durable: bool = True) -> None:
+    """Write a file that is not there yet, private to the user; if it cannot be written whole, it is removed again.
+
+    Raises:
+        FileExistsError: It is there, and stays as it is.
+        OSError: The system does not let us.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _PRIVATE)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            if durable:
+                flush_file(stream.fileno())
+    except BaseException:
+        _remove(path)
+        raise
+
+
+def flush_file(descriptor: int) -> None:
+    """Have what was written to a file survive a loss of power.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    if sys.platform == "darwin":
+        import fcntl
+
+        # A plain fsync leaves the data in the drive's cache there.
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError:
+            os.fsync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def flush_folder(path: str) -> None:
+    """Have the names in a folder survive a loss of power, where the system can flush folders.
+
+    Raises:
+        OSError: The disk does not take it.
+    """
+    if not hasattr(os, "O_DIRECTORY"):
+        # Windows opens no folders; its file system journals them.
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        flush_file(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH_FOLDERS:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str | PathLike[str]) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
