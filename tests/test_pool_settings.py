@@ -123,7 +123,10 @@ def test_a_number_has_its_range(key: str, least: float, most: float) -> None:
         ({"prompt_template_path": ""}, "cannot be empty"),
         ({"budget_per_review": 0}, "greater than 0"),
         ({"token_budget_per_day": 0}, "greater than or equal to 1"),
-        ({"quiet_hours": ["22:00 to 07:00"]}, "no part of the day"),
+        *(
+            ({"quiet_hours": [text]}, "no part of the day")
+            for text in ("", "22:00", "22-07", "24:00-07:00", "22:60-07:00", "7:00-8:00", "a-b", "22:00 to 07:00")
+        ),
         ({"quiet_hours": ["07:00-07:00"]}, "no part of the day"),
         ({"quiet_hours": "22:00-07:00"}, "write it as a list of texts"),
         ({"grace_seconds": 601}, "less than or equal to 600"),

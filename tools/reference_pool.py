@@ -32,11 +32,11 @@ from tandem.domain.reviewers import (
 )
 from tandem.operations.catalogue import REGISTRY
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import answer_schema, providers, templates
+from tandem.reviewers import providers, templates, verdicts
 from tandem.reviewers.attempt import AT_ONCE_SECONDS
-from tandem.reviewers.charges import QUICK_SECONDS
 from tandem.reviewers.job import Exit
-from tandem.reviewers.verdicts import Outcome
+from tandem.reviewers.lifecycle import QUICK_SECONDS
+from tandem.reviewers.outcomes import Outcome
 
 _REQUESTS: Final = "pool_requests"
 """The module whose requests are those of pools."""
@@ -156,7 +156,7 @@ def _ensure_words() -> None:
     missing += [f"pause {one}" for one in get_args(PauseKind) if one not in PAUSES]
     variables = {*templates.REVIEW.allowed, *templates.AGENT.allowed}
     missing += [f"program {one}" for one in providers.NAMES if one not in PROGRAMS]
-    missing += [f"answer {one}" for one in answer_schema.FIELDS if not _about(one)]
+    missing += [f"answer {one}" for one in verdicts.FIELDS if not _about(one)]
     missing += [f"variable {one}" for one in sorted(variables) if one not in TEMPLATE]
     missing += [f"exit status {int(one)}" for one in Exit if one not in member_docs(Exit)]
     if missing:
@@ -342,7 +342,7 @@ def _programs() -> Iterator[str]:
 
 
 def _answer() -> Iterator[str]:
-    fields: dict[str, dict[str, Any]] = answer_schema.SCHEMA["properties"]
+    fields: dict[str, dict[str, Any]] = verdicts.SCHEMA["properties"]
     inner: dict[str, dict[str, Any]] = fields["comments"]["items"]["properties"]
     yield "## The answer of a program"
     yield (
@@ -358,12 +358,12 @@ def _answer() -> Iterator[str]:
         ("field", "form", "meaning"), ((f"`{name}`", _form(one), one["description"]) for name, one in inner.items())
     )
     yield (
-        f"The whole answer and the counter-patch have at most {spaced(answer_schema.ANSWER_LIMIT_BYTES)} bytes, the "
-        f"reason and each comment {spaced(answer_schema.TEXT_LIMIT_BYTES)}. A comment on a file that the change does "
+        f"The whole answer and the counter-patch have at most {spaced(verdicts.ANSWER_LIMIT_BYTES)} bytes, the "
+        f"reason and each comment {spaced(verdicts.TEXT_LIMIT_BYTES)}. A comment on a file that the change does "
         "not touch is added to the reason, and so is the summary. A counter-patch that the broker refuses is left "
         "out, and the reason says so. For example:"
     )
-    yield f"```json\n{json.dumps(answer_schema.EXAMPLE, indent=2, ensure_ascii=False)}\n```"
+    yield f"```json\n{json.dumps(verdicts.EXAMPLE, indent=2, ensure_ascii=False)}\n```"
 
 
 def _form(schema: dict[str, Any]) -> str:
@@ -372,7 +372,7 @@ def _form(schema: dict[str, Any]) -> str:
 
 
 def _about(field: str) -> str:
-    return ANSWER.get(field) or str(answer_schema.SCHEMA["properties"][field].get("description", ""))
+    return ANSWER.get(field) or str(verdicts.SCHEMA["properties"][field].get("description", ""))
 
 
 def _template() -> Iterator[str]:

@@ -7,7 +7,8 @@ program, a model or a prompt comes from the person who runs the broker, or from 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, cast
 
@@ -25,7 +26,7 @@ AUTO: Final = "auto"
 THROUGH_WSL: Final = platforms.STOPS_BY_FILE
 """Whether programs are run in the Windows Subsystem for Linux: where no signal reaches them otherwise."""
 
-QUIET_SPAN: Final = re.compile(r"(?P<start>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(?:[01]\d|2[0-3]):[0-5]\d|24:00)")
+_QUIET_SPAN: Final = re.compile(r"(?P<start>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(?:[01]\d|2[0-3]):[0-5]\d|24:00)")
 """A part of the day, `22:00-07:00`; it may go across midnight."""
 
 SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
@@ -203,7 +204,7 @@ class PoolSettings(BaseModel):
     @classmethod
     def _check_quiet_hours(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
         for text in spans:
-            found = QUIET_SPAN.fullmatch(text)
+            found = _QUIET_SPAN.fullmatch(text)
             if found is None or found["start"] == found["end"]:
                 raise ValueError(f"{text[:40]!r} is no part of the day; write '22:00-07:00', or '00:00-24:00' for all")
         return spans
@@ -222,6 +223,17 @@ class PoolSettings(BaseModel):
                 "on Windows reviewers run in WSL: set workspace_wsl_path to the repository's folder in there"
             )
         return self
+
+
+def is_quiet(spans: Iterable[str], now_local: datetime) -> bool:
+    """Whether a time, as people there read it from the clock, lies in one of `quiet_hours`.
+
+    The time is compared, never computed with: a day on which the clock is set forward or back has its quiet
+    hours by the clock like every other.
+    """
+    now = now_local.strftime("%H:%M")
+    parts = (span.partition("-") for span in spans)
+    return any(start <= now < end if start < end else not end <= now < start for start, _, end in parts)
 
 
 def load(table: object) -> PoolSettings:

@@ -18,12 +18,11 @@ import pytest
 from tandem import pool_settings
 from tandem.config import Settings
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import Limits, Room, programs
-from tandem.reviewers.answer_schema import SCHEMA
+from tandem.reviewers import Limits, RunContext, programs
 from tandem.reviewers.providers import NAMES, provider
 from tandem.reviewers.scratch import lay_out
 from tandem.reviewers.templates import load_template
-from tandem.reviewers.verdicts import read_answer
+from tandem.reviewers.verdicts import SCHEMA, read_answer
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 
@@ -99,7 +98,7 @@ def test_the_program_of_the_guide_gives_a_verdict(tmp_path: Path) -> None:
     program.write_text(text, "utf-8")
     scratch = tmp_path / "run"
     scratch.mkdir()
-    room = Room(
+    room = RunContext(
         workspace=str(tmp_path),
         scratch=str(scratch),
         model="coder",

@@ -16,12 +16,12 @@ from reference_parts import Undocumented, member_docs
 from tandem.domain.pool_answers import PoolView
 from tandem.domain.reviewers import DrainReason, PauseKind, PoolRules, ReviewerState, RunOutcome
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import Room, templates
-from tandem.reviewers.answer_schema import EXAMPLE, SCHEMA
+from tandem.reviewers import RunContext, templates
 from tandem.reviewers.job import Exit
+from tandem.reviewers.outcomes import Outcome
 from tandem.reviewers.providers import NAMES, provider
 from tandem.reviewers.templates import load_template
-from tandem.reviewers.verdicts import Outcome, read_answer
+from tandem.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +145,8 @@ def test_the_variables_of_templates_are_those_that_are_read(page: str) -> None:
     assert load_template(None).form is templates.REVIEW
 
 
-def room(tmp_path: Path) -> Room:
-    return Room(
+def room(tmp_path: Path) -> RunContext:
+    return RunContext(
         workspace=str(tmp_path),
         scratch=str(tmp_path),
         model="service/model",

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers import Finished, Invocation, Limits, Reply, Room, programs
-from tandem.reviewers.answer_schema import SCHEMA
+from tandem.reviewers import Finished, Invocation, Limits, Reply, RunContext, programs
 from tandem.reviewers.providers import provider
 from tandem.reviewers.scratch import lay_out
-from tandem.reviewers.verdicts import read_answer
+from tandem.reviewers.verdicts import SCHEMA, read_answer
 from tests.broker import BrokerProcess, Caller
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.traps import SECRET, TRAP, Place, laid
@@ -133,7 +132,7 @@ def client(request: pytest.FixtureRequest) -> Client:
     return request.param
 
 
-def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **further: str) -> Room:
+def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **further: str) -> RunContext:
     variable, path = client.address
     environment = {
         "PATH": f"{BIN}{os.pathsep}{os.defpath}",
@@ -144,7 +143,7 @@ def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **fu
         variable: f"{model.address}{path}",
         **further,
     }
-    return Room(
+    return RunContext(
         workspace=str(place.workspace),
         scratch=str(scratch),
         model=client.model,
@@ -155,7 +154,7 @@ def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **fu
     )
 
 
-def review(client: Client, where: Room, prompt: str = "Review this.") -> Run:
+def review(client: Client, where: RunContext, prompt: str = "Review this.") -> Run:
     program = provider(client.name)
     invocation = program.review(where, prompt)
     lay_out(Path(where.scratch), invocation.files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tandem.reviewers import Finished, Invocation, Provider, Room
+from tandem.reviewers import Finished, Invocation, Provider, RunContext
 from tandem.reviewers.providers import provider
 
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
@@ -51,6 +51,6 @@ def values(invocation: Invocation, option: str) -> list[str]:
     return [argv[at + 1] for at, word in enumerate(argv[:-1]) if word == option]
 
 
-def without_keys(room: Room, **further: str) -> Room:
+def without_keys(room: RunContext, **further: str) -> RunContext:
     keys = {name for keys in OWN_KEYS.values() for name in keys}
     return replace(room, environment={one: v for one, v in room.environment.items() if one not in keys} | further)

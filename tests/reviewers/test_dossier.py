@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tandem.reviewers.broker_client import BrokerClient
 from tandem.reviewers.dossier import Dossier, gather
 from tandem.reviewers.lease import Claimed
 from tandem.reviewers.logs import RotatingLog
-from tandem.reviewers.wire import Wire
 from tests.reviewers.peer import Peer, Refusal, proposal
 
 
@@ -29,10 +29,10 @@ def entry(kind: str, number: int, **values: Any) -> dict[str, Any]:
 
 def gathered(peer: Peer, folder: Path, number: int = 3) -> Dossier:
     claimed = Claimed("rv_1", "shop", 4, number, 0, proposal())
-    wire = Wire(peer.url, agent="custom-r1-abcdef")
+    broker = BrokerClient(peer.url, agent="custom-r1-abcdef")
     with RotatingLog(str(folder / "log"), max_bytes=0, backups=0) as log:
-        found = gather(wire, claimed, given_up=threading.Event(), log=log)
-    wire.close()
+        found = gather(broker, claimed, given_up=threading.Event(), log=log)
+    broker.close()
     return found
 
 

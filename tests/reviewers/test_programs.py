@@ -20,7 +20,7 @@ import pytest
 from tandem import platforms
 from tandem.errors import Unavailable
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers import Finished, trees
+from tandem.reviewers import Finished, processes
 from tests.reviewers.running import acts, is_gone, number_in, run, until
 
 if TYPE_CHECKING:
@@ -259,18 +259,18 @@ def test_everything_of_a_reviewer_can_be_ended_from_outside(tmp_path: Path) -> N
     # Other tests run beside this one, and this ends all that have the name.
     name = f"codex-r1-{secrets.token_hex(8)}"
     parent = acts("child", str(tmp_path / "pid"), "sleep", "300", folder=tmp_path)
-    marks = trees.marks_of(name, "sv_of_this_test")
+    marks = processes.marks_of(name, "sv_of_this_test")
     parent.environment.update(marks)
     ended: list[int] = []
 
     def end_it(_: ProcessIdentity) -> None:
         number_in(tmp_path / "pid")
-        ended.append(trees.end_marked(marks))
+        ended.append(processes.end_marked(marks))
 
     done = run(parent, on_start=end_it)
     assert ended == [2]
     assert (done.ended_by, is_gone(number_in(tmp_path / "pid"))) == ("itself", True)
-    assert trees.end_marked(marks) == 0
+    assert processes.end_marked(marks) == 0
 
 
 NASTY = ["$(touch x)", "`touch x`", "; touch x", "a b", "a\nb", "|touch x", "&& touch x", "'\"", "*", "~", "%PATH%", ""]

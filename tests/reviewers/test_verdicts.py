@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tandem.operations.requests import SubmitVerdict
-from tandem.reviewers.answer_schema import EXAMPLE
-from tandem.reviewers.verdicts import (
-    SCHEMA,
-    Answer,
-    LineComment,
-    Outcome,
-    Unreadable,
-    WrongDigest,
-    outcome_of,
-)
+from tandem.reviewers import EndedBy, Finished
+from tandem.reviewers.outcomes import Outcome, outcome_of
+from tandem.reviewers.verdicts import EXAMPLE, SCHEMA, Answer, LineComment, Unreadable, WrongDigest
 from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
 
@@ -294,35 +286,31 @@ def keywords(schema: dict[str, Any]) -> set[str]:
 # ------------------------------------------------------------------------------------------ what became of it
 
 
-@dataclass(frozen=True)
-class Run:
-    exit_code: int | None = 0
-    ended_by: str = "itself"
-    output_was_cut: bool = False
+def ended(exit_code: int | None = 0, ended_by: EndedBy = "itself", *, output_was_cut: bool = False) -> Finished:
+    return Finished(exit_code, b"", b"", ended_by, 1.0, output_was_cut=output_was_cut)
 
 
 ANSWER = read(json.dumps(APPROVAL))
-RUNS: dict[str, tuple[Run, Answer | Unreadable | WrongDigest | None, Outcome]] = {
-    "answered": (Run(), ANSWER, Outcome.VERDICT),
-    "silent": (Run(), None, Outcome.NO_VERDICT),
-    "unreadable": (Run(), Unreadable("no"), Outcome.UNREADABLE),
-    "wrong digest": (Run(), WrongDigest("no"), Outcome.UNREADABLE),
-    "cut": (Run(output_was_cut=True), ANSWER, Outcome.UNREADABLE),
-    "too much": (Run(-9, "too_much_output", output_was_cut=True), ANSWER, Outcome.UNREADABLE),
-    "failed": (Run(1), None, Outcome.CRASHED),
-    "failed with an answer": (Run(1), ANSWER, Outcome.CRASHED),
-    "killed": (Run(-9), ANSWER, Outcome.CRASHED),
-    "no exit code": (Run(None), ANSWER, Outcome.CRASHED),
-    "timeout": (Run(-15, "timeout"), ANSWER, Outcome.TIMEOUT),
-    "timeout, ended in order": (Run(0, "timeout"), ANSWER, Outcome.TIMEOUT),
-    "silence": (Run(-9, "silence"), None, Outcome.TIMEOUT),
-    "cancelled": (Run(0, "cancelled"), ANSWER, Outcome.CANCELLED),
-    "unheard of": (Run(0, "aliens"), ANSWER, Outcome.CRASHED),
+RUNS: dict[str, tuple[Finished, Answer | Unreadable | WrongDigest | None, Outcome]] = {
+    "answered": (ended(), ANSWER, Outcome.VERDICT),
+    "silent": (ended(), None, Outcome.NO_VERDICT),
+    "unreadable": (ended(), Unreadable("no"), Outcome.UNREADABLE),
+    "wrong digest": (ended(), WrongDigest("no"), Outcome.UNREADABLE),
+    "cut": (ended(output_was_cut=True), ANSWER, Outcome.UNREADABLE),
+    "too much": (ended(-9, "too_much_output", output_was_cut=True), ANSWER, Outcome.UNREADABLE),
+    "failed": (ended(1), None, Outcome.CRASHED),
+    "failed with an answer": (ended(1), ANSWER, Outcome.CRASHED),
+    "killed": (ended(-9), ANSWER, Outcome.CRASHED),
+    "no exit code": (ended(None), ANSWER, Outcome.CRASHED),
+    "timeout": (ended(-15, "timeout"), ANSWER, Outcome.TIMEOUT),
+    "timeout, ended in order": (ended(0, "timeout"), ANSWER, Outcome.TIMEOUT),
+    "silence": (ended(-9, "silence"), None, Outcome.TIMEOUT),
+    "cancelled": (ended(0, "cancelled"), ANSWER, Outcome.CANCELLED),
 }
 
 
 @pytest.mark.parametrize(("run", "answer", "outcome"), RUNS.values(), ids=RUNS.keys())
 def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
-    run: Run, answer: Answer | Unreadable | WrongDigest | None, outcome: Outcome
+    run: Finished, answer: Answer | Unreadable | WrongDigest | None, outcome: Outcome
 ) -> None:
     assert outcome_of(run, answer) == outcome

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tandem.errors import ConfigInvalid
-from tandem.reviewers.job import JOB_LIMIT_BYTES, Exit, Job, read_job
+from tandem.reviewers.job import Exit, read_job
 from tests.reviewers.peer import Peer
 from tests.reviewers.working import Reviewer, StartReviewer, deeds
-
-DELETED = object()
 
 
 @pytest.fixture
@@ -24,77 +20,8 @@ def reviewer(tmp_path: Path, peer: Peer) -> Any:
     found.end()
 
 
-def written(job: Job, **changes: Any) -> bytes:
-    values = {**json.loads(job.line()), **changes}
-    return json.dumps({name: value for name, value in values.items() if value is not DELETED}).encode()
-
-
 def test_a_job_is_read_as_it_was_written(reviewer: Reviewer) -> None:
     assert read_job(reviewer.job.line()) == reviewer.job
-
-
-def test_what_has_a_default_may_be_left_out(reviewer: Reviewer) -> None:
-    changes: dict[str, Any] = dict.fromkeys(("wsl_distro", "model", "prompt_template", "start_seconds"), DELETED)
-    assert read_job(written(reviewer.job, **changes, command=None)).command == ()
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("broker", "ftp://host"),
-        ("broker", "http://user:word@host"),
-        ("broker", "http://host?project=x"),
-        ("broker", "http://host:99999"),
-        ("access", ""),
-        ("access", "two words"),
-        ("access", "two\nlines"),
-        ("reviewer_id", "a b"),
-        ("reviewer_id", "-x"),
-        ("project", ""),
-        ("project", DELETED),
-        ("workspace", "relative"),
-        ("mode", "both"),
-        ("provider", 3),
-        ("command", "codex --flag"),
-        ("command", ["codex", 1]),
-        ("effort", "most"),
-        ("attempt_seconds", -1),
-        ("attempt_seconds", True),
-        ("attempt_seconds", float("nan")),
-        ("total_seconds", None),
-        ("output_bytes", 1.5),
-        ("log_backups", -1),
-        ("log_file", "a\0b"),
-        ("scratch", None),
-        ("unknown", 1),
-    ],
-)
-def test_a_field_that_cannot_be_used_is_named(reviewer: Reviewer, field: str, value: Any) -> None:
-    with pytest.raises(ConfigInvalid, match=field) as caught:
-        read_job(written(reviewer.job, **{field: value}))
-    assert caught.value.details["setting"] == field
-
-
-@pytest.mark.parametrize("line", [b"", b"no json", b"[1]", b'"a"', b"[" * 100_000, b"\xff"])
-def test_what_is_no_job_is_refused(line: bytes) -> None:
-    with pytest.raises(ConfigInvalid, match="no JSON"):
-        read_job(line)
-
-
-# ---------------------------------------------------------------------------------------------- the process
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b'{"broker": 1}\n', "broker must be a text"),
-        (b"x" * (JOB_LIMIT_BYTES + 1), f"is over {JOB_LIMIT_BYTES} bytes"),
-    ],
-)
-def test_a_bad_job_ends_it(reviewer: Reviewer, line: bytes, words: str) -> None:
-    reviewer.start(line)
-    assert reviewer.wait() == Exit.BAD_JOB
-    assert words in reviewer.complaint()
 
 
 @pytest.mark.parametrize("line", [b"", b'{"half'])

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from tandem.reviewers.broker_client import BrokerClient
 from tandem.reviewers.lease import Claimed, Lease
-from tandem.reviewers.reasons import last_line, one_line
-from tandem.reviewers.wire import Wire
+from tandem.reviewers.outcomes import last_line, one_line
 from tests.reviewers.peer import proposal
 
 
@@ -31,5 +31,5 @@ def test_of_complaints_the_last_that_says_something_counts() -> None:
 def test_a_lease_is_renewed_often_enough_whatever_our_clock_says(left_seconds: float, every_seconds: float) -> None:
     ends = round((time.time() + left_seconds) * 1_000_000)
     claimed = Claimed("rv_1", "shop", 1, 1, ends, proposal())
-    lease = Lease(Wire("http://127.0.0.1:9", agent="r"), claimed, grace_seconds=1.0, on_end=lambda: None)
+    lease = Lease(BrokerClient("http://127.0.0.1:9", agent="r"), claimed, grace_seconds=1.0, on_end=lambda: None)
     assert lease._every_seconds == pytest.approx(every_seconds, abs=0.1)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tandem import platforms
-from tandem.reviewers import REENTRY_VARIABLE, trees
+from tandem.reviewers import REENTRY_VARIABLE, processes
 from tandem.reviewers.job import Job
 from tests.reviewers.peer import DIGEST, Peer
 from tests.reviewers.running import ACTS, PATIENCE_SECONDS, until
@@ -141,7 +141,7 @@ class Reviewer:
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-        trees.end_marked({REENTRY_VARIABLE: self.job.reviewer_id})
+        processes.end_marked({REENTRY_VARIABLE: self.job.reviewer_id})
 
     def _stdin(self) -> IO[bytes]:
         assert self.process.stdin is not None

@@ -70,7 +70,7 @@ class ScratchFolder:
             # Windows removes no file that is open; elsewhere it stays locked to the end.
             if fcntl is None:
                 os.close(descriptor)
-            _remove(self.name)
+            remove_tree(self.name)
             if fcntl is not None:
                 os.close(descriptor)
 
@@ -105,13 +105,13 @@ def _swept(folder: str) -> bool:
     try:
         descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     except FileNotFoundError:
-        return _is_old(folder) and _remove(folder)
+        return _is_old(folder) and remove_tree(folder)
     except OSError:
         return False
     try:
         is_free = _lock(descriptor)
         if fcntl is not None:
-            return is_free is True and _remove(folder)
+            return is_free is True and remove_tree(folder)
     finally:
         os.close(descriptor)
     try:
@@ -119,7 +119,7 @@ def _swept(folder: str) -> bool:
         os.remove(os.path.join(folder, _LOCK))
     except OSError:
         return False
-    return _remove(folder)
+    return remove_tree(folder)
 
 
 def _lock(descriptor: int) -> bool | None:
@@ -142,8 +142,8 @@ def _is_old(folder: str) -> bool:
         return False
 
 
-def _remove(folder: str) -> bool:
-    """Whether nothing of it is left."""
+def remove_tree(folder: str) -> bool:
+    """Removes a folder, also with what cannot be written in it; whether nothing of it is left."""
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.exists(folder):
         # What git keeps is read-only, which Windows does not remove.

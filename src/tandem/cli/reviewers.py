@@ -29,8 +29,8 @@ from tandem.client.table import OPERATIONS
 from tandem.config import load_settings
 from tandem.domain.pool_answers import ReviewerView
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
-from tandem.reviewers import log_reading
-from tandem.reviewers.log_reading import Log, Part
+from tandem.reviewers import logs
+from tandem.reviewers.logs import Log, Part
 
 _LOGS_EPILOG = """[bold]Examples[/bold]
 
@@ -85,7 +85,7 @@ def show_logs(
 ) -> None:
     """Show what a reviewer on this machine wrote, and what its program did."""
     folder = load_settings({"data_dir": data_dir}).settings.reviewer_logs
-    log = log_reading.newest(folder, reviewer)
+    log = logs.newest(folder, reviewer)
     if log is None:
         # The broker may know where the reviewer runs.
         raise asyncio.run(_missing(reviewer, folder, ConnectionOptions(broker)))
@@ -93,11 +93,11 @@ def show_logs(
 
 
 def _print(log: Log, lines: int, *, follow: bool) -> None:
-    part = log_reading.last_part(log, lines)
+    part = logs.last_part(log, lines)
     _echo(part)
     with suppress(KeyboardInterrupt):
         while follow:
-            part = log_reading.next_part(log, part.position, _LINES_AT_ONCE) or part
+            part = logs.next_part(log, part.position, _LINES_AT_ONCE) or part
             _echo(part)
             if not part.lines:
                 time.sleep(_FOLLOW_SECONDS)
@@ -109,7 +109,7 @@ def _echo(part: Part) -> None:
 
 
 async def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:
-    here = sorted(log_reading.logs_in(folder), key=Log.written_at, reverse=True)
+    here = sorted(logs.logs_in(folder), key=Log.written_at, reverse=True)
     known_here = [log.reviewer_id for log in here[:_LISTED]]
     if reviewer is None:
         return UnknownReviewer(

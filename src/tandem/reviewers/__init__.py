@@ -1,8 +1,8 @@
 """Running client programs as reviewers: prompts and answers, one provider for each program, processes.
 
-    Room ─▶ provider ─▶ Invocation ─▶ programs.run ─▶ Finished ─▶ provider ─▶ Reply
+    RunContext ─▶ provider ─▶ Invocation ─▶ programs.run ─▶ Finished ─▶ provider ─▶ Reply
 
-The records that pass between these rooms are here. Programs, models and prompts come from trusted
+The records that pass between them are here. Programs, models and prompts come from trusted
 configuration only; what a client of the broker says reaches a program through its standard input, and
 never becomes an argument, a path or a variable.
 """
@@ -39,7 +39,7 @@ TEMPORARY_FOLDER: Final = "tmp"
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RunContext:
     r"""What one run of a program is given.
 
     Attributes:
@@ -154,7 +154,7 @@ class Provider(Protocol):
         """Its name in the settings."""
         ...
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: the prompt in, one structured answer out.
 
         Raises:
@@ -162,11 +162,11 @@ class Provider(Protocol):
         """
         ...
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The program works through the queue by itself, over MCP, as the prompt tells it.
 
         Args:
-            room: What the run is given.
+            context: What the run is given.
             prompt: What it is to do.
             mcp_url: Where it finds its tools.
             access: The token that the broker asks for; never an argument, which others on the machine can read.
@@ -176,6 +176,6 @@ class Provider(Protocol):
         """
         ...
 
-    def read(self, finished: Finished, room: Room) -> Reply:
+    def read(self, finished: Finished, context: RunContext) -> Reply:
         """The answer and the costs of a run that `review` described."""
         ...

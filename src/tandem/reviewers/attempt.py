@@ -16,18 +16,18 @@ from typing import Any, Final, cast
 
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers import GIVEN_FOLDER, Finished, Invocation, Provider, Reply, Room, programs, rooms, scratch
-from tandem.reviewers.answer_text import Unreadable
+from tandem.reviewers import GIVEN_FOLDER, Finished, Invocation, Provider, Reply, RunContext, programs, scratch
+from tandem.reviewers.broker_client import ANSWER_SECONDS, Away, BrokerClient, GivenUp, Refused, with_key
+from tandem.reviewers.control import StopRequests
 from tandem.reviewers.dossier import gather
 from tandem.reviewers.job import Job
 from tandem.reviewers.lease import DEADLINE, OVER, Claimed, Lease
 from tandem.reviewers.logs import RotatingLog
-from tandem.reviewers.orders import Orders
-from tandem.reviewers.prompt import Template, build, is_inline
+from tandem.reviewers.outcomes import Outcome, one_line, outcome_of, reason_of
+from tandem.reviewers.prompt import build, is_inline
 from tandem.reviewers.providers import clean_room
-from tandem.reviewers.reasons import one_line, reason_of
-from tandem.reviewers.verdicts import Answer, Outcome, WrongDigest, outcome_of, read_answer
-from tandem.reviewers.wire import Away, GivenUp, Refused, Wire, with_key
+from tandem.reviewers.templates import Template
+from tandem.reviewers.verdicts import Answer, Unreadable, WrongDigest, read_answer
 
 AT_ONCE_SECONDS: Final = 10.0
 """A program that fails within this time does not work at all: its next run would fail as well."""
@@ -75,13 +75,20 @@ class Attempts:
     """Reviews one claim after the other, with the same program and settings."""
 
     def __init__(
-        self, job: Job, provider: Provider, template: Template, *, wire: Wire, orders: Orders, log: RotatingLog
+        self,
+        job: Job,
+        provider: Provider,
+        template: Template,
+        *,
+        broker: BrokerClient,
+        requests: StopRequests,
+        log: RotatingLog,
     ) -> None:
         self._job = job
         self._provider = provider
         self._template = template
-        self._wire = wire
-        self._orders = orders
+        self._broker = broker
+        self._requests = requests
         self._log = log
 
     def review(self, claimed: Claimed) -> Result:
@@ -145,7 +152,7 @@ class Attempts:
             return "The review's deadline came before an answer. Make it smaller, or raise review_deadline_seconds."
         if claim_ended is not None:
             return f"The claim was over before there was an answer ({claim_ended})."
-        if self._orders.abandoned.is_set():
+        if self._requests.abandoned.is_set():
             return "The reviewer's supervisor is gone."
         return "The reviewer was told to stop at once."
 
@@ -156,29 +163,29 @@ class Attempts:
         cancelled = threading.Event()
         nonce = secrets.token_hex(_NONCE_BYTES)
         lease = Lease(
-            Wire(self._job.broker, agent=self._job.reviewer_id, access=self._job.access),
+            self._connected(),
             claimed,
             grace_seconds=self._job.grace_seconds,
             on_end=cancelled.set,
         )
 
         def obey() -> None:
-            if self._orders.cancel.is_set():
+            if self._requests.cancel.is_set():
                 cancelled.set()
 
-        with rooms.folder_for_run(self._job.scratch) as folder, lease, self._orders.telling(obey):
-            room = rooms.room_of(self._job, folder)
-            invocation = self._invocation(claimed, room, nonce)
+        with scratch.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
+            context = scratch.context_of(self._job, folder)
+            invocation = self._invocation(claimed, context, nonce)
             scratch.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
-                rooms.limits_of(self._job, self._job.attempt_seconds),
+                scratch.limits_of(self._job, self._job.attempt_seconds),
                 on_start=lambda process: self._began(claimed, process),
                 cancelled=cancelled,
                 log=self._log.as_file(),
                 hidden=nonce.encode(),
             )
-            return _Run(finished, self._provider.read(finished, room), lease.ended, nonce)
+            return _Run(finished, self._provider.read(finished, context), lease.ended, nonce)
 
     def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
         self._log.note(
@@ -186,8 +193,8 @@ class Attempts:
             f" {self._provider.name} runs as process {process.pid}"
         )
 
-    def _invocation(self, claimed: Claimed, room: Room, nonce: str) -> Invocation:
-        found = gather(self._wire, claimed, given_up=self._orders.cancel, log=self._log)
+    def _invocation(self, claimed: Claimed, context: RunContext, nonce: str) -> Invocation:
+        found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
         prompt = build(
             self._template,
@@ -197,9 +204,9 @@ class Attempts:
             open_comments=found.open_comments,
             interdiff=found.interdiff,
             conventions=found.conventions,
-            diff_file=clean_room.path(room, GIVEN_FOLDER, _DIFF_FILE),
+            diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
         )
-        invocation = self._provider.review(room, prompt)
+        invocation = self._provider.review(context, prompt)
         if is_inline(diff):
             return invocation
         given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": str(diff).encode("utf-8", "backslashreplace")}
@@ -233,7 +240,7 @@ class Attempts:
             "reviewer_id": self._job.reviewer_id,
             **answer.arguments(),
         }
-        self._wire.call("submit_verdict", with_key(verdict), until=self._orders.cancel)
+        self._broker.call("submit_verdict", with_key(verdict), until=self._requests.cancel)
 
     def _report(self, claimed: Claimed, result: Result) -> None:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
@@ -264,15 +271,21 @@ class Attempts:
 
     def _deliver(self, report: dict[str, Any]) -> None:
         try:
-            self._wire.call("report_outcome", report, until=self._orders.cancel)
+            self._broker.call("report_outcome", report, until=self._requests.cancel)
         except GivenUp:
             # Who is to end at once still says what became of the claim, if somebody listens.
-            never = threading.Event()
             limit = _LAST_REPORT_SECONDS
+            last = self._connected(answer_seconds=limit)
             try:
-                self._wire.call("report_outcome", report, until=never, patience_seconds=limit, answer_seconds=limit)
+                last.call("report_outcome", report, until=threading.Event(), patience_seconds=limit)
             except Away:
                 self._log.note("the broker could not be told")
+            finally:
+                last.close()
+
+    def _connected(self, *, answer_seconds: float = ANSWER_SECONDS) -> BrokerClient:
+        job = self._job
+        return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
 
 
 def _answer_in(run: _Run, claimed: Claimed) -> Answer | Unreadable | WrongDigest | None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from tandem.reviewers.broker_client import BrokerClient, Refused
 from tandem.reviewers.lease import Claimed
 from tandem.reviewers.logs import RotatingLog
-from tandem.reviewers.wire import Refused, Wire
 
 CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base commit; in this order, since the prompt has room for the beginning."""
@@ -45,11 +45,11 @@ class Dossier:
     conventions: str | None = None
 
 
-def gather(wire: Wire, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
+def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
     """Everything that can be had. A broker that refuses a part of it costs that part: the proposal is what counts.
 
     Args:
-        wire: To the broker.
+        broker: To the broker.
         claimed: The review.
         given_up: Ends the calls.
         log: Where refusals are noted.
@@ -58,10 +58,10 @@ def gather(wire: Wire, claimed: Claimed, *, given_up: threading.Event, log: Rota
         Away: The broker does not answer.
         GivenUp: `given_up` is set.
     """
-    conventions = _conventions(wire, claimed, given_up)
+    conventions = _conventions(broker, claimed, given_up)
     try:
-        said = list(_entries(wire, claimed, given_up))
-        interdiff = _interdiff(wire, claimed, said, given_up)
+        said = list(_entries(broker, claimed, given_up))
+        interdiff = _interdiff(broker, claimed, said, given_up)
     except Refused as error:
         log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
         return Dossier(conventions=conventions)
@@ -73,13 +73,13 @@ def gather(wire: Wire, claimed: Claimed, *, given_up: threading.Event, log: Rota
 # ------------------------------------------------------------------------------------------ earlier rounds
 
 
-def _entries(wire: Wire, claimed: Claimed, given_up: threading.Event) -> Iterator[dict[str, Any]]:
+def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> Iterator[dict[str, Any]]:
     """The newest of what was said, oldest first."""
     newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
     page: Any = None
     for _ in range(_PAGES):
         asked = {"review_id": claimed.review_id, "project": claimed.project, "limit": _PAGE, "page": page}
-        answer = wire.call("get_discussion", asked, until=given_up)
+        answer = broker.call("get_discussion", asked, until=given_up)
         newest.extend(cast("list[dict[str, Any]]", answer.get("entries") or []))
         page = answer.get("next_page")
         if page is None:
@@ -87,7 +87,9 @@ def _entries(wire: Wire, claimed: Claimed, given_up: threading.Event) -> Iterato
     yield from newest
 
 
-def _interdiff(wire: Wire, claimed: Claimed, said: list[dict[str, Any]], given_up: threading.Event) -> str | None:
+def _interdiff(
+    broker: BrokerClient, claimed: Claimed, said: list[dict[str, Any]], given_up: threading.Event
+) -> str | None:
     rounds = [entry["round"] for entry in said if entry.get("kind") == _DECIDED and entry["round"] < claimed.round]
     if not rounds:
         return None
@@ -99,7 +101,7 @@ def _interdiff(wire: Wire, claimed: Claimed, said: list[dict[str, Any]], given_u
         # None of the whole diff again.
         "files": [],
     }
-    found = wire.call("get_proposal", asked, until=given_up).get("interdiff")
+    found = broker.call("get_proposal", asked, until=given_up).get("interdiff")
     return found if isinstance(found, str) else None
 
 
@@ -126,7 +128,7 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- conventions
 
 
-def _conventions(wire: Wire, claimed: Claimed, given_up: threading.Event) -> str | None:
+def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
     """What the files of the base commit say to those who work on the project; null if none of them is to be had.
 
     Never those of the working folder: whoever proposes may have written them a moment ago. A link, and what is no text
@@ -136,7 +138,9 @@ def _conventions(wire: Wire, claimed: Claimed, given_up: threading.Event) -> str
     for name in CONVENTION_FILES:
         asked = {"review_id": claimed.review_id, "project": claimed.project, "round": claimed.round}
         try:
-            found = wire.call("get_round_file", {**asked, "path": name, "side": "before"}, until=given_up, insist=False)
+            found = broker.call(
+                "get_round_file", {**asked, "path": name, "side": "before"}, until=given_up, insist=False
+            )
         except Refused as error:
             if error.code in _OF_ONE_FILE:
                 continue

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tandem.reviewers.wire import Away, GivenUp, Refused, Wire
+from tandem.reviewers.broker_client import Away, BrokerClient, GivenUp, Refused
 
 OVER: Final = frozenset({"STALE_CLAIM", "STALE_ROUND", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"})
 """Refusals of whoever does not hold the review any more, or not its current round."""
@@ -66,17 +66,19 @@ class Lease:
         ended: Why the claim is over or about to be, a code of the contract or `DEADLINE`; null while it holds.
     """
 
-    def __init__(self, wire: Wire, claimed: Claimed, *, grace_seconds: float, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, broker: BrokerClient, claimed: Claimed, *, grace_seconds: float, on_end: Callable[[], None]
+    ) -> None:
         """Prepare to renew.
 
         Args:
-            wire: A connection of its own.
+            broker: A connection of its own.
             claimed: The claim.
             grace_seconds: How long the run takes to end.
             on_end: Is told, once, in the thread, when the claim is over.
         """
         self.ended: str | None = None
-        self._wire = wire
+        self._broker = broker
         self._claimed = claimed
         self._grace_seconds = grace_seconds
         self._on_end = on_end
@@ -97,9 +99,9 @@ class Lease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._done.set()
-        self._wire.hang_up()
+        self._broker.hang_up()
         self._thread.join()
-        self._wire.close()
+        self._broker.close()
 
     def _run(self) -> None:
         known, renewed = self._claimed.lease_ends, self._began
@@ -135,7 +137,7 @@ class Lease:
             "project": claimed.project,
         }
         # No key, which the broker would keep for a day: to renew twice is to renew.
-        answer = self._wire.call("renew_claim", arguments, until=self._done)
+        answer = self._broker.call("renew_claim", arguments, until=self._done)
         return instant_us(str(answer.get("lease_expires_at")))
 
     def _cut_at(self, ends: int) -> float:

@@ -1,7 +1,10 @@
-"""One reviewer's process as its supervisor sees it: started, spoken to, ended with all that it started.
+"""Processes of reviewers: starting them, finding and ending all that they started, and a supervisor's hold on a worker.
 
-Standard input stays open for as long as the supervisor lives, and only the supervisor has the other end: when that is
-gone, however it went, the process reads the end of its input and ends. Lines go down there: the job, `drain`, `cancel`.
+A program's processes are told by three things: they are in its session, they descend from it, or a variable of their
+environment says so. The last finds those that left the session and whose parent is gone.
+
+A worker's standard input stays open for as long as its supervisor lives, who alone has the other end: when that is
+gone, the worker reads the end of its input and ends. Lines go down there: the job, `drain`, `cancel`.
 """
 
 from __future__ import annotations
@@ -12,21 +15,210 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import psutil
 
 from tandem import platforms
-from tandem.platforms import ProcessIdentity
+from tandem.platforms import STOPS_BY_FILE, ProcessIdentity
+from tandem.reviewers import REENTRY_VARIABLE, SUPERVISOR_VARIABLE
 from tandem.reviewers.job import CANCEL_LINE, DRAIN_LINE
-from tandem.reviewers.trees import Tree, has_ended
 
-_LOOK_SECONDS = 0.05
-_REAP_SECONDS = 5.0
+_LOOK_SECONDS = 0.02
+REAP_SECONDS: Final = 5.0
+_KILL_SECONDS = 5.0
+"""How long the dead may take to go away: one that waits for a disk cannot be killed."""
+
+_GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+
+
+@dataclass(slots=True)
+class Tree:
+    """A program that was started in a session of its own, and what came of it.
+
+    Its identity is safe as long as nobody has waited for it: an unreaped process keeps its number.
+
+    Attributes:
+        pid: The program's number, which is also that of its session.
+        marks: Variables of the environment by which its processes are known.
+    """
+
+    pid: int
+    marks: Mapping[str, str]
+    _seen: dict[int, psutil.Process] = field(default_factory=dict[int, psutil.Process])
+
+    def look(self) -> None:
+        """Remembers the descendants there are, so that they are known when their parents are gone."""
+        # NoSuchProcess: it ended; what it started is found by the other signs.
+        with suppress(psutil.Error):
+            for process in psutil.Process(self.pid).children(recursive=True):
+                self._seen.setdefault(process.pid, process)
+
+    def ask_to_stop(self) -> None:
+        """Sends the signal to stop in order to the whole session and to everything known outside it."""
+        self.look()
+        if STOPS_BY_FILE:
+            # Nothing that we could send is heard there: it is killed when its grace is over.
+            return
+        _signal_group(self.pid, signal.SIGTERM)
+        for process in self._members():
+            if _group_of(process.pid) != self.pid:
+                with suppress(psutil.Error):
+                    process.terminate()
+
+    def kill(self) -> None:
+        """Ends all of it at once; returns when it is gone, or after five seconds."""
+        deadline = time.monotonic() + _KILL_SECONDS
+        if hasattr(os, "killpg"):
+            _signal_group(self.pid, signal.SIGKILL)
+        # Again and again: what is killed may have started something in the meantime.
+        while members := self._members():
+            _kill(members)
+            if time.monotonic() > deadline:
+                return
+            time.sleep(_LOOK_SECONDS)
+
+    def _members(self) -> list[psutil.Process]:
+        self.look()
+        marked = [one for one in _processes() if self._owns(one)]
+        known = {process.pid: process for process in [*self._seen.values(), *marked]}
+        return [process for process in known.values() if _lives(process)]
+
+    def _owns(self, process: psutil.Process) -> bool:
+        if process.pid in {self.pid, os.getpid()}:
+            return process.pid == self.pid
+        if hasattr(os, "getsid") and _session_of(process.pid) == self.pid:
+            return True
+        return _says(process, self.marks)
+
+
+def start_program(
+    argv: Sequence[str],
+    folder: str | Path,
+    environment: Mapping[str, str],
+    *,
+    stdin: int | IO[bytes],
+    stdout: int,
+    stderr: int,
+) -> subprocess.Popen[bytes]:
+    """Starts a program in a session of its own, by which it and what it starts are ended.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    return subprocess.Popen[bytes](
+        argv,
+        cwd=folder,
+        env=environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        bufsize=0,
+        **platforms.detached(),
+    )
+
+
+def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:
+    """A child of ours, safe from reuse of its number."""
+    try:
+        started = psutil.Process(process.pid).create_time()
+    except psutil.Error:
+        started = time.time()
+    return ProcessIdentity(process.pid, round(started * 1_000_000))
+
+
+def marks_of(reviewer_id: str, supervisor_id: str) -> dict[str, str]:
+    """What the processes of a supervisor's reviewer have in their environment, and no other process has."""
+    return {REENTRY_VARIABLE: reviewer_id, SUPERVISOR_VARIABLE: supervisor_id}
+
+
+def end_marked(marks: Mapping[str, str]) -> int:
+    """Kills every process on this machine that has all these marks, and what descends from it; says how many.
+
+    For supervisors whose worker died without ending its program, and for those that find orphans. A mark is the only
+    proof that a process is one's own: its number may be anybody's by now, or have been somebody's lie.
+    """
+    deadline = time.monotonic() + _KILL_SECONDS
+    ended: set[int] = set()
+    while found := _marked(marks):
+        _kill(found)
+        ended.update(process.pid for process in found)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_SECONDS)
+    return len(ended)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child of ours has ended. It is not reaped, so that its number stays its own."""
+    try:
+        return psutil.Process(pid).status() in _GONE
+    except psutil.Error:
+        return True
+
+
+def _marked(marks: Mapping[str, str]) -> list[psutil.Process]:
+    marked = [one for one in _processes() if one.pid != os.getpid() and _says(one, marks) and _lives(one)]
+    found = {one.pid: one for one in marked}
+    for one in marked:
+        with suppress(psutil.Error):
+            found |= {child.pid: child for child in one.children(recursive=True) if child.pid != os.getpid()}
+    return [one for one in found.values() if _lives(one)]
+
+
+def _processes() -> Iterator[psutil.Process]:
+    """All there are. Psutil's own list keeps the dead whose numbers others have now, and takes those for dead."""
+    for pid in psutil.pids():
+        with suppress(psutil.Error):
+            yield psutil.Process(pid)
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    # psutil compares start times first: whoever has the number of a dead process now is left alone.
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+
+
+def _says(process: psutil.Process, marks: Mapping[str, str]) -> bool:
+    try:
+        return marks.items() <= process.environ().items()
+    except (psutil.Error, OSError):
+        # Somebody else's, a kernel's, or gone.
+        return False
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() not in _GONE
+    except psutil.Error:
+        return False
+
+
+def _signal_group(group: int, number: int) -> None:
+    # Gone, or only zombies left (which macOS answers with a refusal).
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
 _log = logging.getLogger("tandem.supervisor")
 
 
@@ -84,7 +276,7 @@ class WorkerProcess:
         # Whoever holds it may rely on the number: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False
-        self.identity = _identity(self._process)
+        self.identity = identity_of(self._process)
         try:
             threading.Thread(target=self._watch, name=f"reviewer-{start.reviewer_id}", daemon=True).start()
         except RuntimeError as error:
@@ -127,36 +319,18 @@ class WorkerProcess:
             except Exception:  # noqa: BLE001 - its end is to be told whatever becomes of its descendants
                 _log.exception("what process %d left behind could not be ended", self._process.pid)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_REAP_SECONDS)
+                self._process.wait(REAP_SECONDS)
             self._reaped = True
         self.hang_up()
 
 
 def _popen(start: Start) -> subprocess.Popen[bytes]:
-    own_group = platforms.detached()
     log = os.open(start.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
-        return subprocess.Popen(
-            start.argv,
-            cwd=start.folder,
-            env={**start.environment, **start.marks},
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            bufsize=0,
-            start_new_session=bool(own_group.get("start_new_session")),
-            creationflags=int(own_group.get("creationflags", 0)),
-        )
+        environment = {**start.environment, **start.marks}
+        return start_program(start.argv, start.folder, environment, stdin=subprocess.PIPE, stdout=log, stderr=log)
     finally:
         os.close(log)
-
-
-def _identity(process: subprocess.Popen[bytes]) -> ProcessIdentity:
-    try:
-        started = psutil.Process(process.pid).create_time()
-    except psutil.Error:
-        started = time.time()
-    return ProcessIdentity(process.pid, round(started * 1_000_000))
 
 
 def _wait_without_reaping(process: subprocess.Popen[bytes]) -> None:

@@ -10,23 +10,20 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, BinaryIO, Self
 
-import psutil
-
-from tandem import platforms
 from tandem.errors import Unavailable
 from tandem.platforms import ProcessIdentity
 from tandem.reviewers import RUN_VARIABLE, EndedBy, Finished, Invocation, Limits, wsl
-from tandem.reviewers.pumps import Log, Pump, Tail
-from tandem.reviewers.trees import Tree, has_ended
+from tandem.reviewers.processes import REAP_SECONDS, Tree, has_ended, identity_of, start_program
 
 _LOOK_SECONDS = 0.05
 _DESCENDANTS_EVERY_SECONDS = 1.0
@@ -36,7 +33,9 @@ _ENDLESS_BYTES = 64 * 1024 * 1024
 """A program that wrote more than this, and so many times what is kept of its output, is taken to have no end."""
 _LAST_WORDS_SECONDS = 2.0
 """How long a dead program's output may take to be read."""
-_REAP_SECONDS = 5.0
+_CHUNK_BYTES = 64 * 1024
+_CAN_WAIT = hasattr(select, "poll")
+"""Windows cannot wait for pipes: a reader that is stuck there ends with our own process."""
 
 
 def run(
@@ -74,7 +73,7 @@ def run(
     inside = _Inside(invocation.wsl_distro, token, environment)
     with _Running(process, tree, inside, limits, Log(log, hidden)) as running:
         running.listen()
-        on_start(_identity(process))
+        on_start(identity_of(process))
         ended_by = running.watch(cancelled, started, talks=invocation.talks)
     seconds = time.monotonic() - started
     return Finished(
@@ -125,7 +124,7 @@ class _Running:
             # Only now is it reaped: until here its number could not become anybody else's.
             self._tree.kill()
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_REAP_SECONDS)
+                self._process.wait(REAP_SECONDS)
         finally:
             for pump in self._pumps:
                 pump.finish(_LAST_WORDS_SECONDS)
@@ -189,19 +188,8 @@ def _start(invocation: Invocation, token: str, source: IO[bytes]) -> tuple[subpr
     if invocation.wsl_distro is not None:
         argv, environment = wsl.wrapped(invocation, invocation.wsl_distro, token, os.environ)
         folder = os.curdir
-    own_group = platforms.detached()
     try:
-        process = subprocess.Popen(
-            argv,
-            cwd=folder,
-            env=environment,
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=bool(own_group.get("start_new_session")),
-            creationflags=int(own_group.get("creationflags", 0)),
-        )
+        process = start_program(argv, folder, environment, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise _cannot_start(argv[0], folder, error) from error
     return process, environment
@@ -217,15 +205,134 @@ def _cannot_start(program: str, folder: str, error: OSError) -> Unavailable:
     )
 
 
-def _identity(process: subprocess.Popen[bytes]) -> ProcessIdentity:
-    try:
-        started = psutil.Process(process.pid).create_time()
-    except psutil.Error:
-        started = time.time()
-    return ProcessIdentity(process.pid, round(started * 1_000_000))
-
-
 def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     if stream is None:
         raise ValueError("no pipe was asked for")
     return stream
+
+
+class Tail:
+    """The end of a stream of bytes.
+
+    Attributes:
+        total: How many bytes came.
+        last: When the last ones came, on the monotonic clock; 0 before the first.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.total = 0
+        self.last = 0.0
+        self._limit = limit_bytes
+        self._kept = bytearray()
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the beginning is gone."""
+        return self.total > self._limit
+
+    def add(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self.total += len(chunk)
+        self.last = time.monotonic()
+        self._kept += chunk
+        # Not each time: moving the bytes costs more than keeping them twice.
+        if len(self._kept) > 2 * self._limit + _CHUNK_BYTES:
+            del self._kept[: -self._limit]
+
+    def content(self) -> bytes:
+        """At most the last `limit_bytes`."""
+        return bytes(self._kept[max(0, len(self._kept) - self._limit) :])
+
+
+@dataclass(slots=True)
+class Log:
+    """Where a copy of the output goes: both streams, one chunk after the other.
+
+    Attributes:
+        file: The log; null for none.
+        hidden: What is written as stars; empty for nothing.
+    """
+
+    file: BinaryIO | None
+    hidden: bytes = b""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, chunk: bytes, *, is_last: bool = False) -> bytes:
+        """Writes a chunk of one stream; a log that cannot be written is no reason to lose a review.
+
+        Returns:
+            Its end, if what is to be hidden may go on in the next chunk: that has to begin with it.
+        """
+        shown = chunk.replace(self.hidden, b"*" * len(self.hidden)) if self.hidden else chunk
+        longest = 0 if is_last else min(len(shown), len(self.hidden) - 1)
+        kept = next((size for size in range(longest, 0, -1) if shown.endswith(self.hidden[:size])), 0)
+        shown, rest = shown[: len(shown) - kept], shown[len(shown) - kept :]
+        with self._lock, suppress(OSError, ValueError):
+            if self.file is not None and shown:
+                self.file.write(shown)
+                self.file.flush()
+        return rest
+
+
+class Pump:
+    """A thread that reads a program's output to its end, or until it is told that nothing more matters."""
+
+    def __init__(self, pipe: IO[bytes], tail: Tail, log: Log, at_end: threading.Event) -> None:
+        self._pipe = pipe
+        self._tail = tail
+        self._log = log
+        self._at_end = at_end
+        self._enough: tuple[int, int] | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to read.
+
+        Raises:
+            OSError: There are no more descriptors.
+            RuntimeError: There are no more threads.
+        """
+        if _CAN_WAIT:
+            self._enough = os.pipe()
+        thread = threading.Thread(target=self._run, name="reviewer-output", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def finish(self, seconds: float) -> None:
+        """Reads what is still there, for so long at most, and closes the pipe.
+
+        Somebody who left the program's session, its ancestors and its environment may hold the other end open.
+        """
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+            if thread.is_alive() and self._enough is not None:
+                os.write(self._enough[1], b"!")
+                thread.join()
+        if thread is None or not thread.is_alive():
+            self._pipe.close()
+        for descriptor in self._enough or ():
+            os.close(descriptor)
+        self._enough = None
+
+    def _run(self) -> None:
+        descriptor = self._pipe.fileno()
+        unsure = b""
+        # An error is an end too: there is nothing more to be had.
+        with suppress(OSError):
+            while self._waits(descriptor) and (chunk := os.read(descriptor, _CHUNK_BYTES)):
+                self._tail.add(chunk)
+                unsure = self._log.write(unsure + chunk)
+        self._log.write(unsure, is_last=True)
+        self._at_end.set()
+
+    def _waits(self, descriptor: int) -> bool:
+        """Waits until there is something to read; false once it is enough."""
+        if self._enough is None:
+            return True
+        # Not `select`: its descriptors end at 1023.
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        waiting.register(self._enough[0], select.POLLIN)
+        ready = {number for number, _ in waiting.poll()}
+        return self._enough[0] not in ready

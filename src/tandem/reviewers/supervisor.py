@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -23,18 +24,17 @@ from typing import Any, Final, Protocol
 
 from pydantic import TypeAdapter
 
+from tandem import pool_settings
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.domain.pool_answers import Orders, Registered
 from tandem.domain.reviewers import PoolRules
-from tandem.errors import CursorExpired, InvalidSession, TandemError
+from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import readiness
-from tandem.reviewers.charges import REPORT_SECONDS
-from tandem.reviewers.crew import Crew
-from tandem.reviewers.equipment import Equipment, scratch_below
+from tandem.reviewers import REENTRY_VARIABLE, providers, templates
 from tandem.reviewers.identity import Identity, new_incarnation
-from tandem.reviewers.quiet_hours import QuietHours
-from tandem.reviewers.trees import end_marked
+from tandem.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet, SupervisorContext
+from tandem.reviewers.processes import end_marked
+from tandem.reviewers.reviewer_files import ReviewerFiles, scratch_below
 
 # Not what stands beside the worker's folder: `-P` keeps it from being imported.
 WORKER_ARGV: Final = (sys.executable, "-P", "-m", "tandem.reviewers.worker")
@@ -106,12 +106,11 @@ class Supervisor:
         # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
         self._environment = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
         self._worker_argv = worker_argv
-        self._quiet_hours = QuietHours.parse(settings.quiet_hours)
         self._identity = Identity(data_dir)
         self._incarnation: str | None = None
         self._cursor: str | None = None
         self._again_seconds = settings.background_check_interval_seconds
-        self._crew: Crew | None = None
+        self._reviewers: ReviewerSet | None = None
         self._news = asyncio.Event()
         self._ended = asyncio.Event()
         self._closing = False
@@ -139,27 +138,21 @@ class Supervisor:
         if self._task is not None or self._closing:
             return
         try:
-            await asyncio.to_thread(readiness.check, self._settings, self._environment)
+            await asyncio.to_thread(_refuse_what_cannot_work, self._settings, self._environment)
             await asyncio.to_thread(self._identity.take)
             folder = self._identity.folder
             scratch = scratch_below(folder, self._identity.supervisor_id, self._settings)
-            equipment = Equipment(
+            files = ReviewerFiles(
                 self._settings, self._broker_url, self._identity.supervisor_id, scratch, self._log_dir
             )
             await self._register()
-            await asyncio.to_thread(_end_leftovers, equipment)
+            await asyncio.to_thread(_end_leftovers, files)
         except BaseException:
             await self.stop()
             raise
-        self._crew = Crew(
-            equipment,
-            argv=self._worker_argv,
-            environment=self._environment,
-            folder=folder,
-            projects=self._projects,
-            on_news=self._news.set,
-        )
-        self._task = asyncio.create_task(self._run(self._crew), name="supervisor")
+        context = SupervisorContext(files, self._worker_argv, self._environment, folder, self._news.set)
+        self._reviewers = ReviewerSet(context, self._projects)
+        self._task = asyncio.create_task(self._run(self._reviewers), name="supervisor")
 
     async def stop(self) -> None:
         """Drains the reviewers, ends those that take too long, and tells the broker; none of them is left.
@@ -173,8 +166,8 @@ class Supervisor:
 
     def end_processes(self) -> None:
         """Kills all that its reviewers have running, whatever they are at; blocks."""
-        if self._crew is not None:
-            self._crew.end_processes()
+        if self._reviewers is not None:
+            self._reviewers.end_processes()
 
     async def wait_ended(self) -> None:
         """Waits until it was stopped, or has ended because another supervisor has its place."""
@@ -183,24 +176,24 @@ class Supervisor:
     async def _stop(self) -> None:
         self._closing = True
         self._news.set()
-        crew = self._crew
-        if crew is not None:
-            crew.want("drain")
-            await crew.until_ended(self._settings.drain_seconds)
-            await self._end_crew(crew)
+        reviewers = self._reviewers
+        if reviewers is not None:
+            reviewers.want("drain")
+            await reviewers.until_ended(self._settings.drain_seconds)
+            await self._end_reviewers(reviewers)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._incarnation is not None and not self._has_taken_leave:
-            await self._take_leave([] if crew is None else crew.reports())
-        if crew is not None:
-            await crew.abandon()
+            await self._take_leave([] if reviewers is None else reviewers.reports())
+        if reviewers is not None:
+            await reviewers.abandon()
         await asyncio.to_thread(self._identity.release)
         self._ended.set()
 
-    async def _end_crew(self, crew: Crew) -> None:
-        crew.want("kill")
-        if not await crew.until_ended(self._settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
+    async def _end_reviewers(self, reviewers: ReviewerSet) -> None:
+        reviewers.want("kill")
+        if not await reviewers.until_ended(self._settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
             _log.error("some reviewers' processes could not be ended")
 
     async def _take_leave(self, reports: list[dict[str, Any]]) -> None:
@@ -230,16 +223,16 @@ class Supervisor:
         self._news.set()
         _log.info("registered as %s, start %s", self._identity.supervisor_id, incarnation)
 
-    async def _run(self, crew: Crew) -> None:
+    async def _run(self, reviewers: ReviewerSet) -> None:
         """Follows the broker's orders until another has this supervisor's place."""
         pause_seconds = 0.0
         while True:
             try:
                 if self._incarnation is None:
                     await self._register()
-                await self._beat(crew)
+                await self._heartbeat_once(reviewers)
             except InvalidSession:
-                if not await self._may_begin_anew(crew):
+                if not await self._may_register_again(reviewers):
                     break
             except CursorExpired:
                 self._cursor = None
@@ -260,31 +253,31 @@ class Supervisor:
         if not self._closing:
             self._ended.set()
 
-    async def _may_begin_anew(self, crew: Crew) -> bool:
+    async def _may_register_again(self, reviewers: ReviewerSet) -> bool:
         """Ends the reviewers, whose claims are gone; says whether to register once more."""
         self._incarnation = self._cursor = None
         if self._closing:
             return False
         _log.warning("another start has this supervisor's place with the broker; its reviewers are ended")
-        await self._end_crew(crew)
-        await crew.abandon()
+        await self._end_reviewers(reviewers)
+        await reviewers.abandon()
         if self._renewed and asyncio.get_running_loop().time() - self._registered_at < _SETTLED_SECONDS:
             _log.error("another supervisor uses the id %s: this one ends", self._identity.supervisor_id)
             return False
         self._renewed = True
         return True
 
-    async def _beat(self, crew: Crew) -> None:
+    async def _heartbeat_once(self, reviewers: ReviewerSet) -> None:
         """Tells the broker of the reviewers, and does what it answers."""
         loop = asyncio.get_running_loop()
         # A start has something to tell in a moment; and a broker that answers each wait at once is not hurried.
-        pause_seconds = _START_SECONDS if crew.starting else self._asked_at + _BETWEEN_WAITS_SECONDS - loop.time()
+        pause_seconds = _START_SECONDS if reviewers.starting else self._asked_at + _BETWEEN_WAITS_SECONDS - loop.time()
         await self._news_within(pause_seconds)
-        wait = not (self._news.is_set() or self._closing or crew.starting)
+        wait = not (self._news.is_set() or self._closing or reviewers.starting)
         if wait:
             self._asked_at = loop.time()
         self._news.clear()
-        reports = crew.reports()
+        reports = reviewers.reports()
         request = self._heartbeat(reports, wait=wait)
         call = self._call("supervisor_heartbeat", request, request.get("timeout_s", 0.0) + _ANSWER_SECONDS)
         answer = await (self._unless_news(call) if wait else call)
@@ -294,7 +287,7 @@ class Supervisor:
         self._cursor = orders.cursor
         self._again_seconds = orders.again_s
         self._note(orders)
-        crew.obey(orders, reports, may_start=not self._closing)
+        reviewers.obey(orders, reports, may_start=not self._closing)
         if request["closing"]:
             self._has_taken_leave = not orders.reviewers
             await self._news_within(_CLOSING_LOOK_SECONDS)
@@ -304,7 +297,7 @@ class Supervisor:
             "secret": self._identity.secret,
             "incarnation": self._incarnation,
             "reviewers": reports,
-            "quiet": self._quiet_hours.is_quiet(datetime.now(UTC).astimezone()),
+            "quiet": pool_settings.is_quiet(self._settings.quiet_hours, datetime.now(UTC).astimezone()),
             "closing": self._closing,
             "wait": wait,
             "cursor": self._cursor,
@@ -354,9 +347,30 @@ def _tell_of(error: Exception, *, first: bool) -> None:
         _log.error("the broker's answer cannot be followed", exc_info=error)
 
 
-def _end_leftovers(equipment: Equipment) -> None:
+def _end_leftovers(files: ReviewerFiles) -> None:
     """Ends and removes what earlier starts left behind: what their folders say there was, and no broker's word."""
-    for reviewer_id in equipment.leftovers():
+    for reviewer_id in files.leftovers():
         _log.warning("reviewer %s was left behind by an earlier start and is ended", reviewer_id)
-        end_marked(equipment.marks(reviewer_id))
-        equipment.clear(reviewer_id)
+        end_marked(files.marks(reviewer_id))
+        files.clear(reviewer_id)
+
+
+def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, str]) -> None:
+    """Refuses what cannot work, and warns of what may come right by itself. Blocks for the disk.
+
+    Raises:
+        ConfigInvalid: This process is itself part of a reviewer, or the provider or the template cannot be used.
+    """
+    if environment.get(REENTRY_VARIABLE) or os.environ.get(REENTRY_VARIABLE):
+        raise ConfigInvalid(
+            f"{REENTRY_VARIABLE} is set: this process was started by a reviewer, and a reviewer must not run reviewers."
+            " Start the supervisor outside of it.",
+            setting=pool_settings.TABLE,
+        )
+    providers.provider(settings.provider, settings.command)
+    form = templates.AGENT if settings.mode == "agent" else templates.REVIEW
+    templates.load_template(settings.prompt_template_path, form)
+    program = (settings.command or (settings.provider,))[0]
+    search_path = environment.get("PATH", os.defpath)
+    if not pool_settings.THROUGH_WSL and shutil.which(program, path=search_path) is None:
+        _log.warning("the reviewers' program %r is not on the PATH; until it is, they end at once", program)

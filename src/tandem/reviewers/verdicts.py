@@ -1,32 +1,187 @@
-"""What a reviewer program answered, read strictly, and what became of its run.
+"""The answer of a reviewer's program: the form that it is asked for, and reading what came, strictly.
 
 Whatever is not plainly an answer is refused: a refused run is tried again, a wrong approval stands.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Protocol, cast
+from typing import Any, Final, Literal, cast
 
 from tandem.domain.texts import json_kind
-from tandem.reviewers.answer_schema import (
-    ANSWER_LIMIT_BYTES,
-    COMMENT_FIELDS,
-    COMMENT_LIMIT,
-    DECISIONS,
-    FIELDS,
-    SCHEMA,
-    TEXT_LIMIT_BYTES,
-    WITH_COUNTER_PATCH,
-    Decision,
-)
-from tandem.reviewers.answer_text import QUOTED_LENGTH, Unreadable, check_text, only_object, quoted
 
-__all__ = ["SCHEMA", "Answer", "Decision", "LineComment", "Outcome", "Unreadable", "WrongDigest"]
-__all__ += ["outcome_of", "read_answer"]
+Decision = Literal["approved", "changes_requested", "rejected"]
+
+DECISIONS: Final[tuple[Decision, ...]] = ("approved", "changes_requested", "rejected")
+_WITH_COUNTER_PATCH: Final[Decision] = "changes_requested"
+"""The only one that a counter-patch goes with."""
+
+ANSWER_LIMIT_BYTES: Final = 1_000_000
+TEXT_LIMIT_BYTES: Final = 64_000
+"""Of the reason and of each comment; a counter-patch has the whole answer's limit."""
+
+COMMENT_LIMIT: Final = 200
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with exactly these properties, as the strictest of the providers wants it declared."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_COMMENT: dict[str, Any] = _closed(
+    {
+        "file": {"type": "string", "description": "The file's path from the root of the repository."},
+        "line": {
+            "type": ["integer", "null"],
+            "description": "The line, from 1, as the change leaves the file; null for the file as a whole.",
+        },
+        "body": {"type": "string", "description": "What is wrong, what follows from it, and what to do."},
+    }
+)
+
+# What leads to the verdict stands before it: a model writes the fields in this order.
+SCHEMA: Final[dict[str, Any]] = _closed(
+    {
+        # Its value stands in the prompt alone: a schema is an argument of some programs, which others can read.
+        "nonce": {"type": "string", "description": "The nonce that the task tells you to name, exactly."},
+        "digest": {
+            "type": ["string", "null"],
+            "description": "The digest that the task tells you to name, exactly; null if it says null.",
+        },
+        "summary": {
+            "type": ["string", "null"],
+            "description": "What you read and checked, in a sentence or two.",
+        },
+        "comments": {
+            "type": "array",
+            "description": f"Every finding that has a place, at most {COMMENT_LIMIT}; empty if there is none.",
+            "items": _COMMENT,
+        },
+        "reason": {
+            "type": "string",
+            "description": "Why, so that the proposer can act on it; never empty unless the verdict is approved.",
+        },
+        "verdict": {"type": "string", "enum": [*DECISIONS]},
+        "counter_patch": {
+            "type": ["string", "null"],
+            "description": "Only with changes_requested: the full replacement of what was proposed. Else null.",
+        },
+    }
+)
+"""Within what structured outputs of all providers support: no lengths, no ranges."""
+
+FIELDS: Final[tuple[str, ...]] = tuple(SCHEMA["properties"])
+_COMMENT_FIELDS: Final[tuple[str, ...]] = tuple(_COMMENT["properties"])
+
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "nonce": "the nonce of that task",
+    "digest": "the digest of that change",
+    "summary": "Read the change and the three callers of parse_amount; no test passes a comma.",
+    "comments": [
+        {
+            "file": "src/amounts.py",
+            "line": 42,
+            "body": "parse_amount('1,50') raises ValueError here, which the import in orders.py no longer catches: "
+            "one such line stops the whole import. Catch it there and count the line as refused.",
+        }
+    ],
+    "reason": "An amount with a comma now stops the import of orders (see src/amounts.py:42). "
+    "Handle it, and add a test that imports one.",
+    "verdict": "changes_requested",
+    "counter_patch": None,
+}
+"""For the prompt. Whoever only copies it names a nonce and a digest that are nobody's."""
+
+
+_QUOTED_LENGTH: Final = 200
+"""A refusal quotes at most so many characters of what it refuses."""
+
+_AROUND_FAULT = 60
+_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(?P<inside>.*)\n[ \t]*```", re.DOTALL)
+"""A fence around the whole answer is not a word beside it: models that no schema holds cannot leave it out."""
+
+
+class Unreadable(Exception):
+    """The text holds no answer that could be acted on; the message says why."""
+
+
+def _quoted(text: str, most: int = _QUOTED_LENGTH) -> str:
+    """The start of a text in quotes, at most so many characters, with escapes for what cannot be shown."""
+    shown = repr(text[:most])
+    whole = len(text) <= most and len(shown) <= most
+    return shown if whole else f"{shown[: most - 1]}…"
+
+
+def _check_text(where: str, text: str, limit_bytes: int) -> None:
+    """Refuse a text that cannot be stored; `where` names it in the refusal.
+
+    Raises:
+        Unreadable: It has NUL characters or lone surrogates, or is over the limit.
+    """
+    if "\0" in text:
+        raise Unreadable(f"there is a NUL character in {where}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        around = _quoted(text[max(0, error.start - _AROUND_FAULT) :])
+        raise Unreadable(f"there is a lone surrogate in {where}: {around}") from None
+    if size > limit_bytes:
+        raise Unreadable(f"{where} has {size} bytes; {limit_bytes} is the most")
+
+
+def _only_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is, white space around it and one fence around all of it aside.
+
+    An object between words is refused: it may be one that the program quotes.
+
+    Raises:
+        Unreadable: It is anything else, or the object is broken, has a property twice or a number that JSON does not
+            know.
+    """
+    bare = text.removeprefix("\ufeff").strip()
+    fenced = _FENCED.fullmatch(bare)
+    if fenced is not None:
+        bare = fenced["inside"].strip()
+    if not bare:
+        raise Unreadable("it is empty")
+    if not bare.startswith("{"):
+        raise Unreadable(f"it is not one JSON object and nothing else: {_quoted(bare)}")
+    try:
+        found, end = _DECODER.raw_decode(bare)
+    except json.JSONDecodeError as error:
+        half = error.pos >= len(bare) or error.msg.startswith("Unterminated")
+        fault = "the text ends before its JSON object does" if half else f"this is no JSON ({error.msg})"
+        raise Unreadable(f"{fault}: {_quoted(bare[max(0, error.pos - _AROUND_FAULT) :])}") from None
+    except RecursionError:
+        raise Unreadable("the JSON object is nested too deeply") from None
+    except ValueError:
+        # What Python refuses to make of thousands of digits.
+        raise Unreadable("a number in the JSON object is too long to be read") from None
+    if rest := bare[end:].strip():
+        raise Unreadable(f"something follows the JSON object, which has to stand alone: {_quoted(rest)}")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise Unreadable(f"the property {_quoted(twice)} is there twice")
+    return found
+
+
+def _no_number(name: str) -> Any:
+    raise Unreadable(f"{name} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
+
 
 _PATH_LENGTH = 4096
 _LAST_LINE = 2**31 - 1
@@ -85,8 +240,8 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
         Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce.
         WrongDigest: The answer is about other content.
     """
-    check_text("the answer", text, ANSWER_LIMIT_BYTES)
-    found = only_object(text)
+    _check_text("the answer", text, ANSWER_LIMIT_BYTES)
+    found = _only_object(text)
     _check_names("the answer", found, FIELDS)
     if not secrets.compare_digest(_text(found, "nonce").encode(), nonce.encode()):
         raise Unreadable("nonce is not the one that this run was told to name: this is no answer of its own")
@@ -98,9 +253,9 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
     named = _text_or_none(found, "digest")
     if verdict != "approved" and not reason.strip():
         raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
-    if counter_patch is not None and verdict != WITH_COUNTER_PATCH:
+    if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
         # To approve one content and to offer another is to approve neither.
-        raise Unreadable(f"a counter_patch goes with {WITH_COUNTER_PATCH}, not with {verdict}")
+        raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
     _check_digest(named, digest)
     inside, outside = _by_place(comments, files)
     return Answer(verdict, _whole_reason(reason, summary, outside), inside, counter_patch)
@@ -112,7 +267,7 @@ def _verdict(found: dict[str, Any]) -> Decision:
         if stated == decision:
             return decision
     why = "decides nothing" if stated == "comment" else "is unknown"
-    raise Unreadable(f"the verdict {quoted(stated)} {why}; it must be one of {', '.join(DECISIONS)}")
+    raise Unreadable(f"the verdict {_quoted(stated)} {why}; it must be one of {', '.join(DECISIONS)}")
 
 
 def _comments(stated: Any) -> list[LineComment]:
@@ -128,7 +283,7 @@ def _comment(where: str, stated: Any) -> LineComment:
     if not isinstance(stated, dict):
         raise Unreadable(f"{where} must be an object, not {json_kind(stated)}")
     found = cast("dict[str, Any]", stated)
-    _check_names(where, found, COMMENT_FIELDS)
+    _check_names(where, found, _COMMENT_FIELDS)
     file = _text(found, "file", prefix=f"{where}.")
     body = _text(found, "body", prefix=f"{where}.")
     if not file.strip() or not body.strip():
@@ -156,7 +311,7 @@ def _text(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES,
     stated = found[name]
     if not isinstance(stated, str):
         raise Unreadable(f"{where} must be a text, not {json_kind(stated)}")
-    check_text(where, stated, limit_bytes)
+    _check_text(where, stated, limit_bytes)
     return stated
 
 
@@ -171,14 +326,14 @@ def _text_or_none(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMI
 def _check_names(where: str, found: dict[str, Any], allowed: tuple[str, ...]) -> None:
     unknown = next((name for name in found if name not in allowed), None)
     if unknown is not None:
-        raise Unreadable(f"{where} has the property {quoted(unknown)}; it may have {', '.join(allowed)}")
+        raise Unreadable(f"{where} has the property {_quoted(unknown)}; it may have {', '.join(allowed)}")
 
 
 def _check_digest(named: str | None, digest: str | None) -> None:
     if named == digest:
         return
     said, meant = (
-        "no digest" if one is None else f"the digest {quoted(one, QUOTED_LENGTH // 2)}" for one in (named, digest)
+        "no digest" if one is None else f"the digest {_quoted(one, _QUOTED_LENGTH // 2)}" for one in (named, digest)
     )
     raise WrongDigest(f"the answer names {said}; what was to be reviewed has {meant}")
 
@@ -216,65 +371,5 @@ def _whole_reason(reason: str, summary: str | None, outside: list[LineComment]) 
         places = ((one, f"{one.file}:{one.line}" if one.line else one.file) for one in outside)
         parts.append("On files outside the change:\n" + "\n".join(f"- {place}: {one.body}" for one, place in places))
     whole = "\n\n".join(parts)
-    check_text("the reason, with the summary and the comments outside the change,", whole, TEXT_LIMIT_BYTES)
+    _check_text("the reason, with the summary and the comments outside the change,", whole, TEXT_LIMIT_BYTES)
     return whole or None
-
-
-class Outcome(StrEnum):
-    """How a reviewer's run ended. Only a verdict changes the review."""
-
-    VERDICT = "verdict"
-    """The program answered, and the answer counts."""
-    NO_VERDICT = "no_verdict"
-    """The program ended in order and said nothing."""
-    UNREADABLE = "unreadable"
-    """It said something that is no answer, or not to what it was asked."""
-    TIMEOUT = "timeout"
-    """It took too long, or was silent for too long."""
-    CRASHED = "crashed"
-    """It ended with an error, or by a signal."""
-    CANCELLED = "cancelled"
-    """It was ended because its verdict was not wanted any more."""
-
-
-class Ended(Protocol):
-    """What has to be known of a program that has run."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit status; null if there is none."""
-        ...
-
-    @property
-    def ended_by(self) -> str:
-        """`itself`, `timeout`, `silence`, `cancelled` or `too_much_output`."""
-        ...
-
-    @property
-    def output_was_cut(self) -> bool:
-        """Whether some of what it wrote was dropped."""
-        ...
-
-
-_ENDED_BY_US: dict[str, Outcome] = {
-    "cancelled": Outcome.CANCELLED,
-    "timeout": Outcome.TIMEOUT,
-    "silence": Outcome.TIMEOUT,
-    "too_much_output": Outcome.UNREADABLE,
-}
-
-
-def outcome_of(finished: Ended, answer: Answer | Unreadable | WrongDigest | None) -> Outcome:
-    """What became of a run. How the program ended counts first: no answer makes up for a failure.
-
-    Args:
-        finished: How the program ended.
-        answer: What `read_answer` made of its words, or raised; null if it wrote none at all.
-    """
-    if finished.ended_by != "itself":
-        return _ENDED_BY_US.get(finished.ended_by, Outcome.CRASHED)
-    if finished.exit_code != 0:
-        return Outcome.CRASHED
-    if answer is None:
-        return Outcome.NO_VERDICT
-    return Outcome.VERDICT if isinstance(answer, Answer) and not finished.output_was_cut else Outcome.UNREADABLE

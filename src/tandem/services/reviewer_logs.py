@@ -11,8 +11,8 @@ from tandem.domain.reviewers import Reviewer
 from tandem.domain.texts import visible
 from tandem.errors import InvalidInput
 from tandem.operations.file_requests import GetReviewerLog
-from tandem.reviewers import log_reading
-from tandem.reviewers.log_reading import Part
+from tandem.reviewers import logs
+from tandem.reviewers.logs import Part
 from tandem.services import reviewer_runs
 from tandem.services.context import Services
 
@@ -40,14 +40,14 @@ async def get_reviewer_log(services: Services, _caller: Caller, request: GetRevi
 
 def _part(services: Services, reviewer: Reviewer, lines: int, position: str | None) -> Part | None:
     """What is asked for; null if the log is not here."""
-    log = log_reading.newest(services.reviewer_logs, reviewer.id)
+    log = logs.newest(services.reviewer_logs, reviewer.id)
     if log is None:
         return None
     # It may be removed, or be nobody's to read.
     with suppress(OSError):
         if not position:
-            return log_reading.last_part(log, lines)
-        found = log_reading.next_part(log, position, lines)
+            return logs.last_part(log, lines)
+        found = logs.next_part(log, position, lines)
         if found is None:
             raise InvalidInput("position must be one that get_reviewer_log answered.", field="position")
         return found

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tandem.reviewers import Room
+from tandem.reviewers import RunContext
 from tests.reviewers.providing import MODEL, OFFERED, SCHEMA
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
+def room(tmp_path: Path) -> RunContext:
     """A run in a repository with an awkward name, of a user with a home folder."""
     for name in ("user", "repository $(touch x) ; `touch x`\n'\"\\{}", "run"):
         (tmp_path / name).mkdir()
-    return Room(
+    return RunContext(
         workspace=str(tmp_path / "repository $(touch x) ; `touch x`\n'\"\\{}"),
         scratch=str(tmp_path / "run"),
         model=MODEL,

@@ -7,11 +7,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tandem.reviewers import Room
+from tandem.reviewers import RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, SCHEMA, ended, made, values, without_keys
 
 
-def test_claude_has_three_tools_and_nothing_of_anybodys_settings(room: Room, tmp_path: Path) -> None:
+def test_claude_has_three_tools_and_nothing_of_anybodys_settings(room: RunContext, tmp_path: Path) -> None:
     invocation = made("claude").review(room, PROMPT)
     assert values(invocation, "--tools") == ["Read,Grep,Glob"]
     assert values(invocation, "--setting-sources") == [""]
@@ -24,7 +24,7 @@ def test_claude_has_three_tools_and_nothing_of_anybodys_settings(room: Room, tmp
     assert (invocation.folder, invocation.talks) == (room.workspace, False)
 
 
-def test_claude_says_what_it_found_and_what_it_cost(room: Room) -> None:
+def test_claude_says_what_it_found_and_what_it_cost(room: RunContext) -> None:
     usage = {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40, "output_tokens": 20}
     result = {"type": "result", "is_error": False, "result": "words", "usage": usage, "total_cost_usd": 0.25}
     reply = made("claude").read(ended(json.dumps({**result, "structured_output": {"verdict": "approved"}})), room)
@@ -35,7 +35,7 @@ def test_claude_says_what_it_found_and_what_it_cost(room: Room) -> None:
     assert (failed.text, failed.cost_usd) == (None, 0.25)
 
 
-def test_claude_takes_the_users_login_but_not_what_can_be_used_once(room: Room) -> None:
+def test_claude_takes_the_users_login_but_not_what_can_be_used_once(room: RunContext) -> None:
     login = Path(room.environment["HOME"], ".claude", ".credentials.json")
     login.parent.mkdir()
     login.write_text(json.dumps({"claudeAiOauth": {"accessToken": "a", "refreshToken": "once"}, "mcpOAuth": {"x": 1}}))
@@ -45,14 +45,14 @@ def test_claude_takes_the_users_login_but_not_what_can_be_used_once(room: Room) 
     assert "home/.claude/.credentials.json" not in made("claude").review(room, PROMPT).files
 
 
-def test_claude_is_given_the_keys_of_a_cloud_only_when_it_is_told_to_use_it(room: Room) -> None:
+def test_claude_is_given_the_keys_of_a_cloud_only_when_it_is_told_to_use_it(room: RunContext) -> None:
     keys = {"AWS_SECRET_ACCESS_KEY": "secret", "CLAUDE_CODE_USE_BEDROCK": "1"}
     assert "AWS_SECRET_ACCESS_KEY" not in made("claude").review(room, PROMPT).environment
     cloud = replace(room, environment={**room.environment, **keys})
     assert made("claude").review(cloud, PROMPT).environment["AWS_SECRET_ACCESS_KEY"] == "secret"
 
 
-def test_claude_as_an_agent_has_the_one_server(room: Room) -> None:
+def test_claude_as_an_agent_has_the_one_server(room: RunContext) -> None:
     invocation = made("claude").agent(room, PROMPT, MCP)
     (file,) = values(invocation, "--mcp-config")
     servers = json.loads(invocation.files[os.path.relpath(file, room.scratch)])

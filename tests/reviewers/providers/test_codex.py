@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import Invocation, Room
+from tandem.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, PROMPT, SCHEMA, ended, made, values, without_keys
 
 
@@ -23,7 +23,7 @@ def settings_of_codex(invocation: Invocation) -> dict[str, Any]:
     return merged
 
 
-def test_codex_answers_by_schema_into_a_file(room: Room) -> None:
+def test_codex_answers_by_schema_into_a_file(room: RunContext) -> None:
     invocation = made("codex").review(room, PROMPT)
     assert invocation.argv[:3] == ("codex", "exec", "--json")
     assert invocation.argv[-1] == "-"
@@ -40,7 +40,7 @@ def test_codex_answers_by_schema_into_a_file(room: Room) -> None:
     assert (reply.text, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ('{"verdict": "approved"}', 200, 40, None)
 
 
-def test_codex_only_reads_the_repository_and_reaches_no_network(room: Room, tmp_path: Path) -> None:
+def test_codex_only_reads_the_repository_and_reaches_no_network(room: RunContext, tmp_path: Path) -> None:
     package = tmp_path / "lib" / "node_modules" / "@openai" / "codex" / "bin"
     package.mkdir(parents=True)
     (package / "codex.js").touch(0o700)
@@ -63,14 +63,14 @@ def test_codex_only_reads_the_repository_and_reaches_no_network(room: Room, tmp_
         assert not any("danger" in word or word in {"--sandbox", "--trust"} for word in invocation.argv)
 
 
-def test_codex_behind_a_launcher_is_refused(room: Room, tmp_path: Path) -> None:
+def test_codex_behind_a_launcher_is_refused(room: RunContext, tmp_path: Path) -> None:
     (tmp_path / "volta-shim").touch(0o700)
     (tmp_path / "codex").symlink_to(tmp_path / "volta-shim")
     with pytest.raises(ConfigInvalid, match="launcher"):
         made("codex").review(replace(room, environment={"PATH": str(tmp_path)}), PROMPT)
 
 
-def test_codex_does_without_the_repositorys_skills(room: Room) -> None:
+def test_codex_does_without_the_repositorys_skills(room: RunContext) -> None:
     skill = Path(room.workspace, ".agents", "skills", "a", "SKILL.md")
     skill.parent.mkdir(parents=True)
     skill.touch()
@@ -78,7 +78,7 @@ def test_codex_does_without_the_repositorys_skills(room: Room) -> None:
     assert settings["skills.config"] == [{"path": str(skill), "enabled": False}]
 
 
-def _skills(room: Room, count: int, *, width: int = 1) -> list[str]:
+def _skills(room: RunContext, count: int, *, width: int = 1) -> list[str]:
     folder = Path(room.workspace, ".agents", "skills")
     for number in range(count):
         skill = folder / f"{'s' * width}{number:04}"
@@ -87,7 +87,7 @@ def _skills(room: Room, count: int, *, width: int = 1) -> list[str]:
     return sorted(str(one) for one in folder.rglob("SKILL.md"))
 
 
-def test_all_of_many_skills_are_switched_off_and_those_behind_links(room: Room, tmp_path: Path) -> None:
+def test_all_of_many_skills_are_switched_off_and_those_behind_links(room: RunContext, tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "linked").mkdir(parents=True)
     (tmp_path / "elsewhere" / "linked" / "SKILL.md").write_text("---\nname: trap\n---\n")
     expected = _skills(room, 300)
@@ -99,20 +99,20 @@ def test_all_of_many_skills_are_switched_off_and_those_behind_links(room: Room, 
     assert {one["enabled"] for one in off} == {False}
 
 
-def test_more_skills_than_can_be_switched_off_refuse_the_run(room: Room) -> None:
+def test_more_skills_than_can_be_switched_off_refuse_the_run(room: RunContext) -> None:
     _skills(room, 600, width=200)
     with pytest.raises(ConfigInvalid, match="more skills for Codex than can be switched off"):
         made("codex").review(room, PROMPT)
 
 
-def codex_login(room: Room, content: object) -> Path:
+def codex_login(room: RunContext, content: object) -> Path:
     file = Path(room.environment["HOME"], ".codex", "auth.json")
     file.parent.mkdir()
     file.write_text(json.dumps(content))
     return file
 
 
-def test_codex_takes_the_users_login_but_not_what_can_be_used_once(room: Room) -> None:
+def test_codex_takes_the_users_login_but_not_what_can_be_used_once(room: RunContext) -> None:
     tokens = {"access_token": "a", "id_token": "i", "refresh_token": "once", "account_id": "x"}
     login = codex_login(room, {"OPENAI_API_KEY": None, "tokens": tokens})
     invocation = made("codex").review(without_keys(room, OPENAI_API_KEY="of another program"), PROMPT)
@@ -121,7 +121,7 @@ def test_codex_takes_the_users_login_but_not_what_can_be_used_once(room: Room) -
     assert "CODEX_API_KEY" not in invocation.environment
 
 
-def test_codex_takes_a_key_before_a_login_and_a_login_before_anothers_key(room: Room) -> None:
+def test_codex_takes_a_key_before_a_login_and_a_login_before_anothers_key(room: RunContext) -> None:
     bare = without_keys(room, OPENAI_API_KEY="of others")
     assert made("codex").review(bare, PROMPT).environment["CODEX_API_KEY"] == "of others"
     codex_login(room, {"OPENAI_API_KEY": "of the login", "tokens": None})
@@ -131,7 +131,7 @@ def test_codex_takes_a_key_before_a_login_and_a_login_before_anothers_key(room: 
     assert "home/.codex/auth.json" not in own.files
 
 
-def test_codex_can_use_another_service(room: Room) -> None:
+def test_codex_can_use_another_service(room: RunContext) -> None:
     elsewhere = replace(room, environment={**room.environment, "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
     settings = settings_of_codex(made("codex").review(elsewhere, PROMPT))
     assert settings["model_provider"] == "tandem"
@@ -141,6 +141,6 @@ def test_codex_can_use_another_service(room: Room) -> None:
     assert "env_key" not in settings_of_codex(of_this_machine)["model_providers.tandem"]
 
 
-def test_codex_as_an_agent_waits_for_the_server(room: Room) -> None:
+def test_codex_as_an_agent_waits_for_the_server(room: RunContext) -> None:
     settings = settings_of_codex(made("codex").agent(room, PROMPT, MCP))
     assert settings["mcp_servers.tandem"] == {"url": MCP, "required": True}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.reviewers import Room
+from tandem.reviewers import RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, ended, made
 
 
-def test_a_custom_program_is_run_as_it_is_and_told_the_rest_by_variables(room: Room) -> None:
+def test_a_custom_program_is_run_as_it_is_and_told_the_rest_by_variables(room: RunContext) -> None:
     invocation = made("custom").review(room, PROMPT)
     assert invocation.argv == ("/opt/reviewer", "--flag")
     assert invocation.stdin.decode() == PROMPT
@@ -18,5 +18,5 @@ def test_a_custom_program_is_run_as_it_is_and_told_the_rest_by_variables(room: R
     assert made("custom").agent(room, PROMPT, MCP).environment["TANDEM_REVIEW_MCP_URL"] == MCP
 
 
-def test_a_custom_programs_output_is_the_answer(room: Room) -> None:
+def test_a_custom_programs_output_is_the_answer(room: RunContext) -> None:
     assert made("custom").read(ended(' {"verdict": "approved"}\n'), room).text == '{"verdict": "approved"}'

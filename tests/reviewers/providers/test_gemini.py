@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tandem.reviewers import Invocation, Room
+from tandem.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, PROMPT, ended, made, without_keys
 
 
@@ -14,7 +14,7 @@ def settings_of_gemini(invocation: Invocation) -> dict[str, Any]:
     return json.loads(invocation.files["home/.gemini/settings.json"])
 
 
-def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: Room, tmp_path: Path) -> None:
+def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: RunContext, tmp_path: Path) -> None:
     invocation = made("gemini").review(room, PROMPT)
     assert (invocation.folder, invocation.talks) == (room.workspace, False)
     assert invocation.environment["GEMINI_CLI_TRUST_WORKSPACE"] == "false"
@@ -29,7 +29,7 @@ def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: Room, tmp_path: P
     )
 
 
-def test_gemini_says_what_it_found_and_read(room: Room) -> None:
+def test_gemini_says_what_it_found_and_read(room: RunContext) -> None:
     models = {
         "pro": {"tokens": {"prompt": 100, "candidates": 20, "thoughts": 5}},
         "flash": {"tokens": {"prompt": 10, "candidates": 1, "thoughts": 0}},
@@ -39,7 +39,7 @@ def test_gemini_says_what_it_found_and_read(room: Room) -> None:
     assert (reply.text, reply.tokens_in, reply.tokens_out) == ('{"verdict": "approved"}', 110, 26)
 
 
-def test_gemini_takes_the_users_login(room: Room) -> None:
+def test_gemini_takes_the_users_login(room: RunContext) -> None:
     login = Path(room.environment["HOME"], ".gemini", "oauth_creds.json")
     login.parent.mkdir()
     login.write_text('{"refresh_token": "r"}')
@@ -49,7 +49,7 @@ def test_gemini_takes_the_users_login(room: Room) -> None:
     assert "home/.gemini/oauth_creds.json" not in made("gemini").review(room, PROMPT).files
 
 
-def test_gemini_as_an_agent_starts_outside_the_repository(room: Room, tmp_path: Path) -> None:
+def test_gemini_as_an_agent_starts_outside_the_repository(room: RunContext, tmp_path: Path) -> None:
     invocation = made("gemini").agent(room, PROMPT, MCP)
     assert invocation.folder == str(tmp_path / "run" / "desk")
     settings = settings_of_gemini(invocation)

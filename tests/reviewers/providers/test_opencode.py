@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tandem.reviewers import Invocation, Room
+from tandem.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, ended, made, values, without_keys
 
 
@@ -15,7 +15,7 @@ def settings_of_opencode(invocation: Invocation) -> dict[str, Any]:
     return json.loads(invocation.environment["OPENCODE_CONFIG_CONTENT"])
 
 
-def test_opencode_starts_outside_the_repository_and_may_only_read_it(room: Room, tmp_path: Path) -> None:
+def test_opencode_starts_outside_the_repository_and_may_only_read_it(room: RunContext, tmp_path: Path) -> None:
     invocation = made("opencode").review(room, PROMPT)
     assert invocation.folder == str(tmp_path / "run" / "desk")
     assert json.dumps(room.workspace) in invocation.stdin.decode()
@@ -32,7 +32,7 @@ def test_opencode_starts_outside_the_repository_and_may_only_read_it(room: Room,
     assert invocation.environment["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
 
 
-def test_opencode_says_what_it_found_and_what_it_cost(room: Room) -> None:
+def test_opencode_says_what_it_found_and_what_it_cost(room: RunContext) -> None:
     tokens = {"input": 100, "output": 20, "reasoning": 5, "cache": {"read": 7, "write": 3}}
     step = {"type": "step_finish", "part": {"tokens": tokens, "cost": 0.125}}
     events = [step, {"type": "text", "part": {"text": "So."}}, {"type": "text", "part": {"text": "{}"}}, step]
@@ -40,7 +40,7 @@ def test_opencode_says_what_it_found_and_what_it_cost(room: Room) -> None:
     assert (reply.text, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ("{}", 220, 50, 0.25)
 
 
-def test_opencode_takes_the_login_for_its_service_alone(room: Room) -> None:
+def test_opencode_takes_the_login_for_its_service_alone(room: RunContext) -> None:
     login = Path(room.environment["HOME"], ".local", "share", "opencode", "auth.json")
     login.parent.mkdir(parents=True)
     entries = {"openai": {"type": "oauth", "access": "a", "refresh": "once"}, "some": {"type": "api", "key": "k"}}
@@ -56,14 +56,14 @@ def test_opencode_takes_the_login_for_its_service_alone(room: Room) -> None:
     assert copied("other/model") is None
 
 
-def test_opencode_can_use_a_model_of_this_machine(room: Room) -> None:
+def test_opencode_can_use_a_model_of_this_machine(room: RunContext) -> None:
     here = replace(room, environment={**room.environment, "SOME_BASE_URL": "http://127.0.0.1:11434/v1"})
     service = settings_of_opencode(made("opencode").review(here, PROMPT))["provider"]["some"]
     assert service["options"] == {"baseURL": "http://127.0.0.1:11434/v1", "apiKey": "{env:SOME_API_KEY}"}
     assert list(service["models"]) == ["model-1.5:latest"]
 
 
-def test_opencode_as_an_agent_has_the_one_server(room: Room) -> None:
+def test_opencode_as_an_agent_has_the_one_server(room: RunContext) -> None:
     settings = settings_of_opencode(made("opencode").agent(room, PROMPT, MCP))
     assert settings["mcp"] == {"tandem": {"type": "remote", "url": MCP, "enabled": True}}
     assert settings["permission"]["tandem_*"] == "allow"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import Invocation, Room, programs
+from tandem.reviewers import Invocation, RunContext, programs
 from tandem.reviewers.providers import NAMES, provider
 from tandem.reviewers.scratch import lay_out
 from tests.reviewers.providing import MCP, OFFERED, OWN_KEYS, PROMPT, ended, made, values
@@ -23,7 +23,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def both(name: str, room: Room) -> list[Invocation]:
+def both(name: str, room: RunContext) -> list[Invocation]:
     return [made(name).review(room, PROMPT), made(name).agent(room, PROMPT, MCP)]
 
 
@@ -37,23 +37,23 @@ def test_custom_needs_a_command() -> None:
         provider("custom")
 
 
-def test_each_has_its_name_and_its_program(name: str, room: Room) -> None:
+def test_each_has_its_name_and_its_program(name: str, room: RunContext) -> None:
     assert made(name).name == name
     assert made(name).review(room, PROMPT).argv[0] == ("/opt/reviewer" if name == "custom" else name)
 
 
-def test_another_command_stands_in_for_the_program(room: Room) -> None:
+def test_another_command_stands_in_for_the_program(room: RunContext) -> None:
     argv = provider("claude", ("/opt/claude", "--verbose")).review(room, PROMPT).argv
     assert argv[:3] == ("/opt/claude", "--verbose", "-p")
 
 
-def test_the_prompt_comes_by_standard_input_and_no_other_way(name: str, room: Room) -> None:
+def test_the_prompt_comes_by_standard_input_and_no_other_way(name: str, room: RunContext) -> None:
     for invocation in both(name, room):
         assert PROMPT in invocation.stdin.decode()
         assert not any("Review" in word for word in (*invocation.argv, *invocation.environment.values()))
 
 
-def test_keys_are_never_on_the_command_line(name: str, room: Room) -> None:
+def test_keys_are_never_on_the_command_line(name: str, room: RunContext) -> None:
     room = replace(room, environment={**room.environment, **dict.fromkeys(OWN_KEYS[name], "k3y")})
     for invocation in both(
         name, replace(room, environment={**room.environment, "SOME_BASE_URL": "http://127.0.0.1/v1"})
@@ -62,7 +62,7 @@ def test_keys_are_never_on_the_command_line(name: str, room: Room) -> None:
         assert "k3y" not in repr(invocation)
 
 
-def test_the_environment_is_what_is_listed_and_no_more(name: str, room: Room, tmp_path: Path) -> None:
+def test_the_environment_is_what_is_listed_and_no_more(name: str, room: RunContext, tmp_path: Path) -> None:
     for invocation in both(name, room):
         environment = invocation.environment
         handed = {one: value for one, value in environment.items() if OFFERED.get(one) == value}
@@ -73,7 +73,7 @@ def test_the_environment_is_what_is_listed_and_no_more(name: str, room: Room, tm
         assert environment["HOME"] == str(tmp_path / ("user" if name == "custom" else "run/home"))
 
 
-def test_nothing_of_the_repository_is_on_the_search_path(name: str, room: Room, tmp_path: Path) -> None:
+def test_nothing_of_the_repository_is_on_the_search_path(name: str, room: RunContext, tmp_path: Path) -> None:
     inside = Path(room.workspace, "node_modules", ".bin")
     inside.mkdir(parents=True)
     (tmp_path / "link").symlink_to(inside)
@@ -85,7 +85,7 @@ def test_nothing_of_the_repository_is_on_the_search_path(name: str, room: Room, 
 @pytest.mark.parametrize(
     "model", ["--yolo", "$(touch x)", "`x`", "a;b", "a b", "a\nb", "", "é", "a" * 101, "a'", "m\x00", "..\\x"]
 )
-def test_a_model_is_a_plain_word(name: str, room: Room, model: str) -> None:
+def test_a_model_is_a_plain_word(name: str, room: RunContext, model: str) -> None:
     for call in (
         lambda: made(name).review(replace(room, model=model), PROMPT),
         lambda: made(name).agent(replace(room, model=model), PROMPT, MCP),
@@ -95,7 +95,7 @@ def test_a_model_is_a_plain_word(name: str, room: Room, model: str) -> None:
         assert caught.value.details["setting"] == "model"
 
 
-def test_an_effort_is_a_plain_word(name: str, room: Room) -> None:
+def test_an_effort_is_a_plain_word(name: str, room: RunContext) -> None:
     if name == "gemini":
         assert "high" not in made(name).review(room, PROMPT).argv, "it has no effort"
         return
@@ -104,12 +104,12 @@ def test_an_effort_is_a_plain_word(name: str, room: Room) -> None:
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://x/ y", "http://x/$(y)", "http://x/'\"", "x"])
-def test_an_address_is_an_address(name: str, room: Room, url: str) -> None:
+def test_an_address_is_an_address(name: str, room: RunContext, url: str) -> None:
     with pytest.raises(ConfigInvalid, match="URL"):
         made(name).agent(room, PROMPT, url)
 
 
-def test_without_a_model_the_program_chooses(name: str, room: Room) -> None:
+def test_without_a_model_the_program_chooses(name: str, room: RunContext) -> None:
     room = replace(room, model=None)
     if name == "opencode":
         with pytest.raises(ConfigInvalid, match="SERVICE/MODEL"):
@@ -118,7 +118,9 @@ def test_without_a_model_the_program_chooses(name: str, room: Room) -> None:
         assert not values(made(name).review(room, PROMPT), "--model")
 
 
-def test_what_has_to_be_there_is_private_and_below_the_scratch_folder(name: str, room: Room, tmp_path: Path) -> None:
+def test_what_has_to_be_there_is_private_and_below_the_scratch_folder(
+    name: str, room: RunContext, tmp_path: Path
+) -> None:
     for invocation in both(name, room):
         scratch = tmp_path / f"laid-{len(list(tmp_path.iterdir()))}"
         scratch.mkdir()
@@ -134,7 +136,7 @@ def test_no_file_leaves_the_scratch_folder(tmp_path: Path, path: str) -> None:
         lay_out(tmp_path, {path: b""})
 
 
-def test_no_argument_of_any_provider_is_interpreted(name: str, room: Room, tmp_path: Path) -> None:
+def test_no_argument_of_any_provider_is_interpreted(name: str, room: RunContext, tmp_path: Path) -> None:
     program = tmp_path / "codex-and-others"
     # The interpreter itself: its environment may be in a folder with a space, which this line cannot name.
     program.write_text(f"#!{Path(sys.executable).resolve()}\n{ACTS.read_text()}")
@@ -150,13 +152,13 @@ def test_no_argument_of_any_provider_is_interpreted(name: str, room: Room, tmp_p
 @pytest.mark.parametrize(
     "output", ["", "no JSON", "{", "[]", "null", '{"type":"result"}', "{}\n" * 3, "\ufffd{\x00}", "[" * 100_000]
 )
-def test_output_that_says_nothing_is_no_answer(name: str, room: Room, output: str) -> None:
+def test_output_that_says_nothing_is_no_answer(name: str, room: RunContext, output: str) -> None:
     reply = made(name).read(ended(output), room)
     assert reply.text == (output.strip() or None if name == "custom" else None)
     assert (reply.tokens_in, reply.tokens_out, reply.cost_usd) == (None, None, None)
 
 
-def test_a_program_in_wsl_is_told_paths_of_the_distribution(name: str, room: Room) -> None:
+def test_a_program_in_wsl_is_told_paths_of_the_distribution(name: str, room: RunContext) -> None:
     inside = replace(
         room, workspace="/mnt/c/shop", scratch="\\\\wsl.localhost\\Ubuntu\\tmp\\run-1", wsl_distro="Ubuntu"
     )

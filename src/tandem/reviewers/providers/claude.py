@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
-from tandem.reviewers.providers import answers, clean_room
+from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers.providers import clean_room, output
 
 _HOME = ".claude"
 _LOGIN = ".credentials.json"
@@ -47,75 +47,75 @@ class Claude:
     command: tuple[str, ...] = ("claude",)
     name: str = "claude"
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review; the program says nothing before its one JSON object at the end."""
-        output = ["--output-format", "json", "--json-schema", json.dumps(room.schema)]
-        return self._invocation(room, prompt, [*_CLEAN, *output], {}, talks=False)
+        form = ["--output-format", "json", "--json-schema", json.dumps(context.schema)]
+        return self._invocation(context, prompt, [*_CLEAN, *form], {}, talks=False)
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; safe mode would leave out the server, the rest of it is in the other options."""
         server = {"type": "http", "url": clean_room.url("mcp_url", mcp_url), **clean_room.server_headers(access)}
         servers = json.dumps({"mcpServers": {"tandem": server}}).encode()
         options = [option for option in _CLEAN if option != "--safe-mode"]
-        options += ["--mcp-config", clean_room.path(room, _SERVERS), "--allowedTools", "mcp__tandem__*"]
+        options += ["--mcp-config", clean_room.path(context, _SERVERS), "--allowedTools", "mcp__tandem__*"]
         options += ["--output-format", "stream-json", "--verbose"]
-        return self._invocation(room, prompt, options, {_SERVERS: servers}, talks=True)
+        return self._invocation(context, prompt, options, {_SERVERS: servers}, talks=True)
 
-    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
         """The structured output, else the result's text; tokens and cost from the same object."""
-        results = [found for found in answers.objects(finished.stdout) if found.get("type") == "result"]
+        results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
         result = results[-1] if results else {}
         structured = result.get("structured_output")
-        text = json.dumps(structured) if isinstance(structured, dict) else answers.text(result, "result")
-        usage = answers.part(result, "usage")
+        text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
+        usage = output.part(result, "usage")
         return Reply(
             None if result.get("is_error") else text,
-            answers.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-            answers.count(usage, "output_tokens"),
-            answers.amount(result, "total_cost_usd"),
+            output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            output.count(usage, "output_tokens"),
+            output.amount(result, "total_cost_usd"),
         )
 
     def _invocation(
-        self, room: Room, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
+        self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
     ) -> Invocation:
-        argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(room, GIVEN_FOLDER)]
-        argv += ["--effort", clean_room.word("reasoning_effort", room.effort)]
-        if room.model is not None:
-            argv += ["--model", clean_room.word("model", room.model)]
+        argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(context, GIVEN_FOLDER)]
+        argv += ["--effort", clean_room.word("reasoning_effort", context.effort)]
+        if context.model is not None:
+            argv += ["--model", clean_room.word("model", context.model)]
         clouds = [
-            name for switch, names in _CLOUDS.items() if room.environment.get(switch) for name in (switch, *names)
+            name for switch, names in _CLOUDS.items() if context.environment.get(switch) for name in (switch, *names)
         ]
         environment = clean_room.environment(
-            room,
+            context,
             (*_PASSED, *clouds),
-            CLAUDE_CONFIG_DIR=clean_room.path(room, HOME_FOLDER, _HOME),
+            CLAUDE_CONFIG_DIR=clean_room.path(context, HOME_FOLDER, _HOME),
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             DISABLE_AUTOUPDATER="1",
         )
-        if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(room)):
+        if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
             files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
         return Invocation(
             argv=tuple(argv),
             environment=environment,
-            folder=room.workspace,
+            folder=context.workspace,
             stdin=prompt.encode(),
             files=files,
             talks=talks,
-            wsl_distro=room.wsl_distro,
+            wsl_distro=context.wsl_distro,
         )
 
 
-def _login(room: Room) -> bytes | None:
+def _login(context: RunContext) -> bytes | None:
     """The login without its refresh token: that can be used once, and the user needs it.
 
     It lasts some hours then; whoever wants more sets CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token`). On macOS
     it is in the keychain, out of reach.
     """
-    content = clean_room.login(room, _HOME, _LOGIN)
-    found = answers.parsed(content) if content else None
+    content = clean_room.login(context, _HOME, _LOGIN)
+    found = output.parsed(content) if content else None
     if found is None:
         return None
-    tokens = answers.part(found, "claudeAiOauth")
+    tokens = output.part(found, "claudeAiOauth")
     if "refreshToken" in tokens:
         tokens["refreshToken"] = None
     # Nothing else of the file: it also keeps the logins of MCP servers.

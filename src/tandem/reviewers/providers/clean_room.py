@@ -6,6 +6,7 @@ scratch folder; of the environment it gets what is listed here and by its provid
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from typing import Final
 
 from tandem.bridge import credentials
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, SUPERVISOR_VARIABLE, TEMPORARY_FOLDER, Room, wsl
+from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, SUPERVISOR_VARIABLE, TEMPORARY_FOLDER, RunContext, wsl
 
 _FILE_LIMIT_BYTES = 1024 * 1024
 
@@ -61,69 +62,69 @@ def server_headers(access: str | None) -> dict[str, dict[str, str]]:
     return {} if access is None else {"headers": credentials.headers(access)}
 
 
-def path(room: Room, *parts: str) -> str:
+def path(context: RunContext, *parts: str) -> str:
     """A path below the scratch folder, as the program calls it.
 
     Raises:
         ConfigInvalid: The scratch folder is not in the distribution of WSL.
     """
-    if room.wsl_distro is None:
-        return os.path.join(room.scratch, *parts)  # noqa: PTH118 - a text, which may belong to another system
-    return "/".join([wsl.inside(room.scratch, room.wsl_distro).rstrip("/"), *parts])
+    if context.wsl_distro is None:
+        return os.path.join(context.scratch, *parts)  # noqa: PTH118 - a text, which may belong to another system
+    return "/".join([wsl.inside(context.scratch, context.wsl_distro).rstrip("/"), *parts])
 
 
-def home(room: Room) -> str:
+def home(context: RunContext) -> str:
     """The home folder that the program sees."""
-    return path(room, HOME_FOLDER)
+    return path(context, HOME_FOLDER)
 
 
-def environment(room: Room, passed: Iterable[str] = (), **ours: str) -> dict[str, str]:
+def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) -> dict[str, str]:
     """The whole environment of a program.
 
     Args:
-        room: The run's.
+        context: The run's.
         passed: Variables that are handed on where they are set: keys, and what says where they are used.
         **ours: Further variables; these win.
     """
-    handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := room.environment.get(name))}
+    handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := context.environment.get(name))}
     fixed = {
-        "PATH": _search_path(room),
-        "HOME": home(room),
-        "TMPDIR": path(room, TEMPORARY_FOLDER),
+        "PATH": _search_path(context),
+        "HOME": home(context),
+        "TMPDIR": path(context, TEMPORARY_FOLDER),
         "TERM": "dumb",
         "NO_COLOR": "1",
-        REENTRY_VARIABLE: room.reviewer_id,
+        REENTRY_VARIABLE: context.reviewer_id,
     }
     return {**handed, **fixed, **ours}
 
 
-def _search_path(room: Room) -> str:
+def _search_path(context: RunContext) -> str:
     """PATH without relative folders and without those of the repository: what is under review must not be run."""
-    stated = room.environment.get("PATH") or os.defpath
-    repository = Path(os.path.realpath(room.workspace))
+    stated = context.environment.get("PATH") or os.defpath
+    repository = Path(os.path.realpath(context.workspace))
     entries = [entry for entry in stated.split(os.pathsep) if Path(entry).is_absolute()]
     return os.pathsep.join(entry for entry in entries if not Path(os.path.realpath(entry)).is_relative_to(repository))
 
 
-def login(room: Room, *parts: str) -> bytes | None:
+def login(context: RunContext, *parts: str) -> bytes | None:
     """A file with a login from the user's home folder; null if there is none.
 
     Args:
-        room: The run's.
+        context: The run's.
         *parts: Its path below the home folder.
     """
-    found = [content for folder in _homes(room) if (content := file(folder.joinpath(*parts))) is not None]
+    found = [content for folder in _homes(context) if (content := file(folder.joinpath(*parts))) is not None]
     # Several homes of a distribution: whose it would be is not ours to guess.
     return found[0] if len(found) == 1 else None
 
 
-def _homes(room: Room) -> list[Path]:
-    if room.wsl_distro is None:
-        stated = room.environment.get("HOME") or room.environment.get("USERPROFILE")
+def _homes(context: RunContext) -> list[Path]:
+    if context.wsl_distro is None:
+        stated = context.environment.get("HOME") or context.environment.get("USERPROFILE")
         return [Path(stated)] if stated else []
-    shared = Path(wsl.from_windows("/home", room.wsl_distro))
+    shared = Path(wsl.from_windows("/home", context.wsl_distro))
     try:
-        return [*shared.iterdir(), Path(wsl.from_windows("/root", room.wsl_distro))]
+        return [*shared.iterdir(), Path(wsl.from_windows("/root", context.wsl_distro))]
     except OSError:
         return []
 
@@ -136,3 +137,12 @@ def file(path: Path, limit_bytes: int = _FILE_LIMIT_BYTES) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
+
+
+def told_where(workspace: str, prompt: str) -> str:
+    """The prompt of a program that starts in another folder than the repository."""
+    return (
+        f"The repository is in the folder {json.dumps(workspace, ensure_ascii=False)}. Wherever the following text"
+        " says your working folder, it means this one, and you start outside it: name files in it by their full"
+        f" path.\n\n{prompt}"
+    )

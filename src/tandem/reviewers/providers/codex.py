@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
-from tandem.reviewers.providers import answers, clean_room
+from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers.providers import clean_room, output
 
 _SCHEMA = "schema.json"
 _ANSWER = "answer.json"
@@ -59,71 +59,73 @@ class Codex:
     command: tuple[str, ...] = ("codex",)
     name: str = "codex"
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: `codex exec` with a schema; its last message is left in a file."""
-        answer = ["--output-schema", clean_room.path(room, _SCHEMA)]
-        answer += ["--output-last-message", clean_room.path(room, _ANSWER)]
-        return self._invocation(room, prompt, answer, {_SCHEMA: json.dumps(room.schema).encode()})
+        answer = ["--output-schema", clean_room.path(context, _SCHEMA)]
+        answer += ["--output-last-message", clean_room.path(context, _ANSWER)]
+        return self._invocation(context, prompt, answer, {_SCHEMA: json.dumps(context.schema).encode()})
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; without `required` Codex would not wait for the server."""
         server = {"url": clean_room.url("mcp_url", mcp_url), "required": True}
         if access is None:
-            return self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+            return self._invocation(context, prompt, _setting("mcp_servers.tandem", server), {})
         # Its settings are arguments, which others on the machine can read.
         server["bearer_token_env_var"] = TOKEN_VARIABLE
-        made = self._invocation(room, prompt, _setting("mcp_servers.tandem", server), {})
+        made = self._invocation(context, prompt, _setting("mcp_servers.tandem", server), {})
         return replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
 
-    def read(self, finished: Finished, room: Room) -> Reply:
+    def read(self, finished: Finished, context: RunContext) -> Reply:
         """The last message, from its file, else from the events; tokens from the events."""
         messages: list[str] = []
         usage: dict[str, Any] = {}
-        for event in answers.objects(finished.stdout):
-            item = answers.part(event, "item")
-            if item.get("type") == "agent_message" and (said := answers.text(item, "text")):
+        for event in output.objects(finished.stdout):
+            item = output.part(event, "item")
+            if item.get("type") == "agent_message" and (said := output.text(item, "text")):
                 messages.append(said)
-            usage = answers.part(event, "usage") or usage
-        text = _answer(Path(room.scratch, _ANSWER)) or (messages[-1] if messages else None)
-        return Reply(text, answers.count(usage, "input_tokens"), answers.count(usage, "output_tokens"))
+            usage = output.part(event, "usage") or usage
+        text = _answer(Path(context.scratch, _ANSWER)) or (messages[-1] if messages else None)
+        return Reply(text, output.count(usage, "input_tokens"), output.count(usage, "output_tokens"))
 
-    def _invocation(self, room: Room, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
+    def _invocation(self, context: RunContext, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
         environment = clean_room.environment(
-            room, ("CODEX_CA_CERTIFICATE",), CODEX_HOME=clean_room.path(room, HOME_FOLDER, _CODEX_HOME)
+            context, ("CODEX_CA_CERTIFICATE",), CODEX_HOME=clean_room.path(context, HOME_FOLDER, _CODEX_HOME)
         )
         argv = [*self.command, "exec", "--json", "--color", "never", "--skip-git-repo-check", "--ephemeral"]
-        argv += ["--ignore-user-config", "--ignore-rules", "-C", room.workspace]
+        argv += ["--ignore-user-config", "--ignore-rules", "-C", context.workspace]
         for name, value in _SETTINGS:
             argv += _setting(name, value)
-        argv += _setting("model_reasoning_effort", clean_room.word("reasoning_effort", room.effort))
-        argv += _without_skills(room)
-        argv += self._confined(room, environment["PATH"])
-        key, saved = _credentials(room)
+        argv += _setting("model_reasoning_effort", clean_room.word("reasoning_effort", context.effort))
+        argv += _without_skills(context)
+        argv += self._confined(context, environment["PATH"])
+        key, saved = _credentials(context)
         # Its home has to be there.
         files = {**files, f"{HOME_FOLDER}/{_CODEX_HOME}/config.toml": b""}
         if saved:
             files[f"{HOME_FOLDER}/{_CODEX_HOME}/{_LOGIN}"] = saved
         else:
             environment |= {_KEY: key} if key else {}
-            argv += _elsewhere(room, with_key=bool(key))
-        if room.model is not None:
-            argv += ["--model", clean_room.word("model", room.model)]
+            argv += _elsewhere(context, with_key=bool(key))
+        if context.model is not None:
+            argv += ["--model", clean_room.word("model", context.model)]
         return Invocation(
             argv=(*argv, *extra, "-"),
             environment=environment,
-            folder=room.workspace,
+            folder=context.workspace,
             stdin=prompt.encode(),
             files=files,
-            wsl_distro=room.wsl_distro,
+            wsl_distro=context.wsl_distro,
         )
 
-    def _confined(self, room: Room, search_path: str) -> list[str]:
+    def _confined(self, context: RunContext, search_path: str) -> list[str]:
         """What the model's commands can reach: to read the repository and the system's programs, and no network."""
-        if room.wsl_distro is not None:
+        if context.wsl_distro is not None:
             # Where the program itself lies cannot be seen from Windows, and its sandbox has to read it.
             return ["--sandbox", "read-only"]
         files: dict[str, Any] = {":minimal": "read", ":workspace_roots": {".": "read"}}
-        files |= dict.fromkeys([*_programs(self.command[0], search_path), clean_room.path(room, GIVEN_FOLDER)], "read")
+        files |= dict.fromkeys(
+            [*_programs(self.command[0], search_path), clean_room.path(context, GIVEN_FOLDER)], "read"
+        )
         profile = {"filesystem": files, "network": {"enabled": False}}
         return [*_setting("default_permissions", "tandem"), *_setting("permissions.tandem", profile)]
 
@@ -151,19 +153,19 @@ def _programs(command: str, search_path: str) -> list[str]:
     return [str(real.parent)]
 
 
-def _without_skills(room: Room) -> list[str]:
+def _without_skills(context: RunContext) -> list[str]:
     """Switches off the repository's own skills: a proposal could call them up by name.
 
     Raises:
         ConfigInvalid: There are more of them than can be switched off.
     """
-    if room.wsl_distro is not None:
+    if context.wsl_distro is not None:
         return []
     seen: set[str] = set()
     found: set[str] = set()
     for folder in _SKILL_FOLDERS:
         # Behind links too: Codex follows them.
-        for place, inner, files in os.walk(Path(room.workspace, folder), followlinks=True):
+        for place, inner, files in os.walk(Path(context.workspace, folder), followlinks=True):
             real = os.path.realpath(place)
             if real in seen:
                 # A link that leads back.
@@ -187,14 +189,14 @@ def _too_many_skills() -> ConfigInvalid:
     )
 
 
-def _credentials(room: Room) -> tuple[str | None, bytes | None]:
+def _credentials(context: RunContext) -> tuple[str | None, bytes | None]:
     """A key, else the login of `codex login`, else the key that other programs use too."""
-    stated = room.environment.get(_KEY)
-    saved = None if stated else _login(room)
+    stated = context.environment.get(_KEY)
+    saved = None if stated else _login(context)
     if saved is None:
-        return stated or room.environment.get("OPENAI_API_KEY"), None
-    key = answers.text(saved, "OPENAI_API_KEY")
-    tokens = answers.part(saved, "tokens")
+        return stated or context.environment.get("OPENAI_API_KEY"), None
+    key = output.text(saved, "OPENAI_API_KEY")
+    tokens = output.part(saved, "tokens")
     if key and not tokens:
         return key, None
     if tokens.get("refresh_token"):
@@ -203,15 +205,15 @@ def _credentials(room: Room) -> tuple[str | None, bytes | None]:
     return None, json.dumps(saved).encode()
 
 
-def _login(room: Room) -> dict[str, Any] | None:
-    stated = room.environment.get("CODEX_HOME")
-    content = clean_room.file(Path(stated, _LOGIN)) if stated else clean_room.login(room, _CODEX_HOME, _LOGIN)
-    return answers.parsed(content) if content else None
+def _login(context: RunContext) -> dict[str, Any] | None:
+    stated = context.environment.get("CODEX_HOME")
+    content = clean_room.file(Path(stated, _LOGIN)) if stated else clean_room.login(context, _CODEX_HOME, _LOGIN)
+    return output.parsed(content) if content else None
 
 
-def _elsewhere(room: Room, *, with_key: bool) -> list[str]:
+def _elsewhere(context: RunContext, *, with_key: bool) -> list[str]:
     """Another service than OpenAI's; it need not ask for a key."""
-    stated = room.environment.get("OPENAI_BASE_URL")
+    stated = context.environment.get("OPENAI_BASE_URL")
     if not stated:
         return []
     service = {

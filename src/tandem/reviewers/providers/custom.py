@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.reviewers import Finished, Invocation, Reply, Room
+from tandem.reviewers import Finished, Invocation, Reply, RunContext
 from tandem.reviewers.providers import clean_room
 
 _SCHEMA = "schema.json"
@@ -28,31 +28,33 @@ class Custom:
     command: tuple[str, ...]
     name: str = "custom"
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: the command as it is."""
-        schema = json.dumps(room.schema).encode()
-        return self._invocation(room, prompt, {_SCHEMA: schema}, TANDEM_REVIEW_SCHEMA=clean_room.path(room, _SCHEMA))
+        schema = json.dumps(context.schema).encode()
+        return self._invocation(
+            context, prompt, {_SCHEMA: schema}, TANDEM_REVIEW_SCHEMA=clean_room.path(context, _SCHEMA)
+        )
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP: the command as it is; the token is where Tandem's own programs look for one."""
         told = {} if access is None else {TOKEN_VARIABLE: access}
-        return self._invocation(room, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url), **told)
+        return self._invocation(context, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url), **told)
 
-    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
         """All of its output."""
         return Reply(finished.stdout.decode("utf-8", "replace").strip() or None)
 
-    def _invocation(self, room: Room, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
-        told = {"TANDEM_REVIEW_EFFORT": clean_room.word("reasoning_effort", room.effort), **ours}
-        if room.model is not None:
-            told["TANDEM_REVIEW_MODEL"] = clean_room.word("model", room.model)
-        own = {name: value for name in _USERS_OWN if (value := room.environment.get(name))}
+    def _invocation(self, context: RunContext, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
+        told = {"TANDEM_REVIEW_EFFORT": clean_room.word("reasoning_effort", context.effort), **ours}
+        if context.model is not None:
+            told["TANDEM_REVIEW_MODEL"] = clean_room.word("model", context.model)
+        own = {name: value for name in _USERS_OWN if (value := context.environment.get(name))}
         return Invocation(
             argv=self.command,
-            environment=clean_room.environment(room, **own, **told),
-            folder=room.workspace,
+            environment=clean_room.environment(context, **own, **told),
+            folder=context.workspace,
             stdin=prompt.encode(),
             files=files,
             talks=False,
-            wsl_distro=room.wsl_distro,
+            wsl_distro=context.wsl_distro,
         )

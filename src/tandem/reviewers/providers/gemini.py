@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
-from tandem.reviewers.providers import answers, clean_room, elsewhere
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers.providers import clean_room, output
 
 _SETTINGS = ".gemini/settings.json"
 _LOGIN = "oauth_creds.json"
@@ -36,39 +36,39 @@ class Gemini:
     command: tuple[str, ...] = ("gemini",)
     name: str = "gemini"
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review, in the repository; the program says nothing before its one JSON object at the end."""
-        settings = _settings(room, [clean_room.path(room, GIVEN_FOLDER)])
-        return self._invocation(room, prompt, settings, folder=room.workspace, trusted=False)
+        settings = _settings(context, [clean_room.path(context, GIVEN_FOLDER)])
+        return self._invocation(context, prompt, settings, folder=context.workspace, trusted=False)
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
-        settings = _settings(room, [room.workspace, clean_room.path(room, GIVEN_FOLDER)])
+        settings = _settings(context, [context.workspace, clean_room.path(context, GIVEN_FOLDER)])
         server = {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True, **clean_room.server_headers(access)}
         settings["mcpServers"] = {"tandem": server}
         # The list of tools outranks the trust in a server.
         settings["tools"] = {"core": [*_READING, "mcp_tandem_*"]}
-        told = elsewhere.told(room.workspace, prompt)
-        return self._invocation(room, told, settings, folder=clean_room.path(room, DESK_FOLDER), trusted=True)
+        told = clean_room.told_where(context.workspace, prompt)
+        return self._invocation(context, told, settings, folder=clean_room.path(context, DESK_FOLDER), trusted=True)
 
-    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
         """The response; tokens summed over the models that took part."""
-        output = answers.parsed(finished.stdout) or {}
-        used = answers.part(output, "stats", "models")
-        tokens = [answers.part(used, model, "tokens") for model in used]
-        read = [number for one in tokens if (number := answers.count(one, "prompt")) is not None]
-        wrote = [number for one in tokens if (number := answers.count(one, "candidates", "thoughts")) is not None]
-        return Reply(answers.text(output, "response"), sum(read) if read else None, sum(wrote) if wrote else None)
+        said = output.parsed(finished.stdout) or {}
+        used = output.part(said, "stats", "models")
+        tokens = [output.part(used, model, "tokens") for model in used]
+        read = [number for one in tokens if (number := output.count(one, "prompt")) is not None]
+        wrote = [number for one in tokens if (number := output.count(one, "candidates", "thoughts")) is not None]
+        return Reply(output.text(said, "response"), sum(read) if read else None, sum(wrote) if wrote else None)
 
     def _invocation(
-        self, room: Room, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
+        self, context: RunContext, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
     ) -> Invocation:
         argv = [*self.command, "--output-format", "json", "--approval-mode", "default"]
-        if room.model is not None:
-            argv += ["--model", clean_room.word("model", room.model)]
+        if context.model is not None:
+            argv += ["--model", clean_room.word("model", context.model)]
         files: dict[str, bytes] = {}
-        kind, passed = _credentials(room)
-        if kind == "oauth-personal" and (saved := clean_room.login(room, ".gemini", _LOGIN)):
+        kind, passed = _credentials(context)
+        if kind == "oauth-personal" and (saved := clean_room.login(context, ".gemini", _LOGIN)):
             # Whole: Google's refresh tokens can be used any number of times, its access tokens last an hour.
             files[f"{HOME_FOLDER}/.gemini/{_LOGIN}"] = saved
         settings["security"] = {"auth": {"selectedType": kind}, "folderTrust": {"enabled": False}}
@@ -76,9 +76,9 @@ class Gemini:
         return Invocation(
             argv=tuple(argv),
             environment=clean_room.environment(
-                room,
+                context,
                 passed,
-                GEMINI_CLI_HOME=clean_room.home(room),
+                GEMINI_CLI_HOME=clean_room.home(context),
                 GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
                 GEMINI_CLI_NO_RELAUNCH="true",
             ),
@@ -86,11 +86,11 @@ class Gemini:
             stdin=prompt.encode(),
             files=files,
             talks=False,
-            wsl_distro=room.wsl_distro,
+            wsl_distro=context.wsl_distro,
         )
 
 
-def _settings(room: Room, folders: list[str]) -> dict[str, Any]:
+def _settings(context: RunContext, folders: list[str]) -> dict[str, Any]:
     """Everything that is not reading, switched off."""
     return {
         "tools": {"core": _READING},
@@ -98,7 +98,7 @@ def _settings(room: Room, folders: list[str]) -> dict[str, Any]:
         "context": {
             "includeDirectories": folders,
             "loadMemoryFromIncludeDirectories": False,
-            "fileName": f"{hashlib.sha256(room.scratch.encode()).hexdigest()}.md",
+            "fileName": f"{hashlib.sha256(context.scratch.encode()).hexdigest()}.md",
         },
         "mcpServers": {},
         "skills": {"enabled": False},
@@ -112,10 +112,10 @@ def _settings(room: Room, folders: list[str]) -> dict[str, Any]:
     }
 
 
-def _credentials(room: Room) -> tuple[str, tuple[str, ...]]:
+def _credentials(context: RunContext) -> tuple[str, tuple[str, ...]]:
     """The way to authenticate, and the variables that go with it."""
-    if room.environment.get("GEMINI_API_KEY"):
+    if context.environment.get("GEMINI_API_KEY"):
         return "gemini-api-key", _KEY
-    if room.environment.get("GOOGLE_GENAI_USE_VERTEXAI") or room.environment.get("GOOGLE_API_KEY"):
+    if context.environment.get("GOOGLE_GENAI_USE_VERTEXAI") or context.environment.get("GOOGLE_API_KEY"):
         return "vertex-ai", _CLOUD
     return "oauth-personal", ("GOOGLE_CLOUD_PROJECT",)

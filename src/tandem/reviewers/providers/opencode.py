@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, Room
-from tandem.reviewers.providers import answers, clean_room, elsewhere
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers.providers import clean_room, output
 
 _LOGIN_FOLDER = (".local", "share", "opencode")
 _LOGIN = "auth.json"
@@ -48,34 +48,34 @@ class Opencode:
     command: tuple[str, ...] = ("opencode",)
     name: str = "opencode"
 
-    def review(self, room: Room, prompt: str) -> Invocation:
+    def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review."""
-        return self._invocation(room, prompt, _settings(room))
+        return self._invocation(context, prompt, _settings(context))
 
-    def agent(self, room: Room, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP."""
-        settings = _settings(room)
+        settings = _settings(context)
         server = {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}
         # They are in the environment, as all of the settings are: others on the machine cannot read that.
         settings["mcp"] = {"tandem": {**server, **clean_room.server_headers(access)}}
         settings["permission"]["tandem_*"] = "allow"
-        return self._invocation(room, prompt, settings)
+        return self._invocation(context, prompt, settings)
 
-    def read(self, finished: Finished, room: Room) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
         """The last text; tokens and cost summed over the steps."""
         texts: list[str] = []
         steps: list[dict[str, Any]] = []
-        for event in answers.objects(finished.stdout):
-            inner = answers.part(event, "part")
-            if event.get("type") == "text" and (said := answers.text(inner, "text")):
+        for event in output.objects(finished.stdout):
+            inner = output.part(event, "part")
+            if event.get("type") == "text" and (said := output.text(inner, "text")):
                 texts.append(said)
             elif event.get("type") == "step_finish":
                 steps.append(inner)
-        tokens = [answers.part(step, "tokens") for step in steps]
-        read = [answers.count(one, "input") or 0 for one in tokens]
-        read += [answers.count(answers.part(one, "cache"), "read", "write") or 0 for one in tokens]
-        wrote = [answers.count(one, "output", "reasoning") or 0 for one in tokens]
-        cost = [value for step in steps if (value := answers.amount(step, "cost")) is not None]
+        tokens = [output.part(step, "tokens") for step in steps]
+        read = [output.count(one, "input") or 0 for one in tokens]
+        read += [output.count(output.part(one, "cache"), "read", "write") or 0 for one in tokens]
+        wrote = [output.count(one, "output", "reasoning") or 0 for one in tokens]
+        cost = [value for step in steps if (value := output.amount(step, "cost")) is not None]
         return Reply(
             texts[-1] if texts else None,
             sum(read) if steps else None,
@@ -83,44 +83,44 @@ class Opencode:
             sum(cost) if any(cost) else None,
         )
 
-    def _invocation(self, room: Room, prompt: str, settings: dict[str, Any]) -> Invocation:
-        service, model = _model(room)
+    def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
+        service, model = _model(context)
         # A title of ours: it would ask a model for one.
         argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]
-        argv += ["--variant", clean_room.word("reasoning_effort", room.effort)]
+        argv += ["--variant", clean_room.word("reasoning_effort", context.effort)]
         name = re.sub("[^A-Z0-9]", "_", service.upper())
         key = f"{name}_API_KEY"
-        settings |= _service(room, service, model, key, f"{name}_BASE_URL")
+        settings |= _service(context, service, model, key, f"{name}_BASE_URL")
         files: dict[str, bytes] = {}
-        if not room.environment.get(key) and (saved := _login(room, service)):
+        if not context.environment.get(key) and (saved := _login(context, service)):
             files["/".join((HOME_FOLDER, *_LOGIN_FOLDER, _LOGIN))] = saved
-        environment = clean_room.environment(room, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
+        environment = clean_room.environment(context, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
         return Invocation(
             argv=tuple(argv),
             environment=environment,
-            folder=clean_room.path(room, DESK_FOLDER),
-            stdin=elsewhere.told(room.workspace, prompt).encode(),
+            folder=clean_room.path(context, DESK_FOLDER),
+            stdin=clean_room.told_where(context.workspace, prompt).encode(),
             files=files,
-            wsl_distro=room.wsl_distro,
+            wsl_distro=context.wsl_distro,
         )
 
 
-def _model(room: Room) -> tuple[str, str]:
+def _model(context: RunContext) -> tuple[str, str]:
     """The service and the model. Without one opencode would send the repository's code to whom it likes.
 
     Raises:
         ConfigInvalid: There is none, or it does not name its service.
     """
-    service, _, model = clean_room.word("model", room.model or "none").partition("/")
+    service, _, model = clean_room.word("model", context.model or "none").partition("/")
     if not model:
         raise ConfigInvalid("The reviewer provider 'opencode' needs a model as SERVICE/MODEL.", setting="model")
     return service, model
 
 
-def _settings(room: Room) -> dict[str, Any]:
+def _settings(context: RunContext) -> dict[str, Any]:
     """Everything that is not reading is refused, and so is everything outside the repository."""
     outside = {"*": "deny"}
-    for folder in (room.workspace, clean_room.path(room, GIVEN_FOLDER)):
+    for folder in (context.workspace, clean_room.path(context, GIVEN_FOLDER)):
         outside |= {folder: "allow", f"{folder}/**": "allow"}
     reading = dict.fromkeys(("grep", "glob", "list"), "allow")
     return {
@@ -142,23 +142,23 @@ def _settings(room: Room) -> dict[str, Any]:
     }
 
 
-def _service(room: Room, service: str, model: str, key: str, address: str) -> dict[str, Any]:
+def _service(context: RunContext, service: str, model: str, key: str, address: str) -> dict[str, Any]:
     """The settings for a service at another address, such as a model on this machine: `NAME_BASE_URL`."""
-    stated = room.environment.get(address)
+    stated = context.environment.get(address)
     if not stated:
         return {}
     options = {"baseURL": clean_room.url(address, stated)}
-    if room.environment.get(key):
+    if context.environment.get(key):
         # opencode takes it from the environment.
         options["apiKey"] = f"{{env:{key}}}"
     client = {} if service in _WITH_OWN_CLIENT else {"npm": _COMPATIBLE}
     return {"provider": {service: {**client, "options": options, "models": {model: {}}}}}
 
 
-def _login(room: Room, service: str) -> bytes | None:
+def _login(context: RunContext, service: str) -> bytes | None:
     """The login for this service alone."""
-    content = clean_room.login(room, *_LOGIN_FOLDER, _LOGIN)
-    entry = answers.part(answers.parsed(content) or {}, service) if content else {}
+    content = clean_room.login(context, *_LOGIN_FOLDER, _LOGIN)
+    entry = output.part(output.parsed(content) or {}, service) if content else {}
     if not entry:
         return None
     if service in _ROTATING and "refresh" in entry:

@@ -17,11 +17,11 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 
-from tandem.errors import ConfigInvalid
-from tandem.reviewers.job import CANCEL_LINE, DRAIN_LINE, JOB_LIMIT_BYTES, Exit
+from tandem.reviewers.job import CANCEL_LINE, DRAIN_LINE, Exit
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
 
 _News = Literal["signal", "drain", "cancel", "gone"] | Exit
 _STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGBREAK")
@@ -37,7 +37,7 @@ _LOOK_SECONDS = 1.0
 """Windows tells of a signal only between two waits."""
 
 
-class Orders:
+class StopRequests:
     """What was ordered so far. The main thread sets it; the others look, or have themselves told.
 
     Attributes:
@@ -92,7 +92,7 @@ class Orders:
             listener()
 
 
-class Inbox:
+class ControlInput:
     """Where the main thread hears of everything."""
 
     def __init__(self, descriptor: int) -> None:
@@ -111,19 +111,13 @@ class Inbox:
                 signal.signal(number, lambda _number, _frame: self._news.put("signal"))
 
     def first_line(self) -> bytes | None:
-        """The job's line; null if the input ended before. Blocks until one of both.
-
-        Raises:
-            ConfigInvalid: The line is too long.
-        """
+        """The job's line; null if the input ended before. Blocks until one of both."""
         read = b""
         while b"\n" not in read:
             chunk = os.read(self._descriptor, _CHUNK_BYTES)
             if not chunk:
                 return None
             read += chunk
-            if len(read) > JOB_LIMIT_BYTES:
-                raise ConfigInvalid(f"The reviewer's job is over {JOB_LIMIT_BYTES} bytes.", setting="job", origin="job")
         line, _, self._rest = read.partition(b"\n")
         return line
 
@@ -135,11 +129,11 @@ class Inbox:
         """Tell the main thread that the work is over."""
         self._news.put(status)
 
-    def obey(self, orders: Orders, patience_seconds: float) -> Exit | None:
+    def obey(self, requests: StopRequests, patience_seconds: float) -> Exit | None:
         """Passes on what comes until the work is over.
 
         Args:
-            orders: Whom to tell.
+            requests: Whom to tell.
             patience_seconds: How long the work may go on once it was to be ended at once.
 
         Returns:
@@ -153,8 +147,8 @@ class Inbox:
                 continue
             if isinstance(news, Exit):
                 return news
-            orders.take(news)
-            if orders.cancel.is_set():
+            requests.take(news)
+            if requests.cancel.is_set():
                 deadline = min(deadline, time.monotonic() + patience_seconds)
         return None
 

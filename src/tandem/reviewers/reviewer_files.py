@@ -1,4 +1,4 @@
-"""What a reviewer is given before it starts: a workspace, a private scratch folder, a log, and its job.
+"""The files of reviewers, and their jobs: what each is given before it starts, and what is removed when it has ended.
 
     <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
     <scratch>/<reviewer id>/                its own; gone when it has ended
@@ -9,9 +9,7 @@ All of this blocks for the disk.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import shutil
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,12 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from tandem import logs, platforms, pool_settings
+from tandem.bridge.scratch import remove_tree
 from tandem.domain.pool_answers import Order
 from tandem.errors import ConfigInvalid
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import trees, wsl
+from tandem.reviewers import processes, wsl
 from tandem.reviewers.job import Job
-from tandem.reviewers.reasons import LAST_LINE_LENGTH, one_line
+from tandem.reviewers.outcomes import LAST_LINE_LENGTH, one_line
 
 REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
 """What a reviewer's id looks like: fit to be the name of a file on every system."""
@@ -38,7 +37,7 @@ _log = logging.getLogger("tandem.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class ReviewerFiles:
     """The folders of one supervisor's reviewers, and what their jobs say.
 
     Attributes:
@@ -86,7 +85,7 @@ class Equipment:
 
     def marks(self, reviewer_id: str) -> dict[str, str]:
         """What the environment of a reviewer's processes has, and no other."""
-        return trees.marks_of(reviewer_id, self.supervisor_id)
+        return processes.marks_of(reviewer_id, self.supervisor_id)
 
     def clear(self, reviewer_id: str) -> None:
         """Removes an ended reviewer's scratch folder, which may have a login in it."""
@@ -204,15 +203,6 @@ def _log_files(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder whose programs are gone, even if they left parts that cannot be written."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if not folder.is_dir():
-        return
-    for place, names, _ in os.walk(folder):
-        for path in (Path(place, name) for name in names):
-            with suppress(OSError):
-                if not path.is_symlink():
-                    path.chmod(_PRIVATE)
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
+    """Removes a folder whose programs are gone."""
+    if not remove_tree(str(folder)):
         _log.warning("the scratch folder %s could not be removed", folder)

@@ -1,20 +1,61 @@
-"""Why a run ended as it did: one line for the log and for whoever looks after the reviewers."""
+"""What became of a run, and why, in one line for the log and for whoever looks after the reviewers."""
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 from tandem.hooks.visible import visible_line
 from tandem.reviewers import Finished
-from tandem.reviewers.answer_text import Unreadable
-from tandem.reviewers.verdicts import Answer, Outcome, WrongDigest
+from tandem.reviewers.verdicts import Answer, Unreadable, WrongDigest
 
 LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600
 
 _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _SEE_LOG = "Its log has all that it wrote."
+
+
+class Outcome(StrEnum):
+    """How a reviewer's run ended. Only a verdict changes the review."""
+
+    VERDICT = "verdict"
+    """The program answered, and the answer counts."""
+    NO_VERDICT = "no_verdict"
+    """The program ended in order and said nothing."""
+    UNREADABLE = "unreadable"
+    """It said something that is no answer, or not to what it was asked."""
+    TIMEOUT = "timeout"
+    """It took too long, or was silent for too long."""
+    CRASHED = "crashed"
+    """It ended with an error, or by a signal."""
+    CANCELLED = "cancelled"
+    """It was ended because its verdict was not wanted any more."""
+
+
+_ENDED_BY_US: dict[str, Outcome] = {
+    "cancelled": Outcome.CANCELLED,
+    "timeout": Outcome.TIMEOUT,
+    "silence": Outcome.TIMEOUT,
+    "too_much_output": Outcome.UNREADABLE,
+}
+
+
+def outcome_of(finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> Outcome:
+    """What became of a run. How the program ended counts first: no answer makes up for a failure.
+
+    Args:
+        finished: How the program ended.
+        answer: What `read_answer` made of its words, or raised; null if it wrote none at all.
+    """
+    if finished.ended_by != "itself":
+        return _ENDED_BY_US[finished.ended_by]
+    if finished.exit_code != 0:
+        return Outcome.CRASHED
+    if answer is None:
+        return Outcome.NO_VERDICT
+    return Outcome.VERDICT if isinstance(answer, Answer) and not finished.output_was_cut else Outcome.UNREADABLE
 
 
 def one_line(text: str, most: int = _REASON_LENGTH) -> str:

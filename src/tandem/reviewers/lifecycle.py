@@ -1,4 +1,4 @@
-"""One reviewer in a supervisor's charge, from the order to start it to the report of its end.
+"""The reviewers of one supervisor: each from the order to start it to the report of its end.
 
     starting ─▶ running, told to the broker ─▶ has its job ─▶ [asked to drain ─▶ cancelled ─▶ killed] ─▶ ended
 
@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.domain.pool_answers import Order
+from tandem.domain.pool_answers import Order, Orders
 from tandem.errors import TandemError
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers.equipment import Equipment
 from tandem.reviewers.job import Exit, Job
-from tandem.reviewers.processes import CANCEL, DRAIN, Start, WorkerProcess
+from tandem.reviewers.processes import CANCEL, DRAIN, Start, WorkerProcess, end_marked
+from tandem.reviewers.reviewer_files import ReviewerFiles
 
 REPORT_SECONDS: Final = 2.0
 """Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""
@@ -45,23 +45,21 @@ _log = logging.getLogger("tandem.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
-class Household:
+class SupervisorContext:
     """What all reviewers of a supervisor share.
 
     Attributes:
-        equipment: Their folders and jobs.
+        files: Their folders and jobs.
         argv: How a worker is started.
         environment: What each of them inherits.
         folder: Where their processes start.
-        living: Gives the ids of all that have not ended.
         on_news: Is called when there is something to report.
     """
 
-    equipment: Equipment
+    files: ReviewerFiles
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
-    living: Callable[[], Collection[str]]
     on_news: Callable[[], None]
 
 
@@ -80,7 +78,7 @@ class Ended:
     error: str | None
 
 
-class Charge:
+class ReviewerLifecycle:
     """One reviewer.
 
     Attributes:
@@ -89,13 +87,22 @@ class Charge:
         ended: How it ended; null as long as it has not.
     """
 
-    def __init__(self, order: Order, household: Household) -> None:
+    def __init__(self, order: Order, context: SupervisorContext, living: Callable[[], Collection[str]]) -> None:
+        """Not started yet.
+
+        Args:
+            order: What the broker says of it.
+            context: What all reviewers share.
+            living: Gives the ids of all that have not ended.
+        """
         self.reviewer_id = order.reviewer_id
         self.identity: ProcessIdentity | None = None
         self.ended: Ended | None = None
         self._order = order
-        self._household = household
-        self._settings = household.equipment.settings
+        self._context = context
+        self._files = context.files
+        self._settings = context.files.settings
+        self._living = living
         self._wanted = order.wanted
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
@@ -160,7 +167,7 @@ class Charge:
             _log.exception("the supervision of reviewer %s failed", self.reviewer_id)
             self.ended = Ended(None, quick=True, error="Its supervisor failed; the supervisor's log says how.")
         finally:
-            self._household.on_news()
+            self._context.on_news()
         _log.info("reviewer %s ended: %s", self.reviewer_id, self.ended)
 
     async def _live(self) -> Ended:
@@ -169,27 +176,27 @@ class Charge:
         try:
             process = await asyncio.to_thread(self._start)
         except (TandemError, OSError) as error:
-            await asyncio.to_thread(self._household.equipment.clear, self.reviewer_id)
+            await asyncio.to_thread(self._files.clear, self.reviewer_id)
             reason = error.message if isinstance(error, TandemError) else f"It cannot be started: {error}."
             return Ended(None, quick=True, error=reason)
         _log.info("reviewer %s started: process %d", self.reviewer_id, process.identity.pid)
         self.identity = process.identity
-        self._household.on_news()
+        self._context.on_news()
         try:
             code = await self._accompany(process)
         except BaseException:
             process.kill()
             raise
         seconds = self._loop.time() - self._began
-        await asyncio.to_thread(self._household.equipment.clear, self.reviewer_id)
+        await asyncio.to_thread(self._files.clear, self.reviewer_id)
         return await asyncio.to_thread(self._judged, code, seconds)
 
     def _start(self) -> WorkerProcess:
-        household = self._household
-        self._job = household.equipment.prepare(self._order, household.living())
-        log_file = household.equipment.log_file(self.reviewer_id)
-        marks = household.equipment.marks(self.reviewer_id)
-        start = Start(self.reviewer_id, marks, household.argv, household.environment, household.folder, log_file)
+        context = self._context
+        self._job = self._files.prepare(self._order, self._living())
+        log_file = self._files.log_file(self.reviewer_id)
+        marks = self._files.marks(self.reviewer_id)
+        start = Start(self.reviewer_id, marks, context.argv, context.environment, context.folder, log_file)
         return WorkerProcess(start, self._on_end)
 
     def _on_end(self, code: int) -> None:
@@ -269,7 +276,7 @@ class Charge:
         if code == Exit.IN_ORDER or (asked and (code < 0 or code == Exit.SUPERVISOR_GONE)):
             # Whom we hung up on before it had a job takes us for gone.
             return Ended(code, quick, None)
-        last_words = self._household.equipment.last_words(self.reviewer_id)
+        last_words = self._files.last_words(self.reviewer_id)
         said = f" The end of its log: {last_words}" if last_words else " Its log is empty."
         return Ended(code, quick, f"{_meaning(code)}.{said}")
 
@@ -280,3 +287,87 @@ def _meaning(code: int) -> str:
     with suppress(ValueError):
         return f"It was ended by a signal ({signal.Signals(-code).name})"
     return f"It was ended by signal {-code}"
+
+
+class ReviewerSet:
+    """The reviewers that the broker still has to hear something of."""
+
+    def __init__(self, context: SupervisorContext, projects: tuple[str, ...] | None) -> None:
+        """An empty set.
+
+        Args:
+            context: What all reviewers share.
+            projects: Whose reviewers may be started; null for all.
+        """
+        self._context = context
+        self._projects = projects
+        self._reviewers: dict[str, ReviewerLifecycle] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def starting(self) -> bool:
+        """Whether there will be news of a start in a moment."""
+        return any(one.starting for one in self._reviewers.values())
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What the broker is to be told: of each reviewer that is not just being started."""
+        return [one.report() for one in self._reviewers.values() if not one.starting]
+
+    def obey(self, orders: Orders, reports: list[dict[str, Any]], *, may_start: bool) -> None:
+        """Does what the broker answered.
+
+        Args:
+            orders: The answer.
+            reports: What the broker was told before.
+            may_start: Whether reviewers that are not there yet are started.
+        """
+        listed = {order.reviewer_id: order for order in orders.reviewers}
+        for told in reports:
+            reviewer = self._reviewers[told["reviewer_id"]]
+            if told["state"] == "running":
+                reviewer.broker_knows()
+            elif reviewer.reviewer_id not in listed:
+                del self._reviewers[reviewer.reviewer_id], self._lives[reviewer.reviewer_id]
+        for reviewer in self._reviewers.values():
+            order = listed.pop(reviewer.reviewer_id, None)
+            if order is None:
+                # The broker has given it up, and with it its claim.
+                reviewer.want("kill")
+            else:
+                reviewer.follow(order)
+        for order in listed.values() if may_start else ():
+            reviewer = ReviewerLifecycle(order, self._context, self._living)
+            self._reviewers[order.reviewer_id] = reviewer
+            if self._projects is not None and order.project not in self._projects:
+                reviewer.refuse(f"This supervisor does not serve the project {order.project!r}.")
+            self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
+
+    def end_processes(self) -> None:
+        """Kills all that any reviewer has running, whatever it is at; blocks."""
+        for reviewer_id in self._living():
+            end_marked(self._context.files.marks(reviewer_id))
+
+    def want(self, wanted: str) -> None:
+        """Has every reviewer drain or end."""
+        for reviewer in self._reviewers.values():
+            reviewer.want(wanted)
+
+    async def until_ended(self, seconds: float) -> bool:
+        """Waits until all have ended, for so long at most; says whether they have."""
+        lives = [life for life in self._lives.values() if not life.done()]
+        if not lives:
+            return True
+        _, left = await asyncio.wait(lives, timeout=seconds)
+        return not left
+
+    async def abandon(self) -> None:
+        """Forgets all of them; what could not be ended is killed once more, and not waited for."""
+        lives = list(self._lives.values())
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        self._reviewers.clear()
+        self._lives.clear()
+
+    def _living(self) -> tuple[str, ...]:
+        return tuple(self._reviewers)

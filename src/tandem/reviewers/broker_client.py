@@ -9,18 +9,16 @@ Every call may be made twice without harm: reads change nothing, and writes carr
 
 from __future__ import annotations
 
-import http.client
 import json
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem.bridge import credentials
+from tandem.bridge.http import Client, Exchange, HttpFailure, Target
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,11 +29,8 @@ PATIENCE_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 120.0
 """A silent broker is given up on; it may wait as long as it is asked to, and validate and commit besides."""
 
-_CONNECT_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-_ANSWER_LIMIT_BYTES = 64 * 1024 * 1024
-_SHOWN_LENGTH = 300
 
 
 class Refused(Exception):
@@ -64,31 +59,28 @@ class GivenUp(Exception):
     """The event that a call was made to depend on is set."""
 
 
-class Wire:
-    """One connection to the broker, kept open between calls. Calls are made by one thread at a time."""
+class BrokerClient:
+    """A connection to the broker, kept open between calls. Calls are made by one thread at a time."""
 
-    def __init__(self, url: str, *, agent: str, access: str | None = None) -> None:
+    def __init__(
+        self, url: str, *, agent: str, access: str | None = None, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
         """Choose the broker; nothing is contacted yet.
 
         Args:
             url: Its URL, with what stands before `/api/v1` in the path.
             agent: Who calls.
             access: The token that the broker lets them in with; null for one that trusts everybody.
+            answer_seconds: How long one try may take.
 
         Raises:
             ValueError: The URL cannot be used.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{url!r} is no http(s) URL")
-        self._kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._host, self._port = parts.hostname, parts.port
-        self._prefix = parts.path.rstrip("/")
+        self._client = Client(Target(url), silence_seconds=answer_seconds)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": agent}
         self._headers |= credentials.headers(access)
-        self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
-        self._held: tuple[socket.socket, threading.Event] | None = None
+        self._held: tuple[Exchange, threading.Event] | None = None
 
     def call(
         self,
@@ -98,7 +90,6 @@ class Wire:
         until: threading.Event,
         hang_up: threading.Event | None = None,
         patience_seconds: float = PATIENCE_SECONDS,
-        answer_seconds: float = ANSWER_SECONDS,
         insist: bool = True,
     ) -> dict[str, Any]:
         """The data that the broker answers to one operation; blocks until it does.
@@ -109,7 +100,6 @@ class Wire:
             until: Once it is set the call is not repeated.
             hang_up: Once it is set `hang_up` also ends a call that is being answered; by default the same event.
             patience_seconds: How long to go on trying while nobody answers, or the answer is `retryable`.
-            answer_seconds: How long one try may take.
             insist: Whether to go on trying when the answer is `retryable`, too.
 
         Raises:
@@ -122,7 +112,7 @@ class Wire:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return _data(*self._post(operation, body, hang_up or until, answer_seconds))
+                return _data(*self._post(operation, body, hang_up or until))
             except (Refused, Away) as error:
                 is_final = isinstance(error, Refused) and not (error.retryable and insist)
                 if is_final or time.monotonic() - began + pause > patience_seconds:
@@ -135,53 +125,32 @@ class Wire:
         """End the call that another thread makes, if the event that it depends on is set. Never blocks for long."""
         with self._lock:
             if self._held is not None and self._held[1].is_set():
-                with suppress(OSError):
-                    # Not the method of a TLS socket: that takes its state away from under whoever reads.
-                    socket.socket.shutdown(self._held[0], socket.SHUT_RDWR)
+                self._held[0].abort()
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        self._client.close()
 
-    def _post(self, operation: str, body: bytes, hang_up: threading.Event, seconds: float) -> tuple[int, bytes]:
+    def _post(self, operation: str, body: bytes, hang_up: threading.Event) -> tuple[int, bytes]:
         try:
-            connection = self._connected(seconds)
-            with self._holding(connection, hang_up):
-                connection.request("POST", f"{self._prefix}/api/v1/{operation}", body, self._headers)
-                answer = connection.getresponse()
-                content = answer.read(_ANSWER_LIMIT_BYTES + 1)
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
+            with self._holding(hang_up) as exchange:
+                answer = self._client.request("POST", f"/api/v1/{operation}", body, self._headers, exchange)
+                return answer.status, answer.read()
+        except HttpFailure as error:
             if hang_up.is_set():
                 raise GivenUp from error
-            raise Away(f"no broker answers at {self._host}: {_words(error)}") from error
-        except BaseException:
-            # Half an answer may be left in it.
-            self.close()
-            raise
-        if len(content) > _ANSWER_LIMIT_BYTES:
-            self.close()
-            raise Refused("TOO_LARGE", "The answer is too long to be read.", {}, retryable=False)
-        return answer.status, content
-
-    def _connected(self, seconds: float) -> http.client.HTTPConnection:
-        if self._connection is None or self._connection.sock is None:
-            self._connection = self._kind(self._host, self._port, timeout=_CONNECT_SECONDS)
-            self._connection.connect()
-        self._connection.sock.settimeout(seconds)
-        return self._connection
+            raise Away(f"no broker answers at {self._client.target.host}: {error}") from error
 
     @contextmanager
-    def _holding(self, connection: http.client.HTTPConnection, event: threading.Event) -> Generator[None]:
+    def _holding(self, event: threading.Event) -> Generator[Exchange]:
+        exchange = Exchange()
         with self._lock:
             # Looked at where `hang_up` finds the call or has been: between the two nothing is missed.
             if event.is_set():
                 raise GivenUp
-            self._held = (connection.sock, event)
+            self._held = (exchange, event)
         try:
-            yield
+            yield exchange
         finally:
             with self._lock:
                 self._held = None
@@ -195,28 +164,12 @@ def with_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
 def _data(status: int, content: bytes) -> dict[str, Any]:
     """What the envelope holds."""
     try:
-        envelope: Any = json.loads(content)
-    except (ValueError, RecursionError):
-        envelope = None
-    if isinstance(envelope, dict):
-        known = cast("dict[str, Any]", envelope)
-        data, error = known.get("data"), known.get("error")
-        if known.get("ok") is True and isinstance(data, dict):
-            return cast("dict[str, Any]", data)
-        if known.get("ok") is False and isinstance(error, dict):
-            raise _refusal(cast("dict[str, Any]", error))
-    raise Away(f"what answers is not a Tandem broker (HTTP {status})")
-
-
-def _refusal(error: dict[str, Any]) -> Refused:
-    details = error.get("details")
-    return Refused(
-        str(error.get("code", "INTERNAL_ERROR")),
-        str(error.get("message", "The broker gave no reason.")),
-        cast("dict[str, Any]", details) if isinstance(details, dict) else {},
-        retryable=error.get("retryable") is True,
-    )
-
-
-def _words(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:_SHOWN_LENGTH]
+        envelope = json.loads(content)
+        if envelope["ok"] is True:
+            data: dict[str, Any] = envelope["data"]
+            return data
+        error = envelope["error"]
+        refused = Refused(error["code"], error["message"], error["details"], retryable=error["retryable"])
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise Away(f"what answers is not a Tandem broker (HTTP {status})") from None
+    raise refused
