@@ -10,7 +10,7 @@ import pytest
 from tandem import platforms
 from tandem.bridge import forward
 from tandem.bridge.broker import DEFAULT_URL, Broker, find_data_dir, published_url
-from tandem.bridge.forward import Flight, Forwarder, Route
+from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.messages import Message, parse
 from tandem.bridge.project import ProjectFinder
 from tandem.config import load_settings
@@ -79,7 +79,7 @@ def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     # Nothing listens at the discard port, and a named broker is never started.
     forwarder = Forwarder(Broker("http://127.0.0.1:9", platforms), route, written.append)
-    forwarder.answer(Flight(request(7, method)))
+    forwarder.answer(PendingRequest(request(7, method)))
     [answer] = map(json.loads, written)
     assert answer["id"] == 7
     if method == "tools/call":
@@ -101,7 +101,7 @@ def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.M
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     broker = Broker(None, platforms)
     for number in range(2):
-        Forwarder(broker, route, written.append).answer(Flight(request(number, "tools/call")))
+        Forwarder(broker, route, written.append).answer(PendingRequest(request(number, "tools/call")))
         if broker._starting is not None:
             # The first call starts it, and the second one is told how that ended.
             broker._starting.process.wait(60)

@@ -254,7 +254,6 @@ async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
     [
         ({"command": ()}, "needs a command"),
         ({"prompt_template_path": Path("no-such-template.md")}, "no such file"),
-        ({"quiet_hours": ("late",)}, "no part of the day"),
     ],
 )
 async def test_what_cannot_work_is_refused_at_the_start(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.bridge import keys, messages
 from tandem.bridge.http import Aborted, Exchange, HttpFailure, Lost, NotSent, quoted
+from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
 from tandem.bridge.repetition import Call
-from tandem.bridge.replies import cursor_to_pin, protocol_version, replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ _OK = 200
 _WITHOUT_PROJECT = frozenset({"initialize", "server/discover", "ping", "tools/list"})
 
 
-class Flight:
+class PendingRequest:
     """A request that the client awaits; cancelling it frees the broker's side too.
 
     Attributes:
@@ -98,34 +98,34 @@ class Forwarder:
         with contextlib.suppress(HttpFailure):
             self._post(client, message, message.raw, Exchange()).read()
 
-    def answer(self, flight: Flight) -> None:
+    def answer(self, request: PendingRequest) -> None:
         """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
         try:
-            call = Call(flight.message, keys.opening(flight.message))
+            call = Call(request.message, keys.opening(request.message))
         except keys.NoKey as trouble:
-            self._say(flight, messages.refusal(flight.message, trouble.as_dict()))
+            self._say(request, messages.refusal(request.message, trouble.as_dict()))
             return
         pause = _FIRST_PAUSE_SECONDS
         outage_since: float | None = None
-        while not flight.is_cancelled:
+        while not request.is_cancelled:
             client = self._broker.client
             try:
-                self._attempt(client, call, flight)
+                self._attempt(client, call, request)
             except Aborted:
                 return
             except HttpFailure as failure:
-                if outage_since is None or flight.was_heard:
+                if outage_since is None or request.was_heard:
                     outage_since = time.monotonic()
                 refused = self._give_up(call, failure, outage_since)
             else:
                 self._broker.answered()
                 return
             if refused is not None:
-                self._say(flight, messages.refusal(flight.message, refused))
+                self._say(request, messages.refusal(request.message, refused))
                 return
-            flight.was_heard = False
+            request.was_heard = False
             self._broker.revive(client)
-            flight.pause(pause)
+            request.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
@@ -136,29 +136,33 @@ class Forwarder:
             return self._broker.refusal(failure)
         return None
 
-    def _attempt(self, client: Client | None, call: Call, flight: Flight) -> None:
+    def _attempt(self, client: Client | None, call: Call, request: PendingRequest) -> None:
         if client is None:
             raise NotSent("none runs on this user's data")
         if call.is_unpinned:
-            seen = list(self._converse(client, call.message, call.glance(), flight))
+            seen = list(self._converse(client, call.message, call.glance(), request))
             cursor = cursor_to_pin(seen[-1])
             if cursor is None:
-                self._say(flight, *seen)
+                self._say(request, *seen)
                 return
             call.pin(cursor)
-        for reply in self._converse(client, call.message, call.line(), flight):
-            if call.seconds_left() > _EARLY_SECONDS and cursor_to_pin(reply) and not _is_ready(client, flight.exchange):
+        for reply in self._converse(client, call.message, call.line(), request):
+            if (
+                call.seconds_left() > _EARLY_SECONDS
+                and cursor_to_pin(reply)
+                and not _is_ready(client, request.exchange)
+            ):
                 # It answers its waits when it is asked to stop; the client asked to wait for longer.
                 raise NotSent("it stopped during the wait")
             if call.message.method == "initialize":
                 self._negotiated = protocol_version(reply) or self._negotiated
-            self._say(flight, reply)
+            self._say(request, reply)
 
-    def _converse(self, client: Client, message: Message, line: bytes, flight: Flight) -> Iterator[bytes]:
-        project = self._project(client, message, flight.exchange)
+    def _converse(self, client: Client, message: Message, line: bytes, request: PendingRequest) -> Iterator[bytes]:
+        project = self._project(client, message, request.exchange)
         query = "" if project is None else "?project=" + quoted(project)
-        answer = self._post(client, message, line, flight.exchange, query)
-        flight.was_heard = answer.status == _OK
+        answer = self._post(client, message, line, request.exchange, query)
+        request.was_heard = answer.status == _OK
         return replies(answer, message)
 
     def _post(self, client: Client, message: Message, line: bytes, exchange: Exchange, query: str = "") -> Answer:
@@ -179,9 +183,9 @@ class Forwarder:
             return None
         return route.finder.find(client, exchange)
 
-    def _say(self, flight: Flight, *replies: bytes) -> None:
+    def _say(self, request: PendingRequest, *replies: bytes) -> None:
         for reply in replies:
-            if not flight.is_cancelled:
+            if not request.is_cancelled:
                 self._write(reply)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from tandem.bridge import messages
 from tandem.bridge.broker import Broker
-from tandem.bridge.forward import Flight, Forwarder, Route
+from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.project import ProjectFinder
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ first line of the file that TANDEM_PSK_FILE names; a role that it leaves out is 
 So the model never sees the key.
 """
 THREADS = 64
-"""Requests in flight at once; further ones wait their turn."""
+"""Requests under way at once; further ones wait their turn."""
 
 FINISH_SECONDS = 5.0
 """How long requests may go on after the client has closed its end."""
@@ -127,7 +127,7 @@ class Output:
                 return
 
 
-class Crew:
+class Workers:
     """Threads that run what they are given: started when needed, kept, never more than `THREADS`."""
 
     def __init__(self) -> None:
@@ -143,10 +143,10 @@ class Crew:
             if self._spare < 0 and self._threads < THREADS:
                 self._threads += 1
                 self._spare += 1
-                threading.Thread(target=self._labour, daemon=True).start()
+                threading.Thread(target=self._work_on, daemon=True).start()
         self._work.put(work)
 
-    def _labour(self) -> None:
+    def _work_on(self) -> None:
         while True:
             self._work.get()()
             with self._lock:
@@ -159,21 +159,21 @@ class Bridge:
     def __init__(self, forwarder: Forwarder, write: Callable[[bytes], None]) -> None:
         self._forwarder = forwarder
         self._write = write
-        self._crew = Crew()
-        self._landed = threading.Condition()
-        self._flights: dict[bytes, Flight] = {}
+        self._workers = Workers()
+        self._ended = threading.Condition()
+        self._pending: dict[bytes, PendingRequest] = {}
 
     def serve(self, lines: BinaryIO) -> None:
-        """Take every line, then let what is in flight end, for `FINISH_SECONDS` at most."""
+        """Take every line, then let what is under way end, for `FINISH_SECONDS` at most."""
         for line in lines:
             if line.strip():
                 self._take(line)
         deadline = time.monotonic() + FINISH_SECONDS
-        with self._landed:
-            self._landed.wait_for(lambda: not self._flights, deadline - time.monotonic())
-            late = list(self._flights.values())
-        for flight in late:
-            flight.cancel()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._pending, deadline - time.monotonic())
+            late = list(self._pending.values())
+        for request in late:
+            request.cancel()
 
     def _take(self, line: bytes) -> None:
         try:
@@ -187,33 +187,33 @@ class Bridge:
             # Asks whether this process lives, which has nothing to do with the broker.
             self._write(messages.encode({"jsonrpc": "2.0", "id": message.id, "result": {}}))
         elif message.is_request:
-            self._launch(message)
+            self._start(message)
         elif message.method is not None:
-            self._crew.run(lambda: self._forwarder.notify(message))
+            self._workers.run(lambda: self._forwarder.notify(message))
 
-    def _launch(self, message: Message) -> None:
+    def _start(self, message: Message) -> None:
         key = messages.encode(message.id)
-        flight = Flight(message)
-        with self._landed:
-            self._flights[key] = flight
-        self._crew.run(lambda: self._fly(key, flight))
+        request = PendingRequest(message)
+        with self._ended:
+            self._pending[key] = request
+        self._workers.run(lambda: self._answer(key, request))
 
-    def _fly(self, key: bytes, flight: Flight) -> None:
+    def _answer(self, key: bytes, request: PendingRequest) -> None:
         try:
-            self._forwarder.answer(flight)
+            self._forwarder.answer(request)
         except Exception as error:  # noqa: BLE001 the edge: the client is owed an answer whatever went wrong
             sys.stderr.write(f"tandem mcp: {type(error).__name__}: {error}\n")
-            self._write(messages.error(flight.message.id, messages.INTERNAL_ERROR, "The bridge failed on this call"))
+            self._write(messages.error(request.message.id, messages.INTERNAL_ERROR, "The bridge failed on this call"))
         finally:
-            with self._landed:
-                if self._flights.get(key) is flight:
-                    del self._flights[key]
-                self._landed.notify_all()
+            with self._ended:
+                if self._pending.get(key) is request:
+                    del self._pending[key]
+                self._ended.notify_all()
 
     def _cancel(self, message: Message) -> None:
         wanted: Any = message.params.get("requestId")
-        with self._landed:
-            flight = self._flights.get(messages.encode(wanted))
+        with self._ended:
+            request = self._pending.get(messages.encode(wanted))
         # A call that has ended already is cancelled now and then; that is normal.
-        if flight is not None:
-            flight.cancel()
+        if request is not None:
+            request.cancel()
