@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.cycling import ReviewerSet
+from tests.acceptance.cycling import Crew
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
@@ -77,7 +77,7 @@ def test_a_reviewer_that_is_ended_goes_and_one_elsewhere_has_its_log_elsewhere(p
 
 
 def test_a_cycle_goes_along_its_track_while_one_looks_on(page: Page, broker: BrokerProcess, axe: Check, shot: Shot):
-    with ReviewerSet(broker.url, fresh_project()) as crew:
+    with Crew(broker.url, fresh_project()) as crew:
         crew.prepare()
         page.goto(f"/cycles?project={crew.project}")
         expect(page.get_by_text("No cycle is under way.")).to_be_visible()

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.cycling import ReviewerSet
+from tests.acceptance.cycling import Crew
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
@@ -117,7 +117,7 @@ def plant(url: str, repository: Sandbox) -> Planted:
         document = desk.put_up(intent=SHORT, **who, **plan, description=EVERYTHING)
         desk.verdict(document, "changes_requested", desk.claim(document, SHORT), reason=SHORT)
         desk.revise(document, intent=SHORT, **who, **plan, description=f"{EVERYTHING}\n\nmore")
-    with ReviewerSet(url, project) as crew:
+    with Crew(url, project) as crew:
         crew.prepare().start(SHORT)
         crew.hand_over("codex", notes=[EVERYTHING], endpoints=[EVERYTHING], extras={SHORT: SHORT})
     return Planted(url, project, (change, waiting, document), crew.cycle["cycle_id"])

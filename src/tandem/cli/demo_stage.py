@@ -17,12 +17,11 @@ from rich.text import Text
 
 from tandem.bridge import messages
 from tandem.bridge.http import Client, Target
-from tandem.bridge.replies import replies
+from tandem.bridge.messages import replies
 from tandem.cli.terminal import console
 from tandem.config import USER_FILE
-from tandem.errors import TandemError
+from tandem.errors import TandemError, error_from
 from tandem.git.runner import Git, clean_environment
-from tandem.refusals import error_from
 
 PROJECT = "parcels"
 _PATIENCE_SECONDS = 90.0
