@@ -45,7 +45,6 @@ def price(text):
     return round(eval(text), 2)
 '''
 _BETTER = _PROPOSED.replace("eval(text)", "float(text)")
-_PATIENCE_SECONDS = 60.0
 _WAIT = ("--wait", "--timeout", "60")
 
 
@@ -93,7 +92,7 @@ class _PoolStory:
         stage.scene(f"{_AT_ONCE} proposals at once, for at most {_CAP} reviewers")
         created = await asyncio.gather(*(self._put_up(f"Note {number}, a SLOW one") for number in range(_AT_ONCE)))
         stage.tell("proposer", f"puts up {len(created)} proposals at once")
-        waits = (client.wait_for_verdict(one, timeout_s=_PATIENCE_SECONDS) for one in created)
+        waits = (client.wait_for_verdict(one, timeout_s=60) for one in created)
         expect("the verdicts", {one.status for one in await asyncio.gather(*waits)}, {"approved"})
         for one in reversed(await self._reviewers()):
             mean = f"{one.mean_review_seconds or 0:.1f} s"
@@ -171,7 +170,7 @@ class _PoolStory:
 
     async def _until(self, what: str, condition: Callable[[list[ReviewerView]], bool]) -> None:
         """Wait for something, and look again after every event."""
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + 60
         cursor = (await self._client.get_audit_log(limit=1)).cursor
         while not condition(await self._reviewers()):
             if time.monotonic() > deadline:

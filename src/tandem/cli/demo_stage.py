@@ -139,7 +139,9 @@ class Agent:
         head = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
         head |= {"Tandem-Agent": f"demo-{self.who}", **messages.headers(message, _REVISION)}
         *_, last = replies(self._client.request("POST", self._path, message.raw, head), message)
-        return json.loads(last)["result"]
+        answer = json.loads(last)
+        expect(f"the error of {message.method}", answer.get("error"), None)
+        return answer["result"]
 
 
 def expect(what: str, actual: object, expected: object) -> None:

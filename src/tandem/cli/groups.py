@@ -11,7 +11,7 @@ from tandem.cli.calls import call
 from tandem.cli.commands import command
 from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
-from tandem.cli.generated import new_group
+from tandem.cli.generated import add_operation, new_group
 from tandem.client.table import OPERATIONS
 
 _GROUPS = {
@@ -28,8 +28,11 @@ def register(app: typer.Typer) -> None:
     """Add the groups."""
     for name, about in _GROUPS.items():
         app.add_typer(new_group(name, about), name=name)
-    project = new_group("project", "Registered projects and their folders.", without=("add",))
+    project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
     project.command("add", epilog=_ADD_EPILOG)(add)
+    for operation in OPERATIONS.values():
+        if operation.noun == "project" and operation.verb != "add":
+            add_operation(project, operation)
     app.add_typer(project, name="project")
 
 
