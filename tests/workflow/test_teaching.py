@@ -16,9 +16,9 @@ import pytest
 
 from tandem.cli.main import load
 from tandem.workflow import teaching
-from tandem.workflow.teaching import plugins
 from tandem.workflow.teaching.client_files import SKILL, Client
 from tests.architecture.source import ROOT
+from tools import plugins
 
 EVERYTHING = "\n".join(
     [teaching.block(), plugins.plugin_files()["plugins/tandem/README.md"]]

@@ -1,7 +1,7 @@
 """Writes the plugins of Claude Code and Codex into the repository, from the texts that `tandem init` installs.
 
-python -m tandem.workflow.teaching.plugins           write them
-python -m tandem.workflow.teaching.plugins --check   exit status 1 if a file is not current
+    python tools/plugins.py           write them
+    python tools/plugins.py --check   exit status 1 if a file is not current
 
 One folder serves both programs; each reads its own manifest in it. A plugin knows no place of a machine, so its hooks
 and its MCP server are the program `tandem` on the PATH.
@@ -18,8 +18,7 @@ from typing import Any, Final
 from tandem.workflow.teaching import client_files
 from tandem.workflow.teaching.client_hooks import hooks
 
-ROOT = Path(__file__).resolve().parents[4]
-"""Only a checkout has it; an installed package cannot write the plugins."""
+ROOT = Path(__file__).resolve().parents[1]
 
 FOLDER: Final = "plugins/tandem"
 SERVER: Final = "gsdreview"
@@ -53,7 +52,7 @@ REPOSITORY is the address of this repository, or the folder of a checkout. Then,
     tandem project add
     tandem gate on
 
-The files here are written by `python -m tandem.workflow.teaching.plugins`; change the texts there.
+The files here are written by `python tools/plugins.py`; change the texts there.
 """
 
 
@@ -107,7 +106,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     if "--check" in arguments:
         faults = stale(root)
         for fault in faults:
-            sys.stderr.write(f"{fault}; run: python -m tandem.workflow.teaching.plugins\n")
+            sys.stderr.write(f"{fault}; run: python tools/plugins.py\n")
         return int(bool(faults))
     for name, text in plugin_files().items():
         path = root / name
