@@ -56,7 +56,7 @@ def write_whole(parent: Path, name: str, files: Mapping[str, bytes]) -> Path:
     folder = parent / name
     try:
         _make_durably(parent)
-        with _turn(folder):
+        with turn(_sibling(folder, "lock"), _PATIENCE_SECONDS):
             _write(folder, files)
     except OSError as error:
         raise Unavailable(
@@ -87,10 +87,18 @@ def _make_durably(folder: Path) -> None:
 
 
 @contextmanager
-def _turn(folder: Path) -> Generator[None]:
-    """Be the only one who writes the folder; the system ends the turn of a process that dies."""
-    path = _sibling(folder, "lock")
-    lock = _wait_for_lock(path)
+def turn(path: Path, patience_seconds: float) -> Generator[None]:
+    """Be the only one who holds a lock; the system ends the turn of a process that dies.
+
+    Args:
+        path: The file that is locked, which is there for as long as somebody holds it.
+        patience_seconds: How long to wait for it.
+
+    Raises:
+        TimeoutError: Another process does not finish.
+        OSError: The file cannot be made or locked.
+    """
+    lock = _wait_for_lock(path, patience_seconds)
     try:
         yield
     finally:
@@ -101,8 +109,8 @@ def _turn(folder: Path) -> Generator[None]:
         os.close(lock)
 
 
-def _wait_for_lock(path: Path) -> int:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+def _wait_for_lock(path: Path, patience_seconds: float) -> int:
+    deadline = time.monotonic() + patience_seconds
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -113,9 +121,7 @@ def _wait_for_lock(path: Path) -> int:
             raise
         os.close(lock)
         if time.monotonic() >= deadline:
-            raise TimeoutError(
-                errno.ETIMEDOUT, f"another process has been writing it for {_PATIENCE_SECONDS:g} seconds"
-            )
+            raise TimeoutError(errno.ETIMEDOUT, f"another process has been writing it for {patience_seconds:g} seconds")
         time.sleep(_LOOK_SECONDS)
 
 

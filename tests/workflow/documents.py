@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
-from tandem.workflow.edits.jsonc import JsonTrouble, parse
+from tandem.errors import ConfigInvalid
+from tandem.workflow.edits import Document
 
 WORDS = ["mcpServers", "gsdreview", "permissions", "allow", "a", "é b", "//", "x\\y", "{"]
 
@@ -56,10 +58,10 @@ def jsonc(draw: st.DrawFn) -> bytes:
 def plain(content: bytes | None) -> Any:
     """What a JSON file says; null if it is not readable, or empty."""
     try:
-        root = parse((content or b"").decode())
-    except (JsonTrouble, UnicodeDecodeError):
+        root = Document(Path("file.json"), content).root
+    except ConfigInvalid:
         return None
-    return None if root is None else root.plain
+    return None if root is None else root.value
 
 
 def tables(content: bytes | None) -> Any:

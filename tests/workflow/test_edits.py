@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.workflow.edits import Edit, JsonItems, JsonMember, MarkedBlock, TomlTable, WholeFile, changes, diff
+from tandem.workflow.edits import Edit, JsonItems, JsonMember, MarkedBlock, TomlTable, changes, diff
 from tests.commandline import git
 from tests.workflow.trees import SERVER, TABLE, Tree
 
@@ -149,21 +148,20 @@ def test_a_file_of_ours_stays_once_a_person_wrote_in_it_and_goes_otherwise(tree:
     assert [str(skill) in remark for remark in remarks] == [True]
 
 
-def test_what_of_ours_was_changed_goes_all_the_same_and_that_is_said(tree: Tree) -> None:
+def test_what_of_ours_was_changed_stays_and_that_is_said(tree: Tree) -> None:
     servers = tree.write(".mcp.json", b'{"mcpServers": {"other": {}}}')
     config = tree.write(".codex/config.toml", b'model = "x"\n')
     tree.put(*tree.of_every_kind())
+    there = tree.all()
     servers.write_bytes(servers.read_bytes().replace(b'"tandem"', b'"/opt/tandem"'))
     added = b'\n[mcp_servers.gsdreview.tools.create_review]\napproval_mode = "approve"\n\n# mine\n[tui]\nx = 1\n'
     config.write_bytes(config.read_bytes() + added)
+    changed = [servers.read_bytes(), config.read_bytes()]
     remarks = tree.take()
-    assert servers.read_bytes() == b'{"mcpServers": {"other": {}}}'
-    assert config.read_bytes() == b'model = "x"\n\n\n# mine\n[tui]\nx = 1\n'
-    assert [("gsdreview" in remark, "changed since" in remark) for remark in remarks] == [(True, True)] * 2
-    tree.put(*tree.of_every_kind())
-    config.write_bytes(config.read_bytes().replace(b'command = "tandem"', b'command  =  "x" # better'))
-    tree.take()
-    assert config.read_bytes() == b'model = "x"\n\n\n# mine\n[tui]\nx = 1\n'
+    assert [("gsdreview" in remark, "changed since, and stays" in remark) for remark in remarks] == [(True, True)] * 2
+    assert [servers.read_bytes(), config.read_bytes()] == changed
+    assert tree.all().keys() < there.keys()
+    assert not tree.file.exists()
 
 
 def test_a_newer_version_replaces_what_is_ours_and_still_comes_back(tree: Tree) -> None:
@@ -298,6 +296,5 @@ def test_a_folder_in_the_way_is_refused(tree: Tree) -> None:
 def test_the_mode_of_a_file_stays(tree: Tree) -> None:
     path = tree.write(".mcp.json", b"{}")
     path.chmod(0o600)
-    tree.put(*tree.of_every_kind(), WholeFile(tree.root / "run.sh", b"#!/bin/sh\n", executable=True))
+    tree.put(*tree.of_every_kind())
     assert path.stat().st_mode & 0o777 == 0o600
-    assert os.access(tree.root / "run.sh", os.X_OK)

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
-from tandem.workflow.edits import Edit, JsonItems, JsonMember, MarkedBlock, Planned, TomlTable
+from tandem.workflow.edits import Edit, FileRecord, JsonItems, JsonMember, MarkedBlock, TomlTable, edited
 from tests.workflow.documents import jsonc, markdown, plain, tables, toml
 
 BOM = b"\xef\xbb\xbf"
@@ -34,22 +34,30 @@ toml_edits = st.sampled_from(
 blocks = st.sampled_from(
     [
         MarkedBlock(FILE, "review", "Do this.\n\nAnd that.\n"),
-        MarkedBlock(FILE, "review", "Do this.", before="## anchor"),
-        MarkedBlock(FILE, "review", "Do this.", after="## anchor", apart=False, comment=("# ", "")),
+        MarkedBlock(FILE, "review", "Do this."),
     ]
 )
 
 
-def put_in(edit: Edit, before: bytes | None) -> tuple[bytes, dict[str, Any]]:
-    """The file with our part in it; examples in which the place is taken are left out."""
+def put_in(before: bytes | None, *edits: Edit) -> tuple[bytes, FileRecord]:
+    """The file with our parts in it; examples in which a place is taken are left out."""
     try:
-        planned = edit.plan(before)
+        after, record, remarks = edited(FILE, before, None, edits, "init")
     except ConfigInvalid:
         assume(False)
         raise
-    assume(planned.note is not None)
-    assert planned.note is not None
-    return planned.after, planned.note
+    assume(record is not None and len(record.edits) == len(edits) and not remarks)
+    assert after is not None
+    assert record is not None
+    return after, record
+
+
+def taken_out(content: bytes, record: FileRecord) -> bytes | None:
+    return edited(FILE, content, record, [], "init")[0]
+
+
+def is_there(edit: Edit, content: bytes) -> bool:
+    return edit.put(content) == (content, "")
 
 
 def expected(document: Any, edit: Edit) -> Any:
@@ -70,42 +78,40 @@ def expected(document: Any, edit: Edit) -> Any:
 
 @given(jsonc() | st.none(), json_edits)
 def test_json_comes_back_to_the_byte_and_says_what_was_asked(before: bytes | None, edit: Edit) -> None:
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     assert plain(after) == expected(plain(before), edit)
-    assert edit.plan(after).note is None
-    assert edit.plan(after).after == after
-    assert edit.undo(after, note).content == before
+    assert is_there(edit, after)
+    assert taken_out(after, record) == before
 
 
 @given(jsonc() | st.none(), st.lists(json_edits, min_size=2, max_size=4, unique_by=repr))
 def test_several_edits_of_one_file_come_back_to_the_byte(before: bytes | None, edits: list[Edit]) -> None:
-    content, notes = before, list[tuple[Edit, dict[str, Any]]]()
-    for edit in edits:
-        content, note = put_in(edit, content)
-        notes.append((edit, note))
-    for edit, note in reversed(notes):
-        content = edit.undo(content, note).content
-    assert content == before
+    after, record = put_in(before, *edits)
+    less, record = edited(FILE, after, record, edits[1:], "init")[:2]
+    assert less is not None
+    assert record is not None
+    assert (less, len(record.edits)) == (put_in(before, *edits[1:])[0], len(edits) - 1)
+    assert taken_out(less, record) == before
 
 
 @given(toml() | st.none(), toml_edits)
 def test_toml_comes_back_to_the_byte_and_says_what_was_asked(before: bytes | None, edit: TomlTable) -> None:
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     said = tables(after)
     assert said["mcp_servers"].pop("gsdreview") == {"command": "tandem", "env": {"A": "b"}}
     if not said["mcp_servers"] and "mcp_servers" not in tables(before):
         del said["mcp_servers"]
     assert said == tables(before)
-    assert edit.plan(after).note is None
-    assert edit.undo(after, note).content == before
+    assert is_there(edit, after)
+    assert taken_out(after, record) == before
 
 
 @given(markdown() | st.none(), blocks)
 def test_text_comes_back_to_the_byte(before: bytes | None, edit: MarkedBlock) -> None:
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     assert b"tandem:review begin" in after
-    assert edit.plan(after).after == after
-    assert edit.undo(after, note).content == before
+    assert is_there(edit, after)
+    assert taken_out(after, record) == before
 
 
 SNIPPETS = [
@@ -115,7 +121,7 @@ SNIPPETS = [
 TOP = JsonMember(FILE, ("top",), SERVER)
 
 
-def edited(
+def changed_alike(
     content: bytes, other: bytes, place: int, snippet: bytes, understood: Callable[[bytes], Any]
 ) -> tuple[bytes, bytes]:
     """The same change by a person in the file with our part and in the one without, where both stay readable."""
@@ -144,10 +150,10 @@ def edited(
 def test_what_a_person_wrote_elsewhere_in_json_stays_to_the_byte(
     before: bytes, edit: Edit, place: int, snippet: bytes
 ) -> None:
-    after, note = put_in(edit, before)
-    mine, theirs = edited(after, before, place % (len(before) + 1), snippet, plain)
-    assume(edit.plan(mine).note is None and edit.plan(theirs).note is not None)
-    left = edit.undo(mine, note).content
+    after, record = put_in(before, edit)
+    mine, theirs = changed_alike(after, before, place % (len(before) + 1), snippet, plain)
+    assume(is_there(edit, mine) and not is_there(edit, theirs))
+    left = taken_out(mine, record)
     if b"," in snippet or snippet in {b"//", b"/*"}:
         # A comma that a person wrote in front of ours is not left at the end: not every program reads that.
         # One of ours that a person's comment swallowed is text of that comment, and stays.
@@ -162,12 +168,12 @@ def test_what_a_person_wrote_elsewhere_in_json_stays_to_the_byte(
 def test_what_a_person_wrote_right_beside_ours_in_json_stays_in_meaning(
     before: bytes, edit: Edit, place: int, snippet: bytes
 ) -> None:
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     place %= len(after) + 1
     mine = after[:place] + snippet + after[place:]
     said = plain(mine)
-    assume(said is not None and edit.plan(mine) == Planned(mine, None))
-    left = edit.undo(mine, note).content
+    assume(said is not None and is_there(edit, mine))
+    left = taken_out(mine, record)
     assert left is None or left.strip(b"\xef\xbb\xbf \t\r\n") == b"" or plain(left) is not None or b"/" in left
     if snippet in {b'"mine": 1,', b', "mine": 2'} and b"mine" in repr(said).encode():
         assert left is not None
@@ -178,7 +184,7 @@ def test_what_a_person_wrote_right_beside_ours_in_json_stays_in_meaning(
 def test_what_a_person_wrote_around_ours_in_toml_stays(
     before: bytes, edit: TomlTable, place: int, snippet: bytes
 ) -> None:
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     lines = after.splitlines(keepends=True)
     place %= len(lines) + 1
     offset = len(b"".join(lines[:place]))
@@ -187,7 +193,7 @@ def test_what_a_person_wrote_around_ours_in_toml_stays(
     mine = b"".join(lines)
     said = tables(mine)
     assume(said is not None and said["mcp_servers"]["gsdreview"] == {"command": "tandem", "env": {"A": "b"}})
-    left = edit.undo(mine, note).content
+    left = taken_out(mine, record)
     assert left is not None
     del said["mcp_servers"]["gsdreview"]
     if not said["mcp_servers"] and "mcp_servers" not in tables(left):
@@ -199,14 +205,14 @@ def test_what_a_person_wrote_around_ours_in_toml_stays(
 @given(markdown(), blocks, st.integers(0, 20), st.sampled_from([b"mine\n", b"\n", b"mine"]))
 def test_what_a_person_wrote_around_a_block_stays(before: bytes, edit: MarkedBlock, place: int, snippet: bytes) -> None:
     before = before.removeprefix(BOM)
-    after, note = put_in(edit, before)
+    after, record = put_in(before, edit)
     lines = after.splitlines(keepends=True)
     place %= len(lines) + 1
     inside = b"".join(lines[:place])
     assume(inside.count(b"begin") == inside.count(b"end"))
     assume(snippet.endswith(b"\n") if place < len(lines) else after.endswith(b"\n"))
     lines.insert(place, snippet)
-    left = edit.undo(b"".join(lines), note).content
+    left = taken_out(b"".join(lines), record)
     assert left is not None
     kept = [line for line in left.splitlines() if line.strip()]
     wanted = [line for line in before.splitlines() if line.strip()]

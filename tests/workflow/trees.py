@@ -68,5 +68,5 @@ class Tree:
             JsonItems(self.root / ".claude/settings.json", ("hooks", "SessionStart"), ({"same": True},)),
             TomlTable(self.root / ".codex/config.toml", ("mcp_servers", "gsdreview"), f"{TABLE}v = {version}\n"),
             MarkedBlock(self.root / "CLAUDE.md", "review", f"Text {version}."),
-            WholeFile(self.root / ".claude/skills/x/SKILL.md", f"skill {version}\n".encode()),
+            WholeFile(self.root / ".claude/skills/x/SKILL.md", f"skill {version}\n"),
         ]

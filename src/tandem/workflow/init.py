@@ -16,10 +16,8 @@ from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import InvalidInput
 from tandem.hooks.state import Place
-from tandem.workflow import clients, gate_switch
-from tandem.workflow.clients import Site
-from tandem.workflow.clients.found import Found, look
-from tandem.workflow.clients.wanted import Wanted, wanted
+from tandem.workflow import gate_switch
+from tandem.workflow.clients import NAMES, ClientSetup, FoundClient, Site, find_clients, refuse_unknown, setup_for
 from tandem.workflow.edits import Change, Edit, Manifest, changes, removals
 from tandem.workflow.initial import Initial, Ledger, load
 from tandem.workflow.program import find_program
@@ -65,7 +63,7 @@ class Plan:
     place: Place
     root: Path
     folder: Path
-    clients: list[Found]
+    clients: list[FoundClient]
     before: Initial | None
     gate: bool
     trees: list[tuple[Manifest, list[Change]]] = field(default_factory=list[tuple[Manifest, list[Change]]])
@@ -95,8 +93,8 @@ class Plan:
 
 def _owners_after(manifest: Manifest, changes: Sequence[Change]) -> set[str]:
     """Everybody who will have something in a tree."""
-    files = manifest.files | {change.key: change.records for change in changes}
-    return {owner for records in files.values() for record in records for owner in record.owners}
+    files = manifest.files | {change.key: change.record for change in changes}
+    return {owner for record in files.values() if record is not None for owner in record.owners()}
 
 
 def user_owner(root: Path) -> str:
@@ -118,7 +116,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wi
     site = Site(root, home, program, environment, wish.broker or (before.broker if before else None))
     chosen = _chosen(site, wish, before)
     gate = wish.gate or (before is not None and before.gate)
-    needed = wanted([one.client for one in chosen], site, gate=gate)
+    needed = setup_for([one.client for one in chosen], site, gate=gate)
     plan = Plan(place, root, own, chosen, before, gate)
     for manifest, edits, owner in _trees(plan, site, needed):
         _add(plan, manifest, changes(edits, manifest, owner=owner))
@@ -150,28 +148,28 @@ def _add(plan: Plan, manifest: Manifest, planned: list[Change]) -> None:
     plan.remarks += [remark for change in planned for remark in change.remarks]
 
 
-def _chosen(site: Site, wish: Wish, before: Initial | None) -> list[Found]:
+def _chosen(site: Site, wish: Wish, before: Initial | None) -> list[FoundClient]:
     """The clients that were named, or are installed, and those that were set up before.
 
     Raises:
         InvalidInput: There is none.
     """
-    named = {clients.client(name).name for name in wish.clients}
-    kept = set(before.clients) if before else set[str]()
-    found = look(site)
+    refuse_unknown(wish.clients)
+    named, kept = set(wish.clients), set(before.clients) if before else set[str]()
+    found = find_clients(site)
     chosen = [one for one in found if one.client.name in named or (not named and one.is_installed)]
     chosen += [one for one in found if one.client.name in kept and one not in chosen]
     if not chosen:
         raise InvalidInput(
             "No client is installed here: no program of one on PATH, and no configuration folder. Say which to set up"
-            f" all the same: --client {'|'.join(clients.NAMES)}.",
+            f" all the same: --client {'|'.join(NAMES)}.",
             field="client",
-            allowed=list(clients.NAMES),
+            allowed=list(NAMES),
         )
     return sorted(chosen, key=found.index)
 
 
-def _trees(plan: Plan, site: Site, needed: Wanted) -> list[tuple[Manifest, Sequence[Edit], str]]:
+def _trees(plan: Plan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
     """The manifests and what is wanted in each: the project's, and those of the user's folders."""
     found: list[tuple[Manifest, Sequence[Edit], str]] = [
         (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)

@@ -142,7 +142,7 @@ def _write(plan: Plan, initial: Initial | None, undo: list[Undo]) -> None:
     carried: list[Undo] = []
     try:
         for manifest, planned in plan.trees:
-            carried.append(install(planned, manifest).undo)
+            carried.append(install(planned, manifest))
         carried.append(_keep(plan.folder, initial))
     except BaseException:
         for step in reversed(carried):

@@ -14,8 +14,7 @@ from typing import Any, Final, cast
 
 from tandem.bridge.messages import as_object
 from tandem.workflow import teaching
-from tandem.workflow.clients.found import Found
-from tandem.workflow.clients.site import Site
+from tandem.workflow.clients import FoundClient, Site
 from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.codex_trust import check_trust
 from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
@@ -61,7 +60,7 @@ async def _versions(plan: Plan) -> list[Finding]:
     return await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
 
 
-def _version(found: Found) -> Finding:
+def _version(found: FoundClient) -> Finding:
     title = found.client.title
     if found.program is None:
         return note("clients", f"{title} is set up, but its program is not on PATH.")
@@ -110,7 +109,7 @@ def _fire(site: Site, client: Client) -> Finding | None:
     if not entries:
         return None
     entry = entries[0]
-    file = site.root / entry.path if entry.scope == "project" else site.user_file(entry.path)
+    file = site.file(entry.scope, entry.path)
     command = _command(file, entry.keys, client)
     if command is None:
         return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE)

@@ -1,42 +1,27 @@
-"""What every edit can do: put its part into a file, and take exactly that out again."""
+"""What every edit can do, and how the files that are edited are found and read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import codecs
+import json
+import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from tandem.errors import ConfigInvalid
 
-Note = dict[str, Any]
-"""What an edit has to remember to take itself back exactly: JSON values, and nothing of the user's."""
+BOM: Final = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What an edit makes of a file.
+class Edited(NamedTuple):
+    """A file after an edit was put in or cut out.
 
     Attributes:
-        after: The file with our part in it.
-        note: For `undo`; null if nothing was put in, because it is there already or the place is taken.
+        content: The file.
         remark: What a person should know, such as that the place is taken; empty if nothing.
     """
 
-    after: bytes
-    note: Note | None
-    remark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """What is left of a file.
-
-    Attributes:
-        content: The file without our part; null if it goes.
-        remark: What a person should know, such as that our part was changed and stays; empty if nothing.
-    """
-
-    content: bytes | None
+    content: bytes
     remark: str = ""
 
 
@@ -48,56 +33,28 @@ class Edit(Protocol):
         """The file, absolute."""
         ...
 
-    def plan(self, before: bytes | None) -> Planned:
-        """Put our part in; the same bytes if it is there.
+    def put(self, content: bytes | None) -> Edited:
+        """Put our part into a file; the same bytes if it is there, or if its place is taken.
 
         Args:
-            before: The file; null if there is none.
+            content: The file; null if there is none.
 
         Raises:
             ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
         """
         ...
 
-    def undo(self, current: bytes | None, note: Note) -> Undone:
-        """Take out what `plan` put in and noted; what stands around it stays.
+    def cut(self, content: bytes, before: bytes | None) -> Edited:
+        """Cut our part out of a file that others changed since; the same bytes if somebody changed that very part.
+
+        Args:
+            content: The file.
+            before: What it was without our parts when we last wrote it; null if there was none.
 
         Raises:
             ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
         """
         ...
-
-    def apply(self, before: bytes | None) -> bytes:
-        """`plan` without the note."""
-        ...
-
-    def remove(self, current: bytes | None) -> bytes | None:
-        """`undo` without a note: white space and whether the file was made by us are guessed."""
-        ...
-
-    def described(self) -> dict[str, Any]:
-        """All but the path, as JSON, with the `kind`; `manifest.restored` makes an edit of it again."""
-        ...
-
-
-class Reversible:
-    """The two methods of `Edit` that follow from the others."""
-
-    def plan(self, before: bytes | None) -> Planned:
-        """As in `Edit`."""
-        raise AssertionError(before)
-
-    def undo(self, current: bytes | None, note: Note) -> Undone:
-        """As in `Edit`."""
-        raise AssertionError(current, note)
-
-    def apply(self, before: bytes | None) -> bytes:
-        """As in `Edit`."""
-        return self.plan(before).after
-
-    def remove(self, current: bytes | None) -> bytes | None:
-        """As in `Edit`."""
-        return self.undo(current, {}).content
 
 
 def unusable(path: Path, problem: str, *, line: int | None = None, column: int | None = None) -> ConfigInvalid:
@@ -119,7 +76,61 @@ def unusable(path: Path, problem: str, *, line: int | None = None, column: int |
     )
 
 
-def place_of(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of an offset, from 1."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - before.rfind("\n")
+def located(path: Path, tree: Path) -> Path:
+    """The file itself, links followed to inside of the tree only.
+
+    Raises:
+        ConfigInvalid: It is outside, a link to nothing, no file, or below something that is no folder.
+    """
+    real, root = Path(os.path.realpath(path)), Path(os.path.realpath(tree))
+    if not real.is_relative_to(root):
+        problem = f"it is a link to {real}, outside of {tree}" if path.is_relative_to(tree) else f"it is not in {tree}"
+        raise unusable(path, problem)
+    if path.is_symlink() and not real.exists():
+        raise unusable(path, f"it is a link to {real}, which is not there")
+    if real.exists() and not real.is_file():
+        raise unusable(path, "it is not a file")
+    nearest = next((folder for folder in real.parents if os.path.lexists(folder)), root)
+    if not nearest.is_dir():
+        raise unusable(path, f"{nearest} is not a folder")
+    return real
+
+
+def content_of(path: Path) -> bytes | None:
+    """What a file holds; null if there is none.
+
+    Raises:
+        ConfigInvalid: It cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unusable(path, f"it cannot be read: {error.strerror or error}") from error
+
+
+def decoded(path: Path, content: bytes | None, errors: str = "strict") -> str:
+    """The text of a file, its byte order mark and line ends as they are; empty if there is none.
+
+    Raises:
+        ConfigInvalid: It is no text in UTF-8.
+    """
+    content = content or b""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
+        raise unusable(path, "it is not saved as UTF-8 (UTF-16, or no text at all)")
+    try:
+        return content.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise unusable(path, f"it is not valid UTF-8 ({error.reason} at byte {error.start})", line=line) from error
+
+
+def newline_of(text: str) -> str:
+    """How the lines of a text end, by the majority."""
+    return "\r\n" if text.count("\r\n") * 2 > text.count("\n") else "\n"
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values of JSON or TOML are equal: `true` is not 1, and the order of members means nothing."""
+    return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)

@@ -17,8 +17,7 @@ from typing import Any, Final, cast
 
 from tandem.errors import ConfigInvalid
 from tandem.hooks import gsd
-from tandem.workflow.edits import Change, Manifest, install
-from tandem.workflow.edits.places import content_of, located
+from tandem.workflow.edits import Change, Manifest, content_of, install, located
 from tandem.workflow.gsd.installs import Client, Install, Target
 from tandem.workflow.gsd.overlaying import has_pointers, with_pointers, with_tool, without_pointers, without_tool
 
@@ -131,7 +130,7 @@ class Overlays:
     def _write(self, changes: Iterable[Change], tree: Path) -> None:
         document = {"version": gsd.VERSION, "installs": self._stored}
         after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
-        store = Change(self._path, gsd.STORE, gsd.STORE, self._loaded, after, ())
+        store = Change(self._path, gsd.STORE, gsd.STORE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
         install([one for one in (store, *changes) if one.alters], manifest)
@@ -224,7 +223,7 @@ class _Planning:
         self._change(_MANIFEST, path, content, _bytes(text))
 
     def _change(self, name: str, path: Path, before: bytes, after: bytes) -> None:
-        change = Change(path, name, name, before, after, ())
+        change = Change(path, name, name, before, after)
         if change.alters:
             self._plan.changes.append(change)
 
