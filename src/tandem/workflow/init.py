@@ -7,24 +7,91 @@ the files are changed and the gate is switched; what fails on the way takes the 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tandem import platforms
 from tandem.bridge.broker import find_data_dir
-from tandem.errors import InvalidInput
+from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.hooks.state import Place
 from tandem.workflow import gate_switch
 from tandem.workflow.clients import NAMES, ClientSetup, FoundClient, Site, find_clients, refuse_unknown, setup_for
 from tandem.workflow.edits import Change, Edit, Manifest, changes, removals
-from tandem.workflow.initial import Initial, Ledger, load
 from tandem.workflow.program import find_program
 
 OWNER: Final = "init"
+FILE: Final = "init.json"
 MANIFEST: Final = "installed.json"
 _FOLDER: Final = "tandem"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class UserManifest:
+    """Where a manifest of the user's own files is.
+
+    Attributes:
+        file: The manifest.
+        tree: The folder that the files are in.
+        label: What stands before their names when they are shown.
+    """
+
+    file: str
+    tree: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitRecord:
+    """What `tandem init` did in a working tree, for the next `init` and for `uninit`.
+
+    Attributes:
+        project: The project's name; null before the broker gave one.
+        registered: Whether it was registered for this.
+        gate: Whether the agents' hooks were written.
+        switched: Whether the gate was switched on for this.
+        clients: The clients that were set up.
+        ledgers: The manifests of files outside of the project.
+        broker: The URL that the person named; null for the broker that runs for this user.
+    """
+
+    project: str | None = None
+    registered: bool = False
+    gate: bool = False
+    switched: bool = False
+    clients: tuple[str, ...] = ()
+    ledgers: tuple[UserManifest, ...] = ()
+    broker: str | None = None
+
+    def content(self) -> bytes:
+        """As it is kept."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode() + b"\n"
+
+
+def load_record(folder: Path) -> InitRecord | None:
+    """What was done, by Tandem's folder in the git folder; null if nothing was.
+
+    Raises:
+        ConfigInvalid: It cannot be read.
+    """
+    file = folder / FILE
+    try:
+        facts: dict[str, Any] = json.loads(file.read_bytes())
+        if facts.pop("version") != _VERSION:
+            raise ConfigInvalid(f"{file} was written by another version of Tandem; use that.", file=str(file))
+        ledgers = tuple(UserManifest(**ledger) for ledger in facts.pop("ledgers"))
+        return InitRecord(clients=tuple(facts.pop("clients")), ledgers=ledgers, **facts)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigInvalid(f"{file} cannot be read: {error.strerror or error}.", file=str(file)) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigInvalid(
+            f"{file} is damaged. Delete it, and run 'tandem init' again before 'tandem uninit'.", file=str(file)
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +131,7 @@ class Plan:
     root: Path
     folder: Path
     clients: list[FoundClient]
-    before: Initial | None
+    before: InitRecord | None
     gate: bool
     trees: list[tuple[Manifest, list[Change]]] = field(default_factory=list[tuple[Manifest, list[Change]]])
     remarks: list[str] = field(default_factory=list[str])
@@ -82,10 +149,10 @@ class Plan:
         return gate is not None and gate.enabled and self.before is not None and self.before.switched
 
     @property
-    def ledgers(self) -> tuple[Ledger, ...]:
+    def ledgers(self) -> tuple[UserManifest, ...]:
         """The manifests of the user's own files that have something of this project."""
         return tuple(
-            Ledger(str(manifest.file), str(manifest.tree), manifest.label)
+            UserManifest(str(manifest.file), str(manifest.tree), manifest.label)
             for manifest, changes in self.trees[1:]
             if user_owner(self.root) in _owners_after(manifest, changes)
         )
@@ -111,7 +178,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wi
     """
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
-    before = load(own)
+    before = load_record(own)
     program = find_program(environment)
     site = Site(root, home, program, environment, wish.broker or (before.broker if before else None))
     chosen = _chosen(site, wish, before)
@@ -133,7 +200,7 @@ def plan_uninit(folder: Path) -> Plan:
     """
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
-    before = load(own)
+    before = load_record(own)
     plan = Plan(place, root, own, [], before, gate=False)
     manifest = Manifest.load(own / MANIFEST, root)
     _add(plan, manifest, removals(manifest, owner=OWNER))
@@ -148,7 +215,7 @@ def _add(plan: Plan, manifest: Manifest, planned: list[Change]) -> None:
     plan.remarks += [remark for change in planned for remark in change.remarks]
 
 
-def _chosen(site: Site, wish: Wish, before: Initial | None) -> list[FoundClient]:
+def _chosen(site: Site, wish: Wish, before: InitRecord | None) -> list[FoundClient]:
     """The clients that were named, or are installed, and those that were set up before.
 
     Raises:

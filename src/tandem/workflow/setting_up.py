@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from tandem import platforms
 from tandem.bridge.project import owner
 from tandem.errors import TandemError, Unavailable
 from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile
 from tandem.workflow import gate_switch
-from tandem.workflow.edits import install
+from tandem.workflow.edits import Change, content_of, install
 from tandem.workflow.gate_status import gate_status
 from tandem.workflow.gate_switch import Call
-from tandem.workflow.init import Plan, Wish
-from tandem.workflow.initial import FILE, Initial
+from tandem.workflow.init import FILE, InitRecord, Plan, Wish
 
 Undo = Callable[[], Any]
 
@@ -71,11 +68,11 @@ async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
     Raises:
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
     """
-    before, gate = plan.before or Initial(), gate_switch.switch(plan.place)
+    before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
     undo: list[Undo] = []
     try:
         registered = await _register(call, plan, wish, undo)
-        initial = Initial(
+        record = InitRecord(
             project=registered.name,
             registered=registered.fresh or before.registered,
             gate=plan.gate,
@@ -84,8 +81,8 @@ async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
             ledgers=plan.ledgers,
             broker=wish.broker or before.broker,
         )
-        _write(plan, initial, undo)
-        switched = plan.gate and await _switch_on(call, plan, registered.name, initial.broker)
+        _write(plan, record, undo)
+        switched = plan.gate and await _switch_on(call, plan, registered.name, record.broker)
     except BaseException:
         for step in reversed(undo):
             with suppress(TandemError):
@@ -104,7 +101,7 @@ async def take_back(call: Call, plan: Plan) -> Done:
         TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
             does the rest.
     """
-    before = plan.before or Initial()
+    before = plan.before or InitRecord()
     gate = gate_switch.switch(plan.place)
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
     if plan.switches_off and gate is not None:
@@ -133,47 +130,27 @@ async def _register(call: Call, plan: Plan, wish: Wish, undo: list[Undo]) -> Reg
     return Registered(name, fresh=True)
 
 
-def _write(plan: Plan, initial: Initial | None, undo: list[Undo]) -> None:
+def _write(plan: Plan, record: InitRecord | None, undo: list[Undo]) -> None:
     """Change the files, and what is kept about that.
 
     Raises:
         Unavailable: A file cannot be written; everything is as it was.
     """
-    carried: list[Undo] = []
+    file, carried = plan.folder / FILE, list[Undo]()
+    before = content_of(file)
+    kept = Change(file, str(file), str(file), before, record.content() if record is not None else None)
+    project, *others = plan.trees
+    # What finds the others' manifests is written first, and taken away last.
+    trees = [project, *others] if record is not None else [*others, project]
     try:
-        for manifest, planned in plan.trees:
-            carried.append(install(planned, manifest))
-        carried.append(_keep(plan.folder, initial))
+        for manifest, planned in trees:
+            more = [kept] if manifest is project[0] and kept.alters else []
+            carried.append(install([*planned, *more], manifest))
     except BaseException:
         for step in reversed(carried):
             step()
         raise
     undo += carried
-
-
-def _keep(folder: Path, initial: Initial | None) -> Undo:
-    """Write or delete what is kept about an `init`; what puts it back."""
-    file = folder / FILE
-    before = file.read_bytes() if file.exists() else None
-    after = initial.content() if initial is not None else None
-
-    def put(content: bytes | None) -> None:
-        if content is not None:
-            platforms.make_private(str(folder))
-            fresh = file.with_name(f"{FILE}.new")
-            fresh.write_bytes(content)
-            fresh.replace(file)
-            return
-        file.unlink(missing_ok=True)
-        with suppress(OSError):
-            folder.rmdir()
-
-    try:
-        if before != after:
-            put(after)
-    except OSError as error:
-        raise Unavailable(f"{file} cannot be written: {error.strerror or error}.") from error
-    return lambda: put(before)
 
 
 async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -> bool:

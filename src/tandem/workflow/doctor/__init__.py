@@ -12,9 +12,8 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.workflow.doctor.access import check_access, check_users
 from tandem.workflow.doctor.broker import check_broker, check_reviewers
-from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.clients import check_agent_hooks, check_clients
-from tandem.workflow.doctor.finding import Finding, State, problem
+from tandem.workflow.doctor.finding import Circumstances, Finding, State, problem
 from tandem.workflow.doctor.gate import check_gate, check_hooks, check_project
 from tandem.workflow.doctor.machine import check_data, check_programs, check_settings
 from tandem.workflow.doctor.planning import check_leftovers, check_overlay, check_planning

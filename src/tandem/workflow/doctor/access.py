@@ -12,8 +12,7 @@ from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.config import load_settings
 from tandem.errors import Forbidden, Unauthenticated
-from tandem.workflow.doctor.circumstances import Circumstances
-from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 
 _SECONDS = 5.0
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}

@@ -19,8 +19,7 @@ from tandem.client import TandemClient
 from tandem.config import load_settings
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.workflow.background import find_broker, reach_broker
-from tandem.workflow.doctor.circumstances import Circumstances
-from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 from tandem.workflow.gate_switch import Call
 
 _SECONDS = 5.0

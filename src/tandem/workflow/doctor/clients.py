@@ -15,12 +15,10 @@ from typing import Any, Final, cast
 from tandem.bridge.messages import as_object
 from tandem.workflow import teaching
 from tandem.workflow.clients import FoundClient, Site
-from tandem.workflow.doctor.circumstances import Circumstances
 from tandem.workflow.doctor.codex_trust import check_trust
-from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 from tandem.workflow.edits import install
-from tandem.workflow.init import Plan, Wish, plan_init
-from tandem.workflow.initial import load
+from tandem.workflow.init import Plan, Wish, load_record, plan_init
 from tandem.workflow.program import find_program
 from tandem.workflow.teaching import Client
 
@@ -35,7 +33,7 @@ async def check_clients(here: Circumstances) -> list[Finding]:
     """Whether the files of the clients that were set up hold what they should: server, time-outs, skill."""
     if here.place is None:
         return []
-    before = load(Path(here.place.git_dir, "tandem"))
+    before = load_record(Path(here.place.git_dir, "tandem"))
     if before is None:
         return [note("clients", "No client was set up here.", _INIT)]
     plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, Wish(before.clients))
@@ -82,7 +80,7 @@ def _version(found: FoundClient) -> Finding:
 async def check_agent_hooks(here: Circumstances) -> list[Finding]:
     """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
     gate = here.gate
-    before = load(Path(here.place.git_dir, "tandem")) if here.place is not None else None
+    before = load_record(Path(here.place.git_dir, "tandem")) if here.place is not None else None
     if here.place is None or gate is None or not gate.enabled:
         return []
     if before is None or not before.gate:

@@ -11,8 +11,7 @@ from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile
 from tandem.workflow import gate_switch
 from tandem.workflow.doctor import firing
-from tandem.workflow.doctor.circumstances import Circumstances
-from tandem.workflow.doctor.finding import Finding, note, ok, problem, skipped
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 from tandem.workflow.gate_status import GateStatus, gate_status
 from tandem.workflow.gate_switch import Wish
 

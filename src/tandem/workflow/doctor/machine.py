@@ -6,42 +6,28 @@ import asyncio
 import os
 import platform
 import shutil
-import sys
 from pathlib import Path
-from typing import Final
 
 from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.config import load_settings
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.runner import Git, ensure_recent
-from tandem.workflow.doctor.circumstances import Circumstances
-from tandem.workflow.doctor.finding import Finding, note, ok, problem
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.program import find_program
-
-OLDEST_PYTHON: Final = (3, 11)
 
 _FREE_BYTES = 200_000_000
 
 
 async def check_programs(_: Circumstances) -> list[Finding]:
     """Python and git, and whether agents find `tandem`."""
-    found = [_python(), await asyncio.to_thread(_git)]
+    found = [ok("python", f"Python {platform.python_version()}"), await asyncio.to_thread(_git)]
     program = await asyncio.to_thread(find_program, os.environ)
     if program.is_portable:
         found.append(ok("program", "tandem is on PATH, for agents too."))
     else:
         found += [note("program", line) for line in program.notes]
     return found
-
-
-def _python() -> Finding:
-    said = platform.python_version()
-    if sys.version_info[:2] < OLDEST_PYTHON:
-        return problem(
-            "python", f"Python {said} is too old; 3.11 is needed.", "install Tandem with Python 3.11 or newer"
-        )
-    return ok("python", f"Python {said}")
 
 
 def _git() -> Finding:

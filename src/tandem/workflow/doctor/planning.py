@@ -9,8 +9,7 @@ from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import TandemError
 from tandem.hooks import modes, planning
-from tandem.workflow.doctor.circumstances import Circumstances
-from tandem.workflow.doctor.finding import Finding, note, ok, problem
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.gsd.overlay import Overlays, Plan
 from tandem.workflow.rollback.journal import Journal
 

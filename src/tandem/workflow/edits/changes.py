@@ -27,6 +27,7 @@ _KINDS: Final[dict[str, Any]] = {
     "whole_file": WholeFile,
 }  # fmt: skip
 _EMPTY: Final = {"", "{}"}
+CHANGED: Final = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,8 @@ class Record:
     def on(self, path: Path) -> Edit:
         """The edit, for a file."""
         kind = _KINDS[self.edit["kind"]]
-        values = {one.name: self.edit[one.name] for one in fields(kind) if one.name in self.edit}
-        lists = {name: tuple(value) for name, value in values.items() if name != "value" and isinstance(value, list)}
-        edit: Edit = kind(path, **values | lists)
+        names = {one.name for one in fields(kind)} & self.edit.keys()
+        edit: Edit = kind(path, **{name: _frozen(self.edit[name], name) for name in names})
         return edit
 
 
@@ -65,12 +65,12 @@ class FileRecord:
     Attributes:
         edits: In the order in which they were made.
         before: What the file was without them; null if there was none.
-        after: The digest of what was made of it.
+        after: The digest of what was made of it; `CHANGED` if somebody else's change is in it.
     """
 
     edits: tuple[Record, ...] = ()
     before: bytes | None = None
-    after: str = ""
+    after: str = CHANGED
 
     def owners(self) -> set[str]:
         """Everybody who wants one of them."""
@@ -232,6 +232,10 @@ def edited(
         after = _cut(path, content, [one for one in gone if not _takes_place(one.edit, new)], known.before, remarks)
     records: list[Record] = []
     for one in (*kept, *new):
+        if not untouched and owner not in one.owners:
+            # What others want of it is left as it is.
+            records.append(one)
+            continue
         now, remark = one.on(path).put(after)
         remarks += [remark] if remark else []
         records += [one] if one in kept or now != (after or b"") else []
@@ -243,7 +247,7 @@ def edited(
     else:
         left: list[str] = []
         before = _cut(path, after, records, known.before, left)
-        made = FileRecord(tuple(records), before, "" if left else _digest(after))
+        made = FileRecord(tuple(records), before, CHANGED if left else _digest(after))
     return after, made if records else None, tuple(dict.fromkeys(remarks))
 
 
@@ -260,10 +264,9 @@ def _cut(
         if content is not None:
             content, remark = record.on(path).cut(content, before)
             remarks += [remark] if remark else []
-    if content is not None and content.decode("utf-8", "replace").strip(f"{BOM} \t\r\n") in _EMPTY:
-        # All that is left was made by us.
-        return content if before and before.strip() else before
-    return content
+    left = "" if content is None else "".join(content.decode("utf-8", "replace").removeprefix(BOM).split())
+    # An object that is all that is left was made by us, where nothing was before.
+    return before if content is not None and left in _EMPTY and not (before or b"").strip() else content
 
 
 def _takes_place(edit: dict[str, Any], new: Iterable[Record]) -> bool:
@@ -276,12 +279,18 @@ def _digest(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
+def _frozen(value: Any, name: str) -> Any:
+    """A field of an edit, which has tuples for lists, but in the value that it puts in."""
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) and name != "value" else value
+
+
 def _read(facts: Any) -> FileRecord:
     if isinstance(facts, list):
         # Of version 1, which remembered what each edit had put in.
-        notes = [cast("dict[str, Any]", one["note"]) for one in cast("list[Any]", facts)]
+        facts = cast("Any", facts)
+        notes = [one["note"] for one in facts]
         made = any(note.get("made") for note in notes)
-        facts = {"edits": facts, "before": None if made else "", "after": notes[-1].get("sha256", "")}
+        facts = {"edits": facts, "before": None if made else "", "after": notes[-1].get("sha256", CHANGED)}
     edits = tuple(Record(one["edit"], tuple(one["owners"])) for one in facts["edits"])
     before = facts["before"]
     return FileRecord(edits, None if before is None else before.encode("utf-8", "surrogateescape"), facts["after"])

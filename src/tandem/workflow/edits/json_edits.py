@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from tandem.workflow.edits.edit import BOM, Edited, decoded, newline_of, same, unusable
 
@@ -115,7 +115,9 @@ class JsonItems:
         """As in `Edit`."""
         document, earlier = Document(self.path, content), Document(self.path, before)
         array, was = document.find(self.keys), earlier.find(self.keys)
-        ours = self._not_in(was) if was is not None else list(self.items)
+        if array is None:
+            return Edited(content)
+        ours = self._not_in(was) if was is not None else self.items
         missing = 0
         for item in reversed(ours):
             array = document.find(self.keys)
@@ -125,13 +127,13 @@ class JsonItems:
             if found is not None:
                 document = Document(self.path, document.without((*self.keys, "*"), found, earlier))
         array = document.find(self.keys)
-        if not self.items and was is None and array is not None and array.value == []:
+        if was is None and array is not None and array.value == []:
             document = Document(self.path, document.without(self.keys, array, earlier))
         changed = f"{self.path}: {missing} of our items in {'.'.join(self.keys)} had been changed or taken out since"
         return Edited(document.content, changed if missing else "")
 
     def _not_in(self, array: Element) -> list[Any]:
-        has: Any = array.value if isinstance(array.value, list) else []
+        has = cast("list[Any]", array.value) if isinstance(array.value, list) else []
         return [item for item in self.items if not any(same(item, one) for one in has)]
 
 
@@ -210,7 +212,7 @@ class Document:
             return Document(self._path, f"{self.text}{apart}{{}}{newline}".encode()).with_member(keys, value)
         way = [element for element in self._way(keys) if element is not None]
         for key in reversed(keys[len(way) :]):
-            value = {key: value}
+            value = dict[str, Any]({key: value})
         return self.with_last(way[-1], keys[len(way) - 1], value)
 
     def with_last(self, holder: Element | None, key: str | None, value: Any) -> bytes:
@@ -221,29 +223,25 @@ class Document:
         inside = self._marked[holder.start + 1 : holder.end - 1]
         document = self.text.strip(f"{BOM} \t\r\n")
         one_line = "\n" not in document and document not in {"{}", "[]"}
-        newline, comma = newline_of(self.text), ""
+        newline = newline_of(self.text)
         indented = re.search(r"^([ \t]+)\S", self.text, re.MULTILINE)
         unit = indented[1] if indented else "  "
         space = " " if not one_line or re.search(r"[,:] ", document) else ""
-        if elements:
-            place, comma = self._behind(elements[-1].end)
-            lead, tail, indent = space, "", self._indent(elements[-1].begin)
-        else:
-            place = holder.start + 1 + len(inside.rstrip())
-            lead, tail, indent = " " if inside.strip() else inside, "", self._indent(holder.start) + unit
+        closing = self._indent(holder.start)
+        indent = self._indent(elements[-1].begin) if elements else closing + unit
+        place, comma = self._behind(elements[-1].end) if elements else (holder.start + 1 + len(inside.rstrip()), "")
         if "\n" in inside or not (elements or inside.strip() or one_line):
-            lead = newline + indent
-            tail = newline + self._indent(holder.start) if not elements and "\n" not in inside else ""
+            lead, tail = newline + indent, "" if "\n" in inside else newline + closing
             shown = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", newline + indent)
         else:
+            lead, tail = space if elements else " " if inside.strip() else inside, ""
             shown = json.dumps(value, ensure_ascii=False, separators=(f",{space}", f":{space}"))
         name = "" if key is None else f"{json.dumps(key, ensure_ascii=False)}:{space}"
-        if comma == ",":
-            # Those that are there end with a comma each.
-            return self._spliced(place, place, f"{lead}{name}{shown},")
-        between = self.text[elements[-1].end : place] if elements else ""
-        begin = elements[-1].end if elements else place
-        return self._spliced(begin, place, f"{',' if elements else ''}{between}{lead}{name}{shown}{tail}")
+        if comma or not elements:
+            # Where the last one has a comma, ours gets one too.
+            return self._spliced(place, place, f"{lead}{name}{shown}{comma or tail}")
+        end = elements[-1].end
+        return self._spliced(end, place, f",{self.text[end:place]}{lead}{name}{shown}")
 
     def without(self, keys: tuple[str, ...], element: Element, earlier: Document) -> bytes:
         """The file without an element, and without the objects on the way to it that are empty then.

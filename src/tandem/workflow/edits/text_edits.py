@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tandem.workflow.edits.edit import BOM, Edited, decoded, newline_of, same, unusable
 
@@ -125,12 +124,9 @@ class TomlTable:
         Raises:
             ConfigInvalid: There is no such place.
         """
-        found = (
-            re.search("|".join(f"^{re.escape(line)}" for line in self.above), text, re.MULTILINE)
-            if self.above
-            else None
-        )
-        for place in ([found.start()] if found else []) + [len(text)]:
+        lines = "|".join(map(re.escape, self.above)) or r"(?!)"
+        places = [found.start() for found in re.finditer(f"^(?:{lines})", text, re.MULTILINE)]
+        for place in (*places, len(text)):
             if self._means_the_same(_with_lines(text, place, self.text), text):
                 return place
         where = ".".join(self.name[:-1])
@@ -224,15 +220,17 @@ def _encoded(text: str) -> bytes:
 def _at(data: Any, name: tuple[str, ...]) -> Any:
     """What is at a place; null if nothing."""
     for key in name:
-        data = data.get(key) if isinstance(data, dict) else None  # pyright: ignore[reportUnknownMemberType]
+        data = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
     return data
 
 
 def _removed(data: dict[str, Any], name: tuple[str, ...]) -> dict[str, Any]:
     """Everything but a place, and but the tables on the way to it that hold nothing else."""
-    data = copy.deepcopy(data)
-    for length in range(len(name), 0, -1):
-        holder = _at(data, name[: length - 1])
-        if isinstance(holder, dict) and (length == len(name) or not holder.get(name[length - 1], True)):
-            holder.pop(name[length - 1], None)
-    return data
+    key, *deeper = name
+    inner: Any = data.get(key)
+    if deeper and isinstance(inner, dict):
+        inner = _removed(cast("dict[str, Any]", inner), tuple(deeper))
+    else:
+        inner = inner if deeper else None
+    rest = {one: value for one, value in data.items() if one != key}
+    return rest | {key: inner} if inner else rest

@@ -20,10 +20,17 @@ GEMINI_TOOLS: Final = "^(run_shell_command|write_file|replace)$"
 
 _MILLISECONDS: Final = 1000
 
-_CODEX_TRUST: Final = (
-    "Codex skips new hooks in silence until you trust them: start codex in this project, type /hooks, look at Tandem's"
-    " two and trust them. After each change of them Codex asks again. 'tandem doctor' says whether they are trusted."
-)
+_NOTES: Final[dict[Client, tuple[str, ...]]] = {
+    "claude": ("Claude Code reads new hooks when its next session starts.",),
+    "codex": (
+        (
+            "Codex skips new hooks in silence until you trust them: start codex in this project, type /hooks, look at"
+            " Tandem's two and trust them. After each change of them Codex asks again. 'tandem doctor' says whether"
+            " they are trusted."
+        ),
+    ),
+    "gemini": ("Gemini CLI reads new hooks when its next session starts.",),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +79,7 @@ def hooks(client: Client, command: Sequence[str], *, strict: bool = False) -> tu
 
 def notes(client: Client) -> tuple[str, ...]:
     """What a person has to know or do after the hooks were written, a sentence or two each."""
-    match client:
-        case "claude":
-            return ("Claude Code reads new hooks when its next session starts.",)
-        case "codex":
-            return (_CODEX_TRUST,)
-        case "gemini":
-            return ("Gemini CLI reads new hooks when its next session starts.",)
-        case "opencode" | "cursor":
-            return ()
+    return _NOTES.get(client, ())
 
 
 def _entries(path: str, scope: Literal["project", "user"], **lists: dict[str, Any]) -> tuple[HookEntry, ...]:
