@@ -281,7 +281,7 @@ def _digest(content: bytes | None) -> str:
 
 def _frozen(value: Any, name: str) -> Any:
     """A field of an edit, which has tuples for lists, but in the value that it puts in."""
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) and name != "value" else value
+    return value if name == "value" or not isinstance(value, list) else tuple(cast("list[Any]", value))
 
 
 def _read(facts: Any) -> FileRecord:

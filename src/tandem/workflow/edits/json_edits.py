@@ -133,7 +133,8 @@ class JsonItems:
         return Edited(document.content, changed if missing else "")
 
     def _not_in(self, array: Element) -> list[Any]:
-        has = cast("list[Any]", array.value) if isinstance(array.value, list) else []
+        value: Any = array.value
+        has = cast("list[Any]", value) if isinstance(value, list) else []
         return [item for item in self.items if not any(same(item, one) for one in has)]
 
 
@@ -191,7 +192,7 @@ class Document:
         at = _skip(self._plain, holder.start + 1)
         while self._plain[at] not in "]}":
             begin, key = at, None
-            if isinstance(holder.value, dict):
+            if self._plain[holder.start] == "{":
                 key, at = _DECODER.raw_decode(self._plain, at)
                 at = _skip(self._plain, _skip(self._plain, at) + 1)
             value, end = _DECODER.raw_decode(self._plain, at)
