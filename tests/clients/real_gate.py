@@ -27,7 +27,6 @@ from tests.workflow.gating import Gated, gate_on, new_repository
 MESSAGE = "Count in digits"
 CONTEXT = ".planning/phases/03-search/03-CONTEXT.md"
 TEXT = "# Context\n\nOne index.\n"
-OF_THE_AGENTS_HOOK = "Stage exactly what you want to commit"
 OF_THE_GIT_HOOK = "and when it is approved, commit again, exactly what was approved"
 SECONDS = 200
 CHOSEN: list[Client] = [
@@ -190,8 +189,7 @@ def test_a_commit_is_refused_then_approved_then_accepted(place: Place) -> None:
     place.run(model)
     refused, accepted = model.results
     assert "a.txt: no approved round has this content" in refused
-    assert OF_THE_AGENTS_HOOK in refused, "by the hook of the agent, before git was started"
-    assert OF_THE_GIT_HOOK not in refused
+    assert OF_THE_GIT_HOOK in refused
     assert heads == [before]
     assert "refused" not in accepted, accepted
     assert gated.head("HEAD^") == before
@@ -229,7 +227,6 @@ def test_codex_skips_a_hook_that_nobody_trusted_and_the_git_hook_still_refuses(p
     model = ScriptedModel([place.shell(place.commit)], {"done": True})
     place.run(model)
     [refused] = model.results
-    assert OF_THE_AGENTS_HOOK not in refused
     assert OF_THE_GIT_HOOK in refused
     assert place.gated.head() == before
 

@@ -1,7 +1,7 @@
 """What agents call before they use a tool: Claude Code's and Codex's `PreToolUse`, Gemini CLI's `BeforeTool`.
 
-Exit status 2 with the reason on standard error keeps the tool from running, in all three. This is early word to
-the agent; what holds is the git hook. Where no gate is on, nothing is asked and nothing is said.
+Exit status 2 with the reason on standard error keeps the tool from running, in all three. A commit is left to git's
+own hooks, which hold and say why. Where no gate is on, nothing is asked and nothing is said.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from tandem.hooks import agent_tools, state
+from tandem.hooks import state
 from tandem.hooks.speech import say
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ _LARGEST_BYTES = 64 * 1024 * 1024
 _ADVICE = (
     "The gate stays closed until that is mended. Look with 'tandem gate status', and tell the person who works here."
 )
+_SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_command"})
+_WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
+_PATCH_MARK = "*** Begin Patch"
+_PLANNING = ".planning"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,14 +40,15 @@ def main(arguments: Sequence[str]) -> int:
     try:
         client, strict = _options(arguments)
         call = _call(sys.stdin.buffer.read(_LARGEST_BYTES + 1))
-        folder = _text(call.get("cwd")) or folder
-        reasons = agent_tools.refusal(client, call, folder, strict=strict)
+        folder = call.get("cwd") or folder
+        reasons = _refusal(client, call, folder, strict=strict)
     except state.GateUnreadable as error:
         reasons = [str(error)]
     except Exception as error:  # noqa: BLE001 - the edge: an error in a gate never lets anything pass
         if not _may_be_on(folder):
             return PASSES
-        reasons = [f"Whether this is approved cannot be found out: {error or type(error).__name__}", _ADVICE]
+        what = f"the client's account of the call has no {error}" if isinstance(error, KeyError) else str(error)
+        reasons = [f"Whether this is approved cannot be found out: {what or type(error).__name__}", _ADVICE]
     if reasons is None:
         return PASSES
     say(f"refused: {reasons[0]}", *reasons[1:])
@@ -71,18 +76,41 @@ def _call(data: bytes) -> dict[str, Any]:
         raise ValueError("the client's account of the call is no JSON") from error
     if not isinstance(call, dict):
         raise ValueError("the client's account of the call is no object")  # noqa: TRY004 - one kind of error for all of it
-    return cast("dict[str, Any]", call)
+    return call  # pyright: ignore[reportUnknownVariableType] any JSON value
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+def _refusal(client: str, call: dict[str, Any], folder: str, *, strict: bool) -> list[str] | None:
+    """Why a tool may not be used, and what to do; null if it may.
+
+    What the account lacks or has of another kind ends in an error, which `main` tells.
+    """
+    tool, given = call["tool_name"], call["tool_input"]
+    # Most calls touch neither git nor a plan, and need not pay for these modules.
+    if tool in _SHELLS:
+        text = given["command"]
+        if isinstance(text, list):
+            text = str(text[-1])  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] as older programs give it: the shell, its option, the text
+        folder = os.path.join(folder, given.get("dir_path") or "")
+        if "git" in text or "review" in text:
+            from tandem.hooks import agent_commands
+
+            if (reasons := agent_commands.refusal(client, text, folder)) is not None:
+                return reasons
+        if client != "codex" or _PATCH_MARK not in text:
+            return None
+        # Codex takes a command that patches as a call of its own tool.
+        tool, given = "apply_patch", {"command": text}
+    is_document = tool in _WRITES and _PLANNING in os.path.join(folder, given["file_path"]).lower()
+    if tool != "apply_patch" and not is_document:
+        return None
+    from tandem.hooks import agent_files
+
+    return agent_files.refusal(tool, given, folder, strict=strict)
 
 
 def _may_be_on(folder: str) -> bool:
     """Whether a gate is on where the agent works; what cannot be read may be one."""
     try:
-        place = state.find_place(folder)
-        gate = state.find(place) if place is not None else None
+        return state.find_enabled(folder) is not None
     except (state.GateUnreadable, OSError):
         return True
-    return gate is not None and gate.enabled

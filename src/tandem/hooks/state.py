@@ -184,6 +184,20 @@ def find(place: Place) -> GateFile | None:
     raise GateUnreadable(path, f"has the version {version}, which this Tandem does not know")
 
 
+def find_enabled(folder: str) -> GateFile | None:
+    """The switch of the working tree that a folder, which need not exist, is in; null if no gate is on there.
+
+    Raises:
+        GateUnreadable: Whether it is on cannot be read.
+    """
+    folder = os.path.abspath(folder)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    place = find_place(folder)
+    gate = find(place) if place is not None and place.top is not None else None
+    return gate if gate is not None and gate.enabled else None
+
+
 def common_of(git_dir: str) -> str:
     """The git folder that a working tree's git folder shares with the others; itself in the main one."""
     try:
