@@ -21,8 +21,8 @@ def main() -> None:
         from tandem.hooks.main import main as run_hook
 
         run_hook(sys.argv[2:])
-    elif sys.argv[1:2] == ["gate"] and (solo := _solo()) is not None:
-        sys.stdout.write(solo)
+    elif sys.argv[1:2] == ["gate"] and (answer := _disabled_answer()) is not None:
+        sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
         # takes a tenth of the time. `cli.main` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
@@ -32,11 +32,11 @@ def main() -> None:
         run_commands()
 
 
-def _solo() -> str | None:
+def _disabled_answer() -> str | None:
     """What a workflow's step prints where nobody reviews, which is most projects: they pay for one look only."""
-    from tandem.hooks import solo
+    from tandem.hooks import planning
 
-    return solo.answer(sys.argv[1:])
+    return planning.disabled_answer(sys.argv[1:])
 
 
 if __name__ == "__main__":

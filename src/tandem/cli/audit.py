@@ -36,9 +36,9 @@ from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
 from tandem.domain.answers import GateDecision
 from tandem.errors import InvalidInput, NotFound, Unavailable
-from tandem.hooks import bases, git, state
+from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
-from tandem.hooks.ranges import Judge, Judged, Judgement
+from tandem.hooks.ranges import Bases, Judge, Judged, Judgement
 from tandem.hooks.state import GateFile
 from tandem.secret_key import Tokens, find
 
@@ -149,7 +149,7 @@ def _asked(revisions: str) -> Asked:
             old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
         if match is not None and match["dots"] == "...":
             old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
-        without = bases.read(gate).never_judged if gate else ()
+        without = Bases(gate).never_judged if gate else ()
         return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
     except git.GitTrouble as error:
         raise Unavailable(f"{error}. Mend that, then run it again.") from error
@@ -218,7 +218,14 @@ def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:
         "new": asked.new,
         "left_out": asked.left_out,
         "commits": [
-            {**one._asdict(), "paths": [{"path": path, "reason": reason} for path, reason in one.paths]}
+            {
+                "commit": one.commit,
+                "subject": one.subject,
+                "verdict": one.verdict,
+                "review_ids": one.review_ids,
+                "reason": one.reason,
+                "paths": [{"path": path, "reason": reason} for path, reason in one.paths],
+            }
             for one in judgement.commits
         ],
     }

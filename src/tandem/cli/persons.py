@@ -53,16 +53,17 @@ def confirm(question: str, *, unasked: Exception) -> None:
 
 def origin() -> dict[str, Any] | None:
     """Where this command comes from; null unless an agent runs it."""
+    return person.origin(_here())
+
+
+def _here() -> str:
     here = str(Path.cwd())
-    return person.origin(top_level(here) or here)
+    return top_level(here) or here
 
 
 def marked(request: dict[str, Any]) -> dict[str, Any]:
     """A proposal's request that says where it comes from, if an agent makes it."""
-    found = origin()
-    if found is None:
-        return request
-    return {**request, "metadata": {**(request.get("metadata") or {}), person.ORIGIN: found}}
+    return person.marked(request, _here())
 
 
 async def refuse(client: TandemClient, review_id: str | None) -> None:

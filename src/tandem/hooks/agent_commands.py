@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -185,15 +186,10 @@ def _own_review(client: str, text: str, folder: str) -> list[str] | None:
     own = person.origin(gate.place.top or folder, _AGENTS.get(client, client)) if gate is not None else None
     if gate is None or own is None:
         return None
-    asker = Asker(gate)
-    try:
+    # What the broker does not answer now, it does not take from the command either.
+    with Asker(gate) as asker, suppress(Unreachable, Refused):
         for review_id in ids:
             by = person.shared(own, asker.call("get_proposal", review_id=review_id, files=[]))
             if by is not None:
                 return [person.not_to_review(review_id, by)]
-    except (Unreachable, Refused):
-        # What the broker does not answer now, it does not take from the command either.
-        return None
-    finally:
-        asker.close()
     return None

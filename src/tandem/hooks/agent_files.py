@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tandem.hooks import git, modes, state
+from tandem.hooks import enforcement, git, state
 from tandem.hooks.ask import Asker, Refused, Unreachable
 
 if TYPE_CHECKING:
@@ -87,13 +88,11 @@ def refusal(tool: str, given: dict[str, Any], folder: str, *, strict: bool) -> l
         gate = state.find_enabled(os.path.dirname(writing.path)) if kind is not None else None
         if kind is None or gate is None:
             continue
-        asker = Asker(gate)
         try:
-            reasons = _ruling(gate, asker, kind, writing)
+            with Asker(gate) as asker:
+                reasons = _ruling(gate, asker, kind, writing)
         except (Unreachable, Refused, git.GitTrouble, OSError) as error:
             reasons = _trouble(error)
-        finally:
-            asker.close()
         if reasons is not None:
             return reasons
     return None
@@ -108,7 +107,7 @@ def _kind_of(path: str, *, strict: bool) -> Kind | None:
 
 
 def _ruling(gate: GateFile, asker: Asker, kind: Kind, writing: Writing) -> list[str] | None:
-    if modes.leniency(gate, git.branch(gate.place)) == modes.OPTIMISTIC:
+    if enforcement.enforcement(gate, git.branch(gate.place)) == enforcement.OPTIMISTIC:
         return None
     real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))
     path = os.path.relpath(real, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
@@ -226,7 +225,7 @@ def _patched(text: str, folder: str) -> Iterator[Writing]:
     for section in _sections(text):
         path = os.path.join(folder, section.path)
         target = os.path.join(folder, section.moved_to or section.path)
-        yield Writing(target, lambda section=section, path=path: _after(section, path))
+        yield Writing(target, partial(_after, section, path))
 
 
 def _sections(text: str) -> list[_Section]:

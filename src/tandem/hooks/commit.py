@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tandem.hooks import git, message, modes
+from tandem.hooks import enforcement, git, history, message
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.speech import say
+from tandem.hooks.visible import say, visible_line
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
 
-PUT_UP = "Put it up:   tandem submit --staged --wait -m 'what it is for'"
-_ADVICE = [PUT_UP, "and when it is approved, commit again, exactly what was approved."]
+_ADVICE = [enforcement.SUBMIT, "and when it is approved, commit again, exactly what was approved."]
 _SHOWN_PATHS = 10
 _REFUSED = 1
 _MOMENT_SECONDS = 2
@@ -55,30 +54,30 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
         gate: The switch, which is on.
         arguments: Git's: the message's file, where the message comes from, a commit.
     """
-    asker = Asker(gate)
-    try:
-        return _judged(gate, asker, arguments)
-    except Unreachable as error:
-        return _refuse(gate, arguments, [str(error)])
-    except Refused as error:
-        return _refuse(gate, arguments, [f"The broker refuses: {error}", *_unknown_project(gate, error)])
-    except (git.GitTrouble, OSError) as error:
-        return _refuse(gate, arguments, [f"What is being committed cannot be judged: {error}."])
-    finally:
-        asker.close()
+    with Asker(gate) as asker:
+        try:
+            return _judged(gate, asker, arguments)
+        except Unreachable as error:
+            return _refuse(gate, arguments, [str(error)])
+        except Refused as error:
+            reasons = [f"The broker refuses: {error}"]
+            if error.code == "NOT_FOUND":
+                unknown = f"The broker does not know the project '{gate.project}'."
+                reasons.append(f"{unknown} Register it again with: tandem gate on")
+            return _refuse(gate, arguments, reasons)
+        except (git.GitTrouble, OSError) as error:
+            return _refuse(gate, arguments, [f"What is being committed cannot be judged: {error}."])
 
 
 def _judged(gate: GateFile, asker: Asker, arguments: Sequence[str]) -> int:
     place, file = gate.place, arguments[0]
     branch = git.branch(place)
-    leniency = modes.leniency(gate, branch)
-    _set_recording(gate, on=leniency != modes.STRICT)
+    mode = enforcement.enforcement(gate, branch)
+    _set_recording(gate, on=mode != enforcement.STRICT)
     head = git.head(place)
     ruling = _merge_ruling(gate, asker, head) or _ruling(gate, asker, head, arguments)
     if not ruling.passes:
-        from tandem.hooks import lenient  # nothing of it is needed by a commit that is approved
-
-        lenient.rule(gate, asker, ruling, leniency, message.read(file), branch)
+        enforcement.loosen(gate, asker, ruling, mode, message.read(file), branch)
     if not ruling.passes:
         return _refuse(gate, arguments, _explained(ruling))
     message.mark(place, file, ruling.review_ids)
@@ -95,9 +94,7 @@ def _ruling(gate: GateFile, asker: Asker, head: str | None, arguments: Sequence[
     if head is None or (ruling.passes and changes):
         return ruling
     if _is_amend(place, head, changes, arguments):
-        from tandem.hooks import record  # most commits are no amends
-
-        ruling.former = record.trailers(place, head)
+        ruling.former = message.values(history.read(place, head)[1], message.REVIEW)
     elif ruling.passes:
         return ruling
     parent = git.resolve(place, f"{head}^")
@@ -123,15 +120,14 @@ def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | No
     if head is None or len(merged) != 1:
         return None
     # A merge is rare, and costs more than a commit.
-    from tandem.hooks import bases
     from tandem.hooks.merges import Merges
-    from tandem.hooks.ranges import Judge
+    from tandem.hooks.ranges import Bases, Judge
 
     with Merges(place) as merges:
         made = merges.tree(head, merged[0])
     if made is None or git.staged(place, made):
         return None
-    known = bases.read(gate)
+    known = Bases(gate)
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
     with Judge(place, asker.check_gate) as judge:
@@ -164,18 +160,10 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
 
 def _explained(ruling: Ruling) -> list[str]:
     lines = ["This commit holds what is not approved:"]
-    from tandem.hooks.visible import visible_line  # only when something is refused
-
     lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:
         lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
     return lines + (ruling.advice or _ADVICE)
-
-
-def _unknown_project(gate: GateFile, error: Refused) -> list[str]:
-    if error.code != "NOT_FOUND":
-        return []
-    return [f"The broker does not know the project '{gate.project}'. Register it again with: tandem gate on"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

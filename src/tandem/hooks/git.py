@@ -7,10 +7,9 @@ variable is not, as whoever commits can set it.
 from __future__ import annotations
 
 import os
+import time
 
-from tandem.hooks import processes
-
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,9 +19,16 @@ TIMEOUT_SECONDS = 30.0
 RAW_OPTIONS = ("--raw", "-z", "--no-renames", "--full-index", "--ignore-submodules=none", "--ita-invisible-in-index")
 """The options of the digest: none of the user's settings changes what they give."""
 
+TREE_OPTIONS = tuple(option for option in RAW_OPTIONS if option != "--ita-invisible-in-index")
+"""Those that hold without an index."""
+
 Change = dict[str, str]
 """One entry of a raw difference, as `check_gate` takes it."""
 
+_PIPE_BYTES = 4096
+"""What a pipe takes at once, on every system."""
+_CHUNK_BYTES = 65_536
+_KILL = 9
 _KEPT = ("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
 _ALWAYS = {
     "LC_ALL": "C",
@@ -46,21 +52,23 @@ class GitTrouble(Exception):
     """Git did not answer, or not as it should; the hook then refuses."""
 
 
+class Overdue(Exception):
+    """A process did not end in time, and was ended."""
+
+
 class Output:
     """What a finished git said.
 
     Attributes:
         status: Its exit status.
         stdout: Its output; git's paths and messages need not be text.
-        words: Its standard error.
     """
 
-    __slots__ = ("status", "stdout", "words")
+    __slots__ = ("status", "stdout")
 
-    def __init__(self, status: int, stdout: bytes, words: str) -> None:
+    def __init__(self, status: int, stdout: bytes) -> None:
         self.status = status
         self.stdout = stdout
-        self.words = words
 
     @property
     def text(self) -> str:
@@ -88,22 +96,85 @@ def run(
     Raises:
         GitTrouble: It is missing, hangs, or ended with another status.
     """
+    command = ["git", "-C", place.top or place.git_dir, *arguments]
+    variables = {**environment(place), **(extra or {})}
     try:
-        status, stdout, stderr = processes.run(
-            ["git", *arguments],
-            cwd=place.top or place.git_dir,
-            environment={**environment(place), **(extra or {})},
-            stdin=stdin,
-            timeout_seconds=TIMEOUT_SECONDS,
-        )
-    except processes.Overdue as error:
+        status, stdout, stderr = finished(command, variables, stdin, TIMEOUT_SECONDS)
+    except Overdue as error:
         raise GitTrouble(f"git {arguments[0]} did not end within {TIMEOUT_SECONDS:g} s") from error
     except OSError as error:
         raise GitTrouble(f"git cannot be started: {error.strerror}") from error
-    words = stderr.decode("utf-8", "replace").strip()
     if status not in accept:
+        words = stderr.decode("utf-8", "replace").strip()
         raise GitTrouble(f"git {arguments[0]} failed: {words or f'exit status {status}'}")
-    return Output(status, stdout, words)
+    return Output(status, stdout)
+
+
+def finished(
+    command: list[str], environment: Mapping[str, str], stdin: bytes, timeout_seconds: float
+) -> tuple[int, bytes, bytes]:
+    """Run a program to its end; exit status (negative: a signal's number), standard output, standard error.
+
+    By `posix_spawn` where that is simple: `subprocess` takes longer to import than git to answer.
+
+    Raises:
+        OSError: It cannot be started.
+        Overdue: The time was up.
+    """
+    if not hasattr(os, "posix_spawnp") or len(stdin) > _PIPE_BYTES:
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                command, env=environment, input=stdin, capture_output=True, check=False, timeout=timeout_seconds
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Overdue from error
+        return done.returncode, done.stdout, done.stderr
+    pipes = [os.pipe() for _ in range(3)]
+    (theirs_in, ours_in), (ours_out, theirs_out), (ours_words, theirs_words) = pipes
+    try:
+        os.write(ours_in, stdin)
+        theirs = (theirs_in, theirs_out, theirs_words)
+        actions = [(os.POSIX_SPAWN_DUP2, end, number) for number, end in enumerate(theirs)]
+        pid = os.posix_spawnp(command[0], command, environment, file_actions=actions)
+        for end in (ours_in, *theirs):
+            os.close(end)
+        pipes = [(ours_out, ours_words)]
+        try:
+            output, words = _read_both(ours_out, ours_words, time.monotonic() + timeout_seconds)
+        except Overdue:
+            os.kill(pid, _KILL)
+            raise
+        finally:
+            _, status = os.waitpid(pid, 0)
+    finally:
+        for pair in pipes:
+            for end in pair:
+                os.close(end)
+    return os.waitstatus_to_exitcode(status), output, words
+
+
+def _read_both(one: int, other: int, deadline: float) -> tuple[bytes, bytes]:
+    """What is written into two pipes until both are closed."""
+    import select
+
+    read: dict[int, list[bytes]] = {one: [], other: []}
+    watched = select.poll()
+    for end in read:
+        watched.register(end, select.POLLIN)
+    open_ends = {one, other}
+    while open_ends:
+        ready = watched.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if not ready:
+            raise Overdue
+        for end, _ in ready:
+            piece = os.read(end, _CHUNK_BYTES)
+            read[end].append(piece)
+            if not piece:
+                watched.unregister(end)
+                open_ends.discard(end)
+    return b"".join(read[one]), b"".join(read[other])
 
 
 def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -210,8 +281,7 @@ def between(place: Place, before: str, after: str) -> list[Change]:
     Raises:
         GitTrouble: One of them is not there, or a path is not UTF-8.
     """
-    options = [option for option in RAW_OPTIONS if option != "--ita-invisible-in-index"]
-    return parse_raw(run(place, ["diff-tree", "-r", *options, before, after, "--"]).stdout)
+    return parse_raw(run(place, ["diff-tree", "-r", *TREE_OPTIONS, before, after, "--"]).stdout)
 
 
 def digest(changes: list[Change]) -> str:

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from tandem.hooks import git
 
-TYPE_CHECKING = False  # every commit waits for what is imported here; see `tuples`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from typing import NamedTuple
+    from collections.abc import Iterable, Sequence
 
     from tandem.hooks.git import Change
     from tandem.hooks.state import Place
-else:
-    from tandem.hooks.tuples import NamedTuple
 
 _TRAILERS = "%(trailers:key=Tandem-Review,valueonly,unfold,separator=%x2C)"
 _FORMAT = f"%T%x00%s%x00{_TRAILERS}%x00"
-_OPTIONS = ("--topo-order", "--reverse", "--parents", "--boundary", "--encoding=UTF-8", f"--format={_FORMAT}")
-_RAW = tuple(option for option in git.RAW_OPTIONS if option != "--ita-invisible-in-index")
+_OPTIONS = ("--topo-order", "--reverse", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}")
 _LIST = ("-c", "core.commitGraph=false", "rev-list")
 
 
-class Commit(NamedTuple):
+class Commit:
     """One commit.
 
     Attributes:
@@ -35,27 +31,19 @@ class Commit(NamedTuple):
         reviews: What its `Tandem-Review` trailers say; a remark, never a proof.
     """
 
-    oid: str
-    parents: tuple[str, ...]
-    tree: str
-    subject: str
-    reviews: tuple[str, ...]
+    __slots__ = ("oid", "parents", "reviews", "subject", "tree")
+
+    def __init__(self, record: str) -> None:
+        """Take a record as `_FORMAT` has it."""
+        head, _, body = record.partition("\n")
+        _, self.oid, *parents = head.split(" ")
+        self.parents = tuple(parents)
+        self.tree, self.subject, reviews = body.split("\0")
+        self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
 
 
-class Range(NamedTuple):
-    """What can be reached from a commit and not from others.
-
-    Attributes:
-        commits: Its commits; a parent comes before its children.
-        edge: The commits next to it that are not in it, by id.
-    """
-
-    commits: tuple[Commit, ...]
-    edge: dict[str, Commit]
-
-
-def commits(place: Place, tip: str, without: Iterable[str] = ()) -> Range:
-    """The commits that can be reached from `tip` and from none of `without`.
+def commits(place: Place, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
+    """The commits that can be reached from `tip` and from none of `without`; a parent comes before its children.
 
     Args:
         place: The repository.
@@ -67,23 +55,17 @@ def commits(place: Place, tip: str, without: Iterable[str] = ()) -> Range:
     """
     asked = "".join(f"{line}\n" for line in (tip, *(f"^{oid}" for oid in without)))
     listed = git.run(place, [*_LIST, *_OPTIONS, "--stdin"], stdin=asked.encode()).stdout
-    inside: list[Commit] = []
-    edge: dict[str, Commit] = {}
-    for is_edge, commit in _read(listed):
-        if is_edge:
-            edge[commit.oid] = commit
-        else:
-            inside.append(commit)
-    return Range(tuple(inside), edge)
+    return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
 
 
-def _read(listed: bytes) -> Iterator[tuple[bool, Commit]]:
-    for record in listed.decode("utf-8", "replace").split("\0\n")[:-1]:
-        head, _, body = record.partition("\n")
-        _, oid, *parents = head.split(" ")
-        tree, subject, reviews = body.split("\0")
-        said = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
-        yield oid.startswith("-"), Commit(oid.lstrip("-"), tuple(parents), tree, subject, said)
+def read(place: Place, oid: str) -> tuple[list[str], str]:
+    """The parents and the message of a commit, from its object.
+
+    Raises:
+        GitTrouble: There is none.
+    """
+    head, _, text = git.run(place, ["cat-file", "commit", oid]).stdout.decode("utf-8", "replace").partition("\n\n")
+    return [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")], text
 
 
 def known_commits(place: Place, oids: Iterable[str]) -> list[str]:
@@ -107,7 +89,7 @@ def differences(place: Place, pairs: Sequence[tuple[str | None, str]]) -> list[l
     if not pairs:
         return []
     lines = "".join(f"{after} {before}\n" if before else f"{after}\n" for before, after in pairs)
-    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *_RAW]
+    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *git.TREE_OPTIONS]
     fields = git.run(place, arguments, stdin=lines.encode()).stdout.split(b"\0")
     found: list[list[Change] | str] = []
     raw: list[bytes] = []

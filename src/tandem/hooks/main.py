@@ -7,13 +7,15 @@ import sys
 
 from tandem.hooks import state
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import NoReturn
 
     from tandem.hooks.state import GateFile
 
+_OF_GIT = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")
+_OF_AGENTS = ("agent", "session")
 _REFUSED = 1
 _USAGE = 2
 _BLOCKED = 2
@@ -35,18 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run a hook by its name and git's arguments; answers with the exit status."""
     name, *rest = arguments or ("",)
-    hook = _HOOKS.get(name)
-    if hook is None and name not in _FOR_AGENTS:
+    if name not in (*_OF_GIT, *_OF_AGENTS):
         sys.stderr.write(f"tandem: there is no hook '{name}'\n")
         return _USAGE
     try:
-        if hook is None:
-            return _FOR_AGENTS[name](rest)
+        if name in _OF_AGENTS:
+            return _of_agents(name, rest)
         place = state.find_place()
         gate = state.read(place) if place is not None else None
-        if gate is None or not gate.enabled:
-            return 0
-        return hook(gate, rest)
+        return 0 if gate is None or not gate.enabled else _of_git(name, gate, rest)
     except state.GateUnreadable as error:
         sys.stderr.write(f"tandem: refused: {error}\n")
     except Exception as error:  # noqa: BLE001 the edge: an error in a gate never lets anything pass
@@ -59,53 +58,26 @@ def run(arguments: Sequence[str]) -> int:
 # Each hook imports what it needs, as every commit pays for it.
 
 
-def _commit(gate: GateFile, arguments: Sequence[str]) -> int:
-    from tandem.hooks import commit
+def _of_git(name: str, gate: GateFile, arguments: Sequence[str]) -> int:
+    if name == "prepare-commit-msg":
+        from tandem.hooks import commit
 
-    return commit.main(gate, arguments)
+        return commit.main(gate, arguments)
+    if name in {"post-commit", "post-rewrite"}:
+        from tandem.hooks import record
 
+        return record.committed(gate) if name == "post-commit" else record.rewritten(gate, sys.stdin.buffer.read())
+    from tandem.hooks import branches
 
-def _post_commit(gate: GateFile, _arguments: Sequence[str]) -> int:
-    from tandem.hooks import record
-
-    return record.committed(gate)
-
-
-def _post_rewrite(gate: GateFile, _arguments: Sequence[str]) -> int:
-    from tandem.hooks import record
-
-    return record.rewritten(gate, sys.stdin.buffer.read())
+    judged = branches.update if name == "reference-transaction" else branches.push
+    return judged(gate, arguments, sys.stdin.buffer.read())
 
 
-def _update(gate: GateFile, arguments: Sequence[str]) -> int:
-    from tandem.hooks import update
+def _of_agents(name: str, arguments: Sequence[str]) -> int:
+    if name == "session":
+        from tandem.hooks import session
 
-    return update.main(gate, arguments, sys.stdin.buffer.read())
-
-
-def _push(gate: GateFile, arguments: Sequence[str]) -> int:
-    from tandem.hooks import push
-
-    return push.main(gate, arguments, sys.stdin.buffer.read())
-
-
-def _agent(arguments: Sequence[str]) -> int:
+        return session.main(arguments)
     from tandem.hooks import agent
 
     return agent.main(arguments)
-
-
-def _session(arguments: Sequence[str]) -> int:
-    from tandem.hooks import session
-
-    return session.main(arguments)
-
-
-_HOOKS: dict[str, Callable[[GateFile, Sequence[str]], int]] = {
-    "prepare-commit-msg": _commit,
-    "post-commit": _post_commit,
-    "post-rewrite": _post_rewrite,
-    "reference-transaction": _update,
-    "pre-push": _push,
-}
-_FOR_AGENTS: dict[str, Callable[[Sequence[str]], int]] = {"agent": _agent, "session": _session}

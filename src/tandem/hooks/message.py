@@ -1,14 +1,15 @@
-"""A commit's message while it is being written: its subject, and the trailers that say by which review it passed."""
+"""A commit's message: its subject, the plan that it belongs to, and the trailers that say by which review it passed."""
 
 from __future__ import annotations
 
 import os
+import re
 
 from tandem.hooks import git
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tandem.hooks.state import Place
 
@@ -17,6 +18,10 @@ OVERRIDE = "Tandem-Override"
 DEPENDS_ON = "Tandem-Depends-On"
 UNREVIEWED = "unreviewed"
 """The trailer's value for a commit that its plan lets through before a review: a mark, never a pass."""
+
+_PLAN = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
+_LONGEST_NAME = 200
+"""Of the names that the contract takes."""
 
 _SCISSORS = " ------------------------ >8 ------------------------"
 
@@ -34,16 +39,33 @@ def subject(text: str) -> str:
     return found.encode("utf-8", "replace").decode()
 
 
+def belonging(subject: str) -> dict[str, str]:
+    """The `phase`, `plan` and `task` of a commit, as far as somebody said them, as fields of a request.
+
+    A subject such as `feat(03-02): retry uploads` says them; `TANDEM_PHASE`, `TANDEM_PLAN` and `TANDEM_TASK` are how
+    an agent names them for commits with free subjects.
+    """
+    found = _PLAN.match(subject)
+    said: dict[str, str | None] = found.groupdict() if found else {}
+    stated = {
+        name: said.get(name) or os.environ.get(f"TANDEM_{name.upper()}", "").strip()[:_LONGEST_NAME]
+        for name in ("phase", "plan", "task")
+    }
+    return {name: value for name, value in stated.items() if value}
+
+
+def plan_key(phase: str | None, plan: str | None, branch: str | None) -> str:
+    """The one name of a plan with the broker: `PHASE-PLAN`, or the branch where there is none."""
+    if plan is not None:
+        return plan if phase is None or plan == phase or plan.startswith(f"{phase}-") else f"{phase}-{plan}"
+    return branch or "HEAD"
+
+
 def values(text: str, name: str) -> list[str]:
     """The values of a trailer, each once, in order."""
-    words: list[str] = []
-    is_inside = False
-    for line in text.split("\n"):
-        is_inside = _names(line, name) or (is_inside and _continues(line))
-        if is_inside:
-            stated = line.partition(":")[2] if _names(line, name) else line
-            words += stated.replace(",", " ").split()
-    return list(dict.fromkeys(words))
+    lines = [line for is_inside, line in _lines(text, name) if is_inside]
+    stated = ((line.partition(":")[2] if _names(line, name) else line) for line in lines)
+    return list(dict.fromkeys(word for one in stated for word in one.replace(",", " ").split()))
 
 
 def mark(place: Place, path: str, review_ids: Sequence[str], override_id: str | None = None) -> None:
@@ -93,13 +115,15 @@ def _appended(text: str, trailers: Iterable[str]) -> str:
 
 def _without(text: str, name: str) -> str:
     """The message without a trailer, wherever it stands."""
-    kept: list[str] = []
+    return "\n".join(line for is_inside, line in _lines(text, name) if not is_inside)
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[bool, str]]:
+    """Each line, and whether it belongs to a trailer of this name."""
     is_inside = False
     for line in text.split("\n"):
         is_inside = _names(line, name) or (is_inside and _continues(line))
-        if not is_inside:
-            kept.append(line)
-    return "\n".join(kept)
+        yield is_inside, line
 
 
 def _names(line: str, name: str) -> bool:

@@ -12,10 +12,9 @@ import time
 
 from tandem.hooks import pending, person
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.speech import say
-from tandem.hooks.visible import visible_line
+from tandem.hooks.visible import say, visible_line
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,22 +54,17 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     override_id = f"ov_{os.urandom(8).hex()}"
     request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
     who = user_name()
-    asker = Asker(gate, who)
     try:
-        asker.call(OPERATION, **request)
-    except Unreachable:
+        with Asker(gate, who) as asker:
+            asker.call(OPERATION, **request)
+    except (Unreachable, Refused) as error:
+        if isinstance(error, Refused) and not error.wants_token:
+            say(f"refused: the broker does not record the override: {error}")
+            return None
         # The person's word counts; the log gets it as soon as there is one.
         pending.keep(gate.place, OPERATION, request, who)
-        say("The broker is away: the override is kept here and recorded when it is back.")
-    except Refused as error:
-        if error.wants_token:
-            pending.keep(gate.place, OPERATION, request, who)
-            say(f"The override is kept here and recorded later: {error}")
-            return override_id
-        say(f"refused: the broker does not record the override: {error}")
-        return None
-    finally:
-        asker.close()
+        told = "The broker is away: the override is kept here and recorded when it is back."
+        say(told if isinstance(error, Unreachable) else f"The override is kept here and recorded later: {error}")
     return override_id
 
 

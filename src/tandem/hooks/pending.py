@@ -6,13 +6,13 @@ effect, so that two processes that deliver at once, or one that ends in the midd
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from tandem.hooks import jsontext
 from tandem.hooks.ask import Asker, Refused, Unreachable
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
@@ -39,7 +39,7 @@ def keep(place: Place, operation: str, arguments: dict[str, Any], agent: str | N
     os.makedirs(folder, exist_ok=True)
     name = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(4).hex()}")
     with open(f"{name}.new", "x", encoding="utf-8") as file:
-        file.write(jsontext.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
+        file.write(json.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
         file.flush()
         os.fsync(file.fileno())
     os.rename(f"{name}.new", name + _ENDING)
@@ -70,12 +70,11 @@ def deliver(gate: GateFile) -> int:
 
 def _delivered(gate: GateFile, file: str) -> bool:
     """Whether a request need not be sent again."""
-    asker = None
     try:
         with open(file, encoding="utf-8") as stream:
-            request: dict[str, Any] = jsontext.loads(stream.read())
-        asker = Asker(gate, request.get("agent"))
-        asker.call(request["operation"], **request["arguments"])
+            request: dict[str, Any] = json.load(stream)
+        with Asker(gate, request.get("agent")) as asker:
+            asker.call(request["operation"], **request["arguments"])
     except Unreachable:
         return False
     except FileNotFoundError:
@@ -86,12 +85,9 @@ def _delivered(gate: GateFile, file: str) -> bool:
             return False
         _set_aside(gate.place, file)
         return True
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         _set_aside(gate.place, file)
         return True
-    finally:
-        if asker is not None:
-            asker.close()
     _forget(file)
     return True
 

@@ -85,6 +85,17 @@ def origin(folder: str, client: str | None = None) -> dict[str, Any] | None:
     return {"clients": programs, "session": session and _hashed(session), "folder": _hashed(os.path.realpath(folder))}
 
 
+def marked(request: dict[str, Any], folder: str) -> dict[str, Any]:
+    """A proposal's request whose metadata say where it comes from, if an agent makes it.
+
+    Args:
+        request: The request.
+        folder: The root of the working tree.
+    """
+    found = origin(folder)
+    return request if found is None else {**request, "metadata": {**(request.get("metadata") or {}), ORIGIN: found}}
+
+
 def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
     """What an agent has in common with whoever made a proposal, in words; null if nothing."""
     metadata = proposal["metadata"].get(ORIGIN)

@@ -13,9 +13,12 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.bridge.project import main_worktree, top_level
+from tandem.hooks import state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from tandem.hooks.state import GateFile
 
 ENABLED = "tandem_enabled"
 GRANULARITY = "review_granularity"
@@ -301,3 +304,40 @@ def _shown(value: Any) -> str:
 
 def _words(error: Exception) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+
+
+# A step of GSD where nobody reviews is answered by one look at local files, before anything heavy is imported.
+
+STEPS = ("plan", "context", "task", "wave", "verification")
+DISABLED_WORD = "SOLO"
+DISABLED_REASON = "Nobody reviews here: tandem_enabled is false, and no gate is on."
+GO_ON = "Go on."
+
+
+def is_disabled(settings: Planning, gate: GateFile | None) -> bool:
+    """Whether nothing is reviewed: the workflow does not submit anything, and no gate that is on would refuse.
+
+    Args:
+        settings: What the project's files say.
+        gate: The gate's switch, if it is on.
+    """
+    return not settings.tandem_enabled and gate is None
+
+
+def disabled_answer(arguments: Sequence[str]) -> str | None:
+    """What a step prints for people where nobody reviews; null if somebody might, or more is asked than that.
+
+    Args:
+        arguments: The command line behind `tandem`.
+    """
+    if arguments[:1] != ["gate"] or not {*arguments[1:2]} & {*STEPS} or {"--json", "--help"} & {*arguments}:
+        return None
+    folder = os.getcwd()
+    try:
+        gate = state.find_enabled(folder)
+    except (state.GateUnreadable, OSError):
+        # Whether the gate is on is unknown; the whole command says so.
+        return None
+    if not is_disabled(read(folder), gate):
+        return None
+    return f"{DISABLED_WORD}\nreason: {DISABLED_REASON}\n- {GO_ON}\n"

@@ -9,62 +9,171 @@ never becomes a ground to stand on.
 
 from __future__ import annotations
 
-from tandem.hooks import bases, history
-from tandem.hooks.checks import Checks, Finding
-from tandem.hooks.debts import Debt, Net
+from tandem.hooks import git, history
+from tandem.hooks.ask import Refused
 
-TYPE_CHECKING = False  # every commit waits for what is imported here; see `tuples`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from typing import NamedTuple, Self
+    from typing import Any, Self
 
-    from tandem.hooks.checks import Check
     from tandem.hooks.git import Change
     from tandem.hooks.history import Commit
     from tandem.hooks.merges import Merges
     from tandem.hooks.state import GateFile, Place
-else:
-    from tandem.hooks.tuples import NamedTuple
+
+    Check = Callable[[list[Change]], dict[str, Any]]
+    """Asks `check_gate` about changes; the data of its answer. Without `head`: what takes a commit back is found here,
+    where all commits of a range are known, not by the broker's look at one."""
+
+    Pair = tuple[str | None, str]
+    """The commits before and after; null where there was nothing before."""
+
+    Entry = tuple[str, str]
+    """Mode and blob of a path."""
+
+    Entries = dict[str, tuple[Entry, Entry]]
+    """By path: what it was, and what it is."""
+
+HEADS = "refs/heads/"
+STARTS = "refs/tandem/gate-start/"
+"""Where the base branches were when the gate was switched on, a ref for each."""
 
 UNREVIEWED = "unreviewed"
 UNAPPROVED = "unapproved"
-_MERGE = Finding(passes=True, verdict="merge", review_ids=(), reason="git makes the same of what it merges")
-_TAKEN_BACK = Finding(passes=True, verdict="rollback", review_ids=(), reason="takes back what was not approved")
-_NO_DEBT = Debt()
+_ROLLBACK = "rollback"
+_EXEMPT = "exempt"
+_OVERRIDDEN = "overridden"
 _TRIES = 300
 """Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
 _GROUNDS = 6
 _SIBLINGS = 8
 _SHORT = 10
+_UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+_REF_FORMAT = "%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
+_UNNAMEABLE = ""
+"""Stands for a path that cannot be named, so that nothing settles it."""
+
+_NOWHERE = (("", ""), ("", "-"))
 
 
-class Judged(NamedTuple):
+class Bases:
+    """The refs that judging begins at, as they are when this is made.
+
+    Attributes:
+        tips: The base branches that exist, by their full names, with the commits they are at.
+        never_judged: The commits of the accepted refs and of the gate's start: they and their ancestors are taken
+            as they are.
+    """
+
+    def __init__(self, gate: GateFile) -> None:
+        """Read them.
+
+        Raises:
+            GitTrouble: Git does not answer.
+        """
+        self._place = gate.place
+        self.tips: dict[str, str] = {}
+        accepted: list[str] = []
+        self._starts: list[str] = []
+        wanted = {HEADS + branch for branch in gate.branches}
+        patterns = [*sorted(wanted), STARTS, *gate.accepted]
+        for line in git.run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *patterns]).text.splitlines():
+            kind, oid, inner_kind, inner_oid, ref = line.split(" ", 4)
+            commit = oid if kind == "commit" else inner_oid if inner_kind == "commit" else None
+            if commit is None:
+                continue
+            if ref.startswith(STARTS):
+                self._starts.append(commit)
+            elif ref in wanted:
+                self.tips[ref] = commit
+            # A pattern also finds what is below it, which nobody accepted.
+            if ref in gate.accepted:
+                accepted.append(commit)
+        self.never_judged = tuple(dict.fromkeys((*accepted, *self._starts)))
+
+    def earlier(self) -> set[str]:
+        """What the base branches have been at since the gate was switched on, as far as git has kept it.
+
+        Raises:
+            GitTrouble: Git does not answer.
+        """
+        been: set[str] = set()
+        for ref in self.tips:
+            # No log was kept where git fails here.
+            log = git.run(self._place, ["log", "-g", "--format=%H", ref, "--"], accept=(0, 128))
+            for oid in log.text.splitlines():
+                been.add(oid)
+                if oid in self._starts:
+                    break
+        return been
+
+
+class Finding:
+    """What is known of one difference.
+
+    Attributes:
+        verdict: `approved`, `exempt`, `merge`, `rollback`, `overridden`, `empty`; or `unapproved`, or, of a commit
+            that was marked so when it was made, `unreviewed`, which do not pass.
+        reason: In words.
+        review_ids: The reviews that let it through, or a part of it, or that it names.
+        paths: Of what does not pass, with the reason for each.
+        exempt: The paths that need no review.
+    """
+
+    __slots__ = ("exempt", "paths", "reason", "review_ids", "verdict")
+
+    def __init__(
+        self,
+        verdict: str,
+        reason: str,
+        review_ids: tuple[str, ...] = (),
+        paths: tuple[tuple[str, str], ...] = (),
+        exempt: frozenset[str] = frozenset(),
+    ) -> None:
+        self.verdict = verdict
+        self.reason = reason
+        self.review_ids = review_ids
+        self.paths = paths
+        self.exempt = exempt
+
+    @property
+    def passes(self) -> bool:
+        """Whether everything in it may be as it is."""
+        return self.verdict not in {UNREVIEWED, UNAPPROVED}
+
+
+_NOTHING = Finding("empty", "it changes nothing")
+_MERGE = Finding("merge", "git makes the same of what it merges")
+_TAKEN_BACK = Finding(_ROLLBACK, "takes back what was not approved")
+
+
+class Judged(Finding):
     """What is known of one commit.
 
     Attributes:
         commit: Its id.
         subject: Of its message.
-        verdict: `approved`, `exempt`, `merge`, `rollback`, `overridden`, `empty`; or `unreviewed` (marked so when it
-            was committed) or `unapproved`, which do not pass.
-        review_ids: The reviews that let it through, or that it names.
-        reason: In words.
-        paths: Of one that does not pass: what is not approved, and why.
     """
 
-    commit: str
-    subject: str
-    verdict: str
-    review_ids: tuple[str, ...]
-    reason: str
-    paths: tuple[tuple[str, str], ...] = ()
+    __slots__ = ("commit", "subject")
 
-    @property
-    def passes(self) -> bool:
-        """Whether the commit may be where it is."""
-        return self.verdict not in {UNREVIEWED, UNAPPROVED}
+    def __init__(self, commit: Commit, finding: Finding) -> None:
+        super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths)
+        self.commit = commit.oid
+        self.subject = commit.subject
+        if finding.passes:
+            return
+        is_marked = UNREVIEWED in commit.reviews
+        self.verdict = UNREVIEWED if is_marked else UNAPPROVED
+        self.review_ids = tuple(review for review in commit.reviews if review != UNREVIEWED)
+        if self.review_ids:
+            self.reason = f"it names {', '.join(self.review_ids)}, where this content is not approved; {finding.reason}"
+        elif is_marked:
+            self.reason = f"committed before a review, and not approved since; {finding.reason}"
 
 
-class Judgement(NamedTuple):
+class Judgement:
     """What is known of a range.
 
     Attributes:
@@ -72,20 +181,151 @@ class Judgement(NamedTuple):
         commits: Its commits, oldest first. Those of a rewind are the ones that its end is judged by.
     """
 
-    passes: bool
-    commits: tuple[Judged, ...]
+    __slots__ = ("commits", "passes")
+
+    def __init__(self, commits: Sequence[Judged] = (), *, passes: bool) -> None:
+        self.passes = passes
+        self.commits = tuple(commits)
 
 
-class Known(NamedTuple):
-    """The commits whose content is good as a whole. Their ancestors need not be.
+class Checks:
+    """The findings of one repository, remembered."""
 
-    Attributes:
-        tips: What the base branches are at.
-        earlier: Gives what they have been at, which is looked up only when it is needed.
+    def __init__(self, place: Place, check: Check) -> None:
+        self._place = place
+        self._check = check
+        self._changes: dict[Pair, list[Change] | str] = {}
+        self._found: dict[Pair, Finding] = {}
+        self._answers: dict[frozenset[tuple[str, ...]], Finding] = {}
+
+    def prepare(self, pairs: Iterable[Pair]) -> None:
+        """Have git compute these differences at once, as each call of it costs more than a difference.
+
+        Raises:
+            GitTrouble: A commit is not there.
+        """
+        wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
+        self._changes.update(zip(wanted, history.differences(self._place, wanted), strict=True))
+
+    def changes(self, before: str | None, after: str) -> list[Change] | str:
+        """The difference of two commits, or why it cannot be named.
+
+        Raises:
+            GitTrouble: A commit is not there.
+        """
+        self.prepare([(before, after)])
+        return self._changes[before, after]
+
+    def finding(self, before: str | None, after: str) -> Finding:
+        """Whether the difference of two commits passes.
+
+        Raises:
+            GitTrouble: A commit is not there.
+            Refused: The broker refuses the question as such.
+            Unreachable: No broker answers.
+        """
+        pair = (before, after)
+        if pair not in self._found:
+            self._found[pair] = self.asked(self.changes(before, after))
+        return self._found[pair]
+
+    def asked(self, changes: list[Change] | str) -> Finding:
+        """Whether some changes pass.
+
+        Raises:
+            Refused: The broker refuses the question as such.
+            Unreachable: No broker answers.
+        """
+        if not changes:
+            return _NOTHING
+        if isinstance(changes, str):
+            return Finding(UNAPPROVED, changes)
+        asked = frozenset(tuple(change.values()) for change in changes)
+        if asked not in self._answers:
+            try:
+                self._answers[asked] = _found(self._check(changes))
+            except Refused as refusal:
+                if refusal.code not in _UNANSWERABLE:
+                    raise
+                self._answers[asked] = Finding(UNAPPROVED, str(refusal))
+        return self._answers[asked]
+
+
+def _found(decision: dict[str, Any]) -> Finding:
+    """What an answer of `check_gate` says."""
+    reviews = tuple(decision["review_ids"])
+    exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
+    # That one commit is taken back says nothing of what it comes back to: a `Debt` looks at both.
+    refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == _ROLLBACK]
+    if decision["allowed"] is not True or refused:
+        paths = tuple((one["path"], one["reason"]) for one in refused)
+        return Finding(UNAPPROVED, decision["reason"], reviews, paths, exempt)
+    kinds = {one["kind"] for one in decision["paths"]}
+    verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
+    return Finding(verdict, decision["reason"], reviews, exempt=exempt)
+
+
+class Debt:
+    """What is not approved at one commit, path by path: the last content that was good, and the present one.
+
+    Taken back or approved later, it is settled. An approved change on other paths leaves it as it is; one that
+    touches it was approved on top of what was not, so it becomes a part of it. Never changed: a commit makes a new
+    one.
     """
 
-    tips: tuple[str, ...]
-    earlier: Callable[[], Collection[str]]
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Entries | None = None) -> None:
+        self._entries: Entries = entries or {}
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def after(self, changes: list[Change] | str, finding: Finding) -> Debt:
+        """The debt after a commit.
+
+        Args:
+            changes: What it changes; a sentence if that cannot be said.
+            finding: What is known of that by itself.
+        """
+        if isinstance(changes, str):
+            return Debt({**self._entries, _UNNAMEABLE: _NOWHERE})
+        touched = any(change["path"] in self._entries for change in changes)
+        if finding.passes and not touched:
+            return self
+        refused = {path for path, _ in finding.paths}
+        entries = dict(self._entries)
+        for change in changes:
+            path = change["path"]
+            before, now = _sides(change)
+            if path in entries:
+                entries[path] = (entries[path][0], now)
+            elif path not in finding.exempt and (touched or not refused or path in refused):
+                entries[path] = (before, now)
+            if path in entries and entries[path][0] == now:
+                del entries[path]
+        return Debt(entries)
+
+    def less(self, paths: Iterable[str]) -> Debt:
+        """What is left when the changes of these paths are approved as they are."""
+        settled = set(paths)
+        return Debt({path: entry for path, entry in self._entries.items() if path not in settled})
+
+    def changes(self) -> list[Change] | None:
+        """All of it as one change; null if it cannot be said."""
+        return None if _UNNAMEABLE in self._entries else _changes(self._entries)
+
+
+def _sides(change: Change) -> tuple[Entry, Entry]:
+    return (change["mode_before"], change["blob_before"]), (change["mode_after"], change["blob_after"])
+
+
+def _changes(entries: Entries) -> list[Change]:
+    return [
+        {"path": path, "mode_before": was[0], "blob_before": was[1], "mode_after": now[0], "blob_after": now[1]}
+        for path, (was, now) in sorted(entries.items())
+        if was != now
+    ]
 
 
 class Judge:
@@ -106,16 +346,17 @@ class Judge:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Tidy up; twice is safe, and so is to go on."""
-        merges, self._merges = self._merges, None
-        if merges is not None:
-            merges.close()
+        if self._merges is not None:
+            self._merges.close()
 
     def judge(
-        self, new: str, *, old: str | None = None, without: Iterable[str] = (), known: Known | None = None
+        self,
+        new: str,
+        *,
+        old: str | None = None,
+        without: Iterable[str] = (),
+        tips: Collection[str] | None = None,
+        earlier: Callable[[], Collection[str]] = tuple,
     ) -> Judgement:
         """Judge what can be reached from `new` and not from `old`.
 
@@ -123,37 +364,44 @@ class Judge:
             new: Id of the commit at the end.
             old: Id of the one at the start, whose content is good; null where there is none.
             without: Ids of commits that are taken as they are, with all their ancestors.
-            known: The only other places that the range may begin at; null if it may begin at any commit that `old`
-                and `without` reach.
+            tips: The only other commits that the range may begin at, whose content is good as a whole (that of their
+                ancestors need not be); null if it may begin at any commit that `old` and `without` reach.
+            earlier: Gives what the tips have been before, which is good as well; called only when it is needed.
 
         Raises:
             GitTrouble: Git does not answer, or a commit is not there.
             Refused: The broker refuses to judge.
             Unreachable: No broker answers.
         """
-        inside = self._range(new, old, tuple(without), known)
+        inside = self._range(new, old, tuple(without), tips, earlier)
         if not inside:
-            return Judgement(passes=True, commits=())
+            return Judgement(passes=True)
         self._old, self._new = old, new
-        whole = self._whole(inside) if known is not None else None
+        whole = self._whole(inside) if tips is not None else None
         if whole is not None:
-            return Judgement(passes=True, commits=tuple(_judged(commit, whole) for commit in inside))
+            return Judgement([Judged(commit, whole) for commit in inside], passes=True)
         self._checks.prepare((_first(commit), commit.oid) for commit in inside)
         good = self._settle(inside)
         return self._judgement(inside, good)
 
-    def _range(self, new: str, old: str | None, without: tuple[str, ...], known: Known | None) -> Sequence[Commit]:
+    def _range(
+        self,
+        new: str,
+        old: str | None,
+        without: tuple[str, ...],
+        tips: Collection[str] | None,
+        earlier: Callable[[], Collection[str]],
+    ) -> Sequence[Commit]:
         """The commits to judge, oldest first; a range that begins inside of what is known is followed further back."""
-        start = () if old is None else (old,)
-        tips = () if known is None else known.tips
-        found = history.commits(self._place, new, (*start, *tips, *without))
-        self._by = {commit.oid: commit for commit in found.commits}
-        outside = {parent for commit in found.commits for parent in commit.parents} - self._by.keys()
-        if known is None or (outside or {new}) <= {*start, *tips}:
-            return found.commits
-        everything = history.commits(self._place, new, without).commits
+        starts = {*(tips or ()), *([] if old is None else [old])}
+        found = history.commits(self._place, new, (*starts, *without))
+        self._by = {commit.oid: commit for commit in found}
+        outside = {parent for commit in found for parent in commit.parents} - self._by.keys()
+        if tips is None or (outside or {new}) <= starts:
+            return found
+        everything = history.commits(self._place, new, without)
         self._by = {commit.oid: commit for commit in everything}
-        ends = {*start, *tips, *known.earlier()} if everything else set[str]()
+        ends = {*starts, *earlier()} if everything else set[str]()
         kept = self._reach(new, ends)
         return [commit for commit in everything if commit.oid in kept]
 
@@ -182,7 +430,7 @@ class Judge:
         good: dict[str, Finding] = {}
         debts: dict[str, Debt] = {}
         for commit in inside:
-            before = debts.get(_first(commit) or "", _NO_DEBT)
+            before = debts.get(_first(commit) or "", Debt())
             finding, debts[commit.oid] = self._step(commit, names, good, before)
             if finding is not None:
                 good[commit.oid] = finding
@@ -195,13 +443,13 @@ class Judge:
         first = _first(commit)
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
         if finding.passes and not before:
-            return finding, _NO_DEBT
+            return finding, Debt()
         debt = before.after(self._checks.changes(first, commit.oid), finding)
         if not debt:
             return (finding if finding.passes else _TAKEN_BACK), debt
         whole, debt = self._together(commit, names, good, debt)
         whole = whole or self._by_amends(commit, names, good)
-        return whole, (_NO_DEBT if whole else debt)
+        return whole, (Debt() if whole else debt)
 
     def _merge(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
         """A merge that adds nothing to its first parent but what is good."""
@@ -260,7 +508,7 @@ class Judge:
         self, commit: Commit, names: set[str], good: dict[str, Finding]
     ) -> Iterator[tuple[str | None, list[Change]]]:
         """What changed since good commits on the line of first parents: the nearest ones, and where it begins."""
-        net = Net()
+        net: Entries = {}
         at: Commit | None = commit
         found = 0
         while at is not None:
@@ -268,11 +516,14 @@ class Judge:
             changes = self._checks.changes(parent, at.oid)
             if isinstance(changes, str):
                 return
-            net.precede(changes)
+            for change in changes:
+                before, now = _sides(change)
+                path = change["path"]
+                net[path] = (before, net[path][1] if path in net else now)
             is_start = parent is None or parent not in names
             if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
                 found += 1
-                yield parent, net.changes()
+                yield parent, _changes(net)
             at = None if parent is None or is_start else self._by[parent]
 
     def _by_other_parents(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
@@ -304,20 +555,16 @@ class Judge:
                     break
         if commit.oid not in reached:
             return None
-        return Finding(
-            passes=True, verdict="approved", review_ids=reached[commit.oid], reason="approved, amend by amend"
-        )
+        return Finding("approved", "approved, amend by amend", reached[commit.oid])
 
     def _judgement(self, inside: Sequence[Commit], good: dict[str, Finding]) -> Judgement:
         covered = self._covered(inside, good)
-        rows = [
-            _judged(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid))) for commit in inside
-        ]
+        rows = [Judged(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid))) for commit in inside]
         passes = self._new in good
         if not passes and all(row.passes for row in rows):
-            reason = "it stands on content that is approved only together with what came after it"
-            rows[-1] = rows[-1]._replace(verdict=UNAPPROVED, reason=reason)
-        return Judgement(passes, tuple(rows))
+            rows[-1].verdict = UNAPPROVED
+            rows[-1].reason = "it stands on content that is approved only together with what came after it"
+        return Judgement(rows, passes=passes)
 
     def _covered(self, inside: Sequence[Commit], good: dict[str, Finding]) -> dict[str, Finding]:
         """The commits that are good only as parts of a later one, with what is known of that."""
@@ -335,16 +582,11 @@ class Judge:
     def _row(self, commit: Commit, covering: Finding | None) -> Finding:
         """What is known of a commit that is no ground to stand on."""
         if covering is None and self._is_clean(commit):
-            return _MERGE._replace(reason="git makes the same of what it merges; that is judged by itself")
+            return Finding(_MERGE.verdict, f"{_MERGE.reason}; that is judged by itself")
         finding = self._checks.finding(_first(commit), commit.oid)
         if finding.passes or covering is None:
             return finding
         return covering
-
-
-def never_judged(gate: GateFile) -> list[str]:
-    """The commits that are taken as they are, with all their ancestors: see `Bases.never_judged`."""
-    return list(bases.read(gate).never_judged)
 
 
 def _first(commit: Commit) -> str | None:
@@ -358,25 +600,10 @@ def _sound(oid: str, names: set[str], good: dict[str, Finding]) -> bool:
 def _as_a_whole(finding: Finding, since: str) -> Finding:
     if finding.verdict == "empty":
         return _TAKEN_BACK
-    return finding._replace(reason=f"{finding.reason}, together with {since}")
+    return Finding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
 
 
 def _part(whole: Commit, finding: Finding) -> Finding:
-    verdict = "rollback" if finding.verdict == "rollback" else "approved"
-    words = "taken back by" if verdict == "rollback" else "approved as a part of what ends with"
-    return finding._replace(verdict=verdict, reason=f"{words} {whole.oid[:_SHORT]}")
-
-
-def _judged(commit: Commit, finding: Finding) -> Judged:
-    if finding.passes:
-        return Judged(commit.oid, commit.subject, finding.verdict, finding.review_ids, finding.reason)
-    named = tuple(review for review in commit.reviews if review != UNREVIEWED)
-    is_marked = UNREVIEWED in commit.reviews
-    reason = finding.reason
-    if named:
-        reason = f"it names {', '.join(named)}, where this content is not approved; {reason}"
-    elif is_marked:
-        reason = f"committed before a review, and not approved since; {reason}"
-    return Judged(
-        commit.oid, commit.subject, UNREVIEWED if is_marked else UNAPPROVED, named, reason, paths=finding.paths
-    )
+    verdict = _ROLLBACK if finding.verdict == _ROLLBACK else "approved"
+    words = "taken back by" if verdict == _ROLLBACK else "approved as a part of what ends with"
+    return Finding(verdict, f"{words} {whole.oid[:_SHORT]}", finding.review_ids)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tandem.hooks import git, message, modes, pending, plans
+from tandem.hooks import enforcement, git, history, message, pending
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.speech import say
+from tandem.hooks.visible import say
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,28 +21,11 @@ _LATER = "The commit is recorded once the broker can be told."
 """Of one rebase; what goes beyond is found by its trailers."""
 
 
-class Commit:
-    """A commit as its object tells it.
-
-    Attributes:
-        commit: Its id.
-        parents: The ids of its parents.
-        text: Its message.
-    """
-
-    __slots__ = ("commit", "parents", "text")
-
-    def __init__(self, commit: str, parents: list[str], text: str) -> None:
-        self.commit = commit
-        self.parents = parents
-        self.text = text
-
-
 def committed(gate: GateFile) -> int:
     """Record HEAD; the commit is made, so nothing that goes wrong here is more than told."""
     place = gate.place
     branch = git.branch(place)
-    if modes.leniency(gate, branch) == modes.STRICT or git.rebased(place) is not None:
+    if enforcement.enforcement(gate, branch) == enforcement.STRICT or git.rebased(place) is not None:
         # What a rebase makes is told at its end, as what it became of what.
         return 0
     head = git.head(place)
@@ -60,7 +43,7 @@ def rewritten(gate: GateFile, stdin: bytes) -> int:
     """
     place = gate.place
     branch = git.branch(place)
-    if modes.leniency(gate, branch) == modes.STRICT:
+    if enforcement.enforcement(gate, branch) == enforcement.STRICT:
         return 0
     pairs = [line.split()[:2] for line in stdin.decode("ascii", "replace").splitlines()]
     made = [(pair[0], pair[1]) for pair in pairs[:_MOST_REWRITTEN] if len(pair) == 2 and pair[0] != pair[1]]  # noqa: PLR2004 old and new
@@ -88,40 +71,24 @@ def request(place: Place, commit: str, branch: str | None, replaces: str | None 
     Raises:
         GitTrouble: It cannot be read.
     """
-    found = read(place, commit)
-    belongs = plans.belonging(message.subject(found.text))
-    named = message.values(found.text, message.REVIEW)
-    parent = found.parents[0] if found.parents else None
+    parents, text = history.read(place, commit)
+    belongs = message.belonging(message.subject(text))
+    named = message.values(text, message.REVIEW)
+    parent = parents[0] if parents else None
     stated: dict[str, Any] = {
-        "commit": found.commit,
+        "commit": commit,
         "parent": parent,
         "branch": branch,
-        "phase": belongs.phase,
-        "plan": plans.plan_key(belongs.phase, belongs.plan, branch),
-        "task": belongs.task,
+        "phase": belongs.get("phase"),
+        "plan": message.plan_key(belongs.get("phase"), belongs.get("plan"), branch),
+        "task": belongs.get("task"),
         "review_ids": [name for name in named if name != message.UNREVIEWED],
         "unreviewed": message.UNREVIEWED in named,
         "replaces": replaces,
-        "depends_on": message.values(found.text, message.DEPENDS_ON),
-        "changes": git.between(place, parent or git.empty_tree(place), found.commit),
+        "depends_on": message.values(text, message.DEPENDS_ON),
+        "changes": git.between(place, parent or git.empty_tree(place), commit),
     }
     return {name: value for name, value in stated.items() if value is not None}
-
-
-def read(place: Place, commit: str) -> Commit:
-    """A commit by its id.
-
-    Raises:
-        GitTrouble: There is none.
-    """
-    head, _, text = git.run(place, ["cat-file", "commit", commit]).stdout.decode("utf-8", "replace").partition("\n\n")
-    parents = [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")]
-    return Commit(commit, parents, text)
-
-
-def trailers(place: Place, commit: str) -> list[str]:
-    """The reviews that a commit's message names, or the mark that it is unreviewed."""
-    return message.values(read(place, commit).text, message.REVIEW)
 
 
 def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
@@ -129,8 +96,7 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
     if pending.deliver(gate):
         _keep(gate, requests, _LATER)
         return
-    asker = Asker(gate)
-    try:
+    with Asker(gate) as asker:
         for at, facts in enumerate(requests):
             try:
                 asker.call(OPERATION, **facts)
@@ -142,8 +108,6 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
                 if error.wants_token:
                     _keep(gate, requests[at:], _LATER)
                     return
-    finally:
-        asker.close()
 
 
 def _keep(gate: GateFile, requests: list[dict[str, Any]], told: str) -> None:

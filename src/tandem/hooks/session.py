@@ -36,9 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     folder = os.getcwd()
     try:
         folder = _folder(sys.stdin.buffer.read(_LARGEST_BYTES)) or folder
-        place = state.find_place(folder)
-        gate = state.find(place) if place is not None else None
-        line = _standing(gate, arguments) if gate is not None and gate.enabled else None
+        gate = state.find_enabled(folder)
+        line = _standing(gate, arguments) if gate is not None else None
     except state.GateUnreadable as error:
         gate, line = None, f"Tandem: {error}"
     except Exception as error:  # noqa: BLE001 - the edge: a session must not be kept from starting
@@ -81,16 +80,14 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
         # It switches git's hooks off for every command that it runs.
         said += f" Here git commands that make or move commits have to say: git -c core.hooksPath={directory} …"
         said += " (the gate's hooks, which this client switches off)."
-    asker = Asker(gate)
     try:
-        asker.call("check_gate", changes=[])
+        with Asker(gate) as asker:
+            asker.check_gate([])
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:
         mend = "" if error.wants_token else " A person has to mend that: tandem gate on"
         return f"{said} But the broker refuses: {error}{mend}"
-    finally:
-        asker.close()
     return f"{said} The broker runs."
 
 

@@ -5,11 +5,10 @@ Git's own files are read instead of running git, so that a hook whose gate is of
 
 from __future__ import annotations
 
+import json
 import os
 
-from tandem.hooks import jsontext
-
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
@@ -77,48 +76,30 @@ class GateFile:
         hooks: How the hooks were installed.
     """
 
-    __slots__ = (
-        "accepted",
-        "branches",
-        "broker",
-        "config_dir",
-        "data_dir",
-        "enabled",
-        "hooks",
-        "place",
-        "project",
-        "python",
-        "root",
-        "source",
-        "usual_url",
-    )
-
     def __init__(self, place: Place, facts: dict[str, Any]) -> None:
         """Take the facts of a file.
 
         Raises:
             KeyError: One is missing.
-            TypeError: One is of another kind.
+            TypeError: One that has to be a list is none.
         """
         self.place = place
-        self.project = _text(facts["project"])
-        self.root = _text(facts["root"])
+        self.project: str = facts["project"]
+        self.root: str = facts["root"]
         self.enabled = facts["enabled"] is not False
-        self.broker = _optional(facts.get("broker"))
-        self.data_dir = _text(facts["data_dir"])
-        self.usual_url = _optional(facts.get("usual_url"))
-        self.config_dir = _text(facts["config_dir"])
-        self.branches = _texts(facts["branches"])
-        self.accepted = _texts(facts.get("accepted", []))
-        self.python = _text(facts["python"])
-        self.source = _text(facts["source"])
-        self.hooks: dict[str, Any] = _object(facts.get("hooks", {}))
+        self.broker: str | None = facts.get("broker")
+        self.data_dir: str = facts["data_dir"]
+        self.usual_url: str | None = facts.get("usual_url")
+        self.config_dir: str = facts["config_dir"]
+        self.branches: tuple[str, ...] = tuple(facts["branches"])
+        self.accepted: tuple[str, ...] = tuple(facts.get("accepted", ()))
+        self.python: str = facts["python"]
+        self.source: str = facts["source"]
+        self.hooks: dict[str, Any] = facts.get("hooks", {})
 
     def facts(self) -> dict[str, Any]:
         """What the file holds."""
-        stated = {name: getattr(self, name) for name in self.__slots__ if name != "place"}
-        lists = {"branches": list(self.branches), "accepted": list(self.accepted)}
-        return {"version": VERSION, **stated, **lists}
+        return {"version": VERSION} | {name: value for name, value in vars(self).items() if name != "place"}
 
 
 def find_place(folder: str | None = None) -> Place | None:
@@ -175,11 +156,11 @@ def find(place: Place) -> GateFile | None:
     except OSError as error:
         raise GateUnreadable(path, f"cannot be read ({error.strerror})") from error
     try:
-        facts: Any = jsontext.loads(text)
+        facts: Any = json.loads(text)
         version: Any = facts["version"]
         if version == VERSION:
             return GateFile(place, facts)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise GateUnreadable(path, "is not what 'tandem gate on' writes") from error
     raise GateUnreadable(path, f"has the version {version}, which this Tandem does not know")
 
@@ -223,25 +204,3 @@ def _git_dir(path: str) -> str | None:
 
 def _is_git_folder(path: str) -> bool:
     return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise TypeError("a text is expected")
-    return value
-
-
-def _optional(value: Any) -> str | None:
-    return None if value is None else _text(value)
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("a list is expected")
-    return tuple(_text(item) for item in value)  # pyright: ignore[reportUnknownVariableType] any JSON value, and each is checked
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError("an object is expected")
-    return value  # pyright: ignore[reportUnknownVariableType] any JSON value

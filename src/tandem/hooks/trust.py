@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.hooks.planning import own_keys
 
@@ -93,24 +93,14 @@ def parsed(content: bytes) -> tuple[Trusted, ...]:
     """
     try:
         document: Any = json.loads(content)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(document, dict) or cast("dict[str, Any]", document).get("version") != VERSION:
-        raise ValueError(f"it is not a list of version {VERSION}")
-    listed: Any = cast("dict[str, Any]", document).get("trusted")
-    if not isinstance(listed, list):
-        raise ValueError("it holds no list")  # noqa: TRY004 - one kind of error for whatever is wrong in it
-    return tuple(_entry(one) for one in cast("list[Any]", listed))
-
-
-def _entry(one: Any) -> Trusted:
-    if not isinstance(one, dict):
-        raise ValueError("one of its entries is no object")  # noqa: TRY004 - as in `parsed`
-    stated = cast("dict[str, Any]", one)
-    values = [stated.get(name) for name in Trusted._fields]
-    if not all(isinstance(value, str) for value in values):
-        raise ValueError("one of its entries lacks a member")
-    return Trusted(*cast("list[str]", values))
+        if document["version"] != VERSION:
+            raise ValueError(f"it is not a list of version {VERSION}")
+        listed = tuple(Trusted(**one) for one in document["trusted"])
+    except (KeyError, TypeError, RecursionError) as error:
+        raise ValueError(f"it is no list of what is trusted ({type(error).__name__})") from error
+    if not all(isinstance(value, str) for one in listed for value in one):
+        raise ValueError("one of its entries holds something else than texts")
+    return listed
 
 
 def same(root: str) -> str:

@@ -7,7 +7,11 @@ standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import sys
+
+TYPE_CHECKING = False  # as in `git`
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NARROW, _WIDE = 0xFF, 0xFFFF
 HIDDEN = (
@@ -36,6 +40,12 @@ def visible(text: str) -> str:
 def visible_line(text: str) -> str:
     """As `visible`, for what stands within a line: the name of a file or branch, a subject."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def say(*lines: str) -> None:
+    """Tell whoever runs git; what follows a line end is indented, so that nobody's text is taken for ours."""
+    shown = (visible(line).replace("\n", "\ntandem:   ") for line in lines)
+    sys.stderr.write("".join(f"tandem: {line}\n" for line in shown))
 
 
 def unseen(text: str) -> list[str]:

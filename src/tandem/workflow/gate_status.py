@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tandem.errors import TandemError
-from tandem.hooks import modes, pending, planning, state
+from tandem.hooks import enforcement, pending, planning, state
 from tandem.hooks.state import GateUnreadable, Place
 from tandem.workflow import gate_switch, githooks
 from tandem.workflow.gate_switch import Call
@@ -107,7 +107,7 @@ async def gate_status(call: Call, place: Place) -> GateStatus:
         chained=tuple(installed.chained) if installed else (),
         pending=left,
         problems=tuple(problems),
-        **_modes(modes.effective(gate), settings),
+        **_modes(enforcement.effective(gate), settings),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import TandemError
-from tandem.hooks import modes, planning
+from tandem.hooks import enforcement, planning
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.gsd.overlay import Overlays, Plan
 from tandem.workflow.rollback.journal import Journal
@@ -23,7 +23,7 @@ async def check_planning(here: Circumstances) -> list[Finding]:
         return []
     found = [problem("planning", one, "correct .planning/config.json") for one in settings.problems]
     gate = here.gate
-    holds = (modes.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
     if holds.refused:
         found.append(
             note("planning", f"Not trusted, and so without effect: {', '.join(holds.refused)}", "tandem trust")

@@ -8,8 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tandem.hooks.message import DEPENDS_ON, REVIEW, UNREVIEWED
-from tandem.hooks.plans import plan_key
+from tandem.hooks.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key
 from tandem.workflow.rollback.checkout import Checkout
 
 ROLLBACK = "Tandem-Rollback"

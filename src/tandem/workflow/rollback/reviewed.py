@@ -11,7 +11,7 @@ from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.domain.gate_answers import CommitRecord
 from tandem.domain.reviews import ESCALATION_ROUND
 from tandem.errors import InvalidInput, NotFound
-from tandem.hooks.plans import plan_key
+from tandem.hooks.message import plan_key
 from tandem.workflow.rollback.history import Difference
 
 Standing = Literal["against", "approved", "open"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.hooks.plans import plan_key
+from tandem.hooks.message import plan_key
 
 FOLDER = ".planning"
 _NAMES = {

@@ -15,7 +15,7 @@ from tandem.client.session import read_envelope
 from tandem.domain.answers import GateDecision, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidTransition, NotFound
 from tandem.git import Repository
-from tandem.hooks.person import ORIGIN, origin
+from tandem.hooks import person
 from tandem.workflow.steps import moves
 from tandem.workflow.steps.advice import advice, approved
 from tandem.workflow.steps.moves import Move
@@ -94,9 +94,7 @@ class Desk:
             "agent_role": "proposer",
             **subject.content(),
         }
-        made_by = origin(str(self.repository.root))
-        if made_by is not None:
-            request["metadata"] = {**request.get("metadata", {}), ORIGIN: made_by}
+        request = person.marked(request, str(self.repository.root))
         before = 0
         if pointer is not None and move is Move.REVISE:
             request["review_id"] = pointer.review_id

@@ -12,7 +12,7 @@ from pathlib import Path
 from tandem import platforms
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.hooks import ask, git, planning, solo, state, trust
+from tandem.hooks import ask, git, planning, state, trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Situation:
     @property
     def is_solo(self) -> bool:
         """Whether nothing is reviewed here: the workflow does not submit, and no gate would refuse."""
-        return solo.is_solo(self.planning, self.gate)
+        return planning.is_disabled(self.planning, self.gate)
 
     @property
     def repository(self) -> state.Place:

@@ -11,7 +11,7 @@ from pathlib import Path
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
 from tandem.git import Repository, Scope
-from tandem.hooks import pending, solo
+from tandem.hooks import pending, planning
 from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
 from tandem.workflow.steps import changes, history, optimism, texts, waves
 from tandem.workflow.steps.accepting import accept
@@ -25,13 +25,13 @@ from tandem.workflow.steps.situation import Situation
 from tandem.workflow.steps.subjects import Subject, document_key
 from tandem.workflow.steps.texts import Document
 
-_GO_ON = (solo.GO_ON,)
+_GO_ON = (planning.GO_ON,)
 
 
 def without_network(order: Order, situation: Situation) -> Outcome | None:
     """The outcome where local files say it all; null where the broker has to be asked."""
     if situation.is_solo:
-        return Outcome(Word.SOLO, order.step, _GO_ON, reason=solo.WHY)
+        return Outcome(Word.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
     if order.step == "task" and not situation.is_strict_here:
         holds = situation.effective()
         if holds.granularity == PER_PLAN and holds.mode != OPTIMISTIC:

@@ -1,22 +1,30 @@
-"""An unapproved commit on a plan's branch, where the project's trusted settings let it through before the review."""
+"""What an unapproved commit gets: `strict` refuses it; `per_plan` and `optimistic` let it through before its review.
+
+Only the project's trusted settings loosen, and never on a base branch.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 
-from tandem.hooks import git, jsontext, message, modes, person, plans
-from tandem.hooks.ask import Refused
-from tandem.hooks.commit import PUT_UP
+from tandem.hooks import git, message
 
-TYPE_CHECKING = False  # as in `jsontext`
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
     from tandem.hooks.ask import Asker
     from tandem.hooks.commit import Ruling
     from tandem.hooks.git import Change
+    from tandem.hooks.planning import Effective
     from tandem.hooks.state import GateFile
 
+STRICT = "strict"
+PER_PLAN = "per_plan"
+OPTIMISTIC = "optimistic"
+
+SUBMIT = "Put it up:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short", "--ignore-submodules=none")
 _LONGEST_INTENT = 500
@@ -25,14 +33,45 @@ _MOST_NAMED = 20
 _STANDING = ("pending", "claimed", "in_review", "approved")
 
 
-def rule(gate: GateFile, asker: Asker, ruling: Ruling, leniency: str, text: str, branch: str | None) -> None:
-    """Let the ruling pass where the mode says so.
+def effective(gate: GateFile) -> Effective | None:
+    """What holds in the project, after trust; null where it has no planning settings, and so the strict ones."""
+    if not os.path.isdir(os.path.join(gate.root, ".planning")):
+        return None
+    # Most projects have none, and each commit would pay for these.
+    from tandem.hooks import planning, trust
+
+    found = planning.read(gate.root)
+    return planning.effective(found, trusted=trust.trusts(gate.config_dir, found))
+
+
+def reviews_each_task(gate: GateFile) -> bool:
+    """Whether every task's change is reviewed before its commit."""
+    holds = effective(gate)
+    return holds is None or holds.is_strict
+
+
+def enforcement(gate: GateFile, branch: str | None) -> str:
+    """What an unapproved commit on a branch gets.
+
+    Args:
+        gate: The switch.
+        branch: The branch that is checked out; null if HEAD is detached, which is no base branch.
+    """
+    holds = None if branch in gate.branches else effective(gate)
+    if holds is None or holds.is_strict:
+        return STRICT
+    # Both at once: every change is submitted as soon as it is committed, which says more than the mark.
+    return OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
+
+
+def loosen(gate: GateFile, asker: Asker, ruling: Ruling, mode: str, text: str, branch: str | None) -> None:
+    """Let a refused commit pass where the mode says so.
 
     Args:
         gate: The switch.
         asker: To ask the broker with.
         ruling: What was refused; changed where it passes, with what to do where the mode does not help.
-        leniency: `strict`, `per_plan` or `optimistic`.
+        mode: As `enforcement` has it.
         text: The message so far.
         branch: The branch that is checked out; null if HEAD is detached.
 
@@ -41,16 +80,16 @@ def rule(gate: GateFile, asker: Asker, ruling: Ruling, leniency: str, text: str,
         Unreachable: No broker answers.
         GitTrouble: The change cannot be read.
     """
-    belongs = plans.belonging(message.subject(text))
-    plan = plans.plan_key(belongs.phase, belongs.plan, branch)
+    belongs = message.belonging(message.subject(text))
+    plan = message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
     standing = asker.call("get_gate", plan=plan)["plan"]
-    if leniency == modes.PER_PLAN:
+    if mode == PER_PLAN:
         ruling.passes, ruling.review_ids = True, [message.UNREVIEWED]
-    elif leniency == modes.OPTIMISTIC and standing is not None and standing["mode"] == "blocking":
-        ruling.advice = _plan_is_blocking(plan, standing)
-    elif leniency == modes.OPTIMISTIC:
+    elif mode == OPTIMISTIC and standing is not None and standing["mode"] == "blocking":
+        ruling.advice = _plan_is_blocking(plan, standing["against"])
+    elif mode == OPTIMISTIC:
         named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
-        review_id = _put_up_already(asker, ruling.changes, named)
+        review_id = _submitted_already(asker, ruling.changes, named)
         if review_id is None:
             request = _request(gate, ruling, text, branch, belongs, plan)
             review_id = asker.call("create_review", **request)["review_id"]
@@ -58,8 +97,10 @@ def rule(gate: GateFile, asker: Asker, ruling: Ruling, leniency: str, text: str,
         ruling.passes, ruling.review_ids = True, list(dict.fromkeys([*ruling.former, review_id]))
 
 
-def _put_up_already(asker: Asker, changes: list[Change], named: list[str]) -> str | None:
+def _submitted_already(asker: Asker, changes: list[Change], named: list[str]) -> str | None:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
+    from tandem.hooks.ask import Refused
+
     wanted = git.digest(changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
         try:
@@ -73,10 +114,12 @@ def _put_up_already(asker: Asker, changes: list[Change], named: list[str]) -> st
 
 
 def _request(
-    gate: GateFile, ruling: Ruling, text: str, branch: str | None, belongs: plans.Belonging, plan: str
+    gate: GateFile, ruling: Ruling, text: str, branch: str | None, belongs: dict[str, str], plan: str
 ) -> dict[str, Any]:
     """The review of the commit that is being made."""
     from hashlib import sha256  # as in `git.digest`
+
+    from tandem.hooks import person
 
     place = gate.place
     base = git.head(place) or git.empty_tree(place)
@@ -86,8 +129,8 @@ def _request(
         "agent_type": os.environ.get("TANDEM_AGENT") or "git",
         "agent_role": "proposer",
         "base": base,
-        "diff": diff(gate, base),
-        **belongs.facts(),
+        "diff": _diff(gate, base),
+        **belongs,
         "metadata": {
             "optimistic": True,
             "branch": branch,
@@ -95,22 +138,15 @@ def _request(
             "depends_on": message.values(text, message.DEPENDS_ON),
         },
     }
-    made_by = person.origin(place.top or place.git_dir)
-    if made_by is not None:
-        request["metadata"][person.ORIGIN] = made_by
-    if belongs.plan is None:
-        request["plan"] = plan[:_LONGEST_NAME]
-    key = jsontext.dumps([gate.project, base, ruling.changes, request["intent"], request["metadata"], belongs.facts()])
+    request = person.marked(request, place.top or place.git_dir)
+    request.setdefault("plan", plan[:_LONGEST_NAME])
+    key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
     return {**request, "idempotency_key": f"commit-{sha256(key.encode()).hexdigest()}"}
 
 
-def diff(gate: GateFile, base: str) -> str:
-    """What the index changes, as text; files that are not UTF-8 count as binary.
-
-    Raises:
-        GitTrouble: Git cannot say it.
-    """
+def _diff(gate: GateFile, base: str) -> str:
+    """What the index changes, as text; files that are not UTF-8 count as binary."""
     command = ["diff-index", "-p", *_DIFF, *_PREFIXES, base, "--"]
     try:
         return git.run(gate.place, command).stdout.decode()
@@ -128,15 +164,13 @@ def diff(gate: GateFile, base: str) -> str:
         raise git.GitTrouble("a changed file is not UTF-8 and marked as text; mark it -diff") from error
 
 
-def _plan_is_blocking(plan: str, standing: dict[str, Any]) -> list[str]:
-    against = standing["against"]
+def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
             f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
-            PUT_UP,
+            SUBMIT,
         ]
-    first = against[0]
     return [
         f"The plan {plan} is in blocking mode: decided against {', '.join(against)}.",
-        f"Take it back first: tandem rollback {first}",
+        f"Take it back first: tandem rollback {against[0]}",
     ]

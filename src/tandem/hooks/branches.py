@@ -1,0 +1,212 @@
+"""`reference-transaction` and `pre-push`: where a branch moves to has to be approved, whichever command moves it.
+
+Also a fast-forward, a reset, a pull and `git update-ref` come to the first, which call no hook for commits: it judges
+base branches. The second is the last look before others see it, and finds what went round the other hooks: nothing
+that is not approved goes to a base branch elsewhere, nor anywhere where each task is reviewed.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tandem.hooks import enforcement, git, history
+from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ranges import HEADS, STARTS, Bases, Judge
+from tandem.hooks.visible import say, visible_line
+
+TYPE_CHECKING = False  # as in `git`
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.hooks.ranges import Judgement
+    from tandem.hooks.state import GateFile
+
+    Net = tuple[str | None, str]
+    """The commits before and after, whose difference a person may let through."""
+
+_REFUSED = 1
+_PREPARED = "prepared"
+_SYMBOLIC = "ref:"
+_NOTES = "refs/notes/"
+_SHOWN_COMMITS = 10
+_SHOWN_PATHS = 3
+_SHORT = 10
+
+
+def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
+    """Let a transaction be, or refuse it whole and say what to do; answers with the exit status.
+
+    Args:
+        gate: The switch, which is on.
+        arguments: Git's: which state the transaction is in.
+        stdin: Git's: a line for each ref, with its old and its new value.
+    """
+    if list(arguments[:1]) != [_PREPARED]:
+        return 0
+    guarded = _guarded(gate)
+    lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
+    # Whether two names are one is not left to the file system's case.
+    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded or ref.casefold().startswith(STARTS)]
+    if not moves:
+        return 0
+    ref, new = moves[0]
+    name = ref.removeprefix(HEADS)
+    with Asker(gate) as asker:
+        try:
+            return _moved(gate, asker, moves)
+        except Unreachable as error:
+            is_one = len(moves) == 1 and new.strip("0") and not new.startswith(_SYMBOLIC) and not ref.startswith(STARTS)
+            net = (git.resolve(gate.place, ref), new) if is_one else None
+            return _refuse(gate, [f"{name} cannot be judged: {error}"], net, name)
+        except (Refused, git.GitTrouble, OSError) as error:
+            return _refuse(gate, [f"{name} cannot be judged: {error}"])
+
+
+def _moved(gate: GateFile, asker: Asker, moves: Sequence[tuple[str, str]]) -> int:
+    """The exit status: nothing moves unless everything may."""
+    bases = Bases(gate)
+    with Judge(gate.place, asker.check_gate) as judge:
+        return next((status for ref, new in moves if (status := _move(gate, judge, bases, ref, new)) != 0), 0)
+
+
+def _move(gate: GateFile, judge: Judge, bases: Bases, ref: str, new: str) -> int:
+    name = ref.removeprefix(HEADS)
+    if ref.casefold().startswith(STARTS):
+        if _is_packing(gate, ref, new):
+            return 0
+        reason = f"{ref} says where judging begins; only 'tandem gate on' and 'tandem gate off' move it."
+        return _refuse(gate, [reason])
+    if new.startswith(_SYMBOLIC):
+        reason = f"{name} is a base branch: it cannot stand for {new.removeprefix(_SYMBOLIC)}."
+        return _refuse(gate, [reason, "Merge that branch instead, when it is approved."])
+    # What git says was there before is whatever the caller expects, or nothing at all.
+    old = bases.tips.get(ref) or git.resolve(gate.place, ref)
+    if not new.strip("0") or new == old:
+        return 0
+    tips = tuple(bases.tips.values())
+    judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
+    return _ended(gate, judgement, f"{name} stays where it is", (old, new), name)
+
+
+def _is_packing(gate: GateFile, ref: str, new: str) -> bool:
+    """Whether a ref stays as it is and only goes to the packed ones: `git gc` does that with all of them."""
+    now = git.resolve(gate.place, ref)
+    if new.strip("0"):
+        return new == now
+    # Then the loose one goes. Whoever deletes a ref for good has the packed ones locked at this moment.
+    packed = os.path.join(gate.place.common_dir, "packed-refs")
+    try:
+        with open(packed, encoding="utf-8", errors="surrogateescape") as file:
+            return not os.path.exists(f"{packed}.lock") and f"{now} {ref}" in file.read().splitlines()
+    except OSError:
+        return False
+
+
+def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
+    """Let a push go on, or refuse it and say what to do; answers with the exit status.
+
+    Args:
+        gate: The switch, which is on.
+        arguments: Git's: the remote's name (or URL) and its URL.
+        stdin: Git's: a line for each ref, with its name and id here and there.
+    """
+    # The name here may hold blanks: it is what the user typed.
+    sent = [line.rsplit(" ", 3)[1:] for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
+    # Zeros: it is deleted there.
+    sent = [(oid, ref, there) for oid, ref, there in sent if oid.strip("0")]
+    if not sent:
+        return 0
+    with Asker(gate) as asker:
+        try:
+            known = Bases(gate).never_judged
+            with Judge(gate.place, asker.check_gate) as judge:
+                remote = arguments[0]
+                return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)
+        except (Unreachable, Refused, git.GitTrouble, OSError) as error:
+            return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
+
+
+def _sent(gate: GateFile, judge: Judge, known: tuple[str, ...], remote: str, oid: str, ref: str, there: str) -> int:
+    """The exit status for one ref: nothing is pushed unless everything may be.
+
+    Args:
+        gate: The switch.
+        judge: Judges the commits.
+        known: The commits that are never judged.
+        remote: Its name.
+        oid: What the ref becomes there.
+        ref: Its full name there.
+        there: What it is there now; zeros if it does not exist.
+    """
+    place = gate.place
+    is_base = ref.casefold() in _guarded(gate)
+    if not is_base and (not enforcement.reviews_each_task(gate) or ref.startswith(_NOTES)):
+        return 0
+    new = git.resolve(place, oid)
+    if new is None:
+        return _refuse(gate, [f"{ref} would become {oid}, which is no commit and cannot be judged."])
+    old = next(iter(history.known_commits(place, [there])), None)
+    if is_base:
+        # Only what is there already is known, whatever the refs here say.
+        judgement = judge.judge(new, old=old, without=known, tips=())
+    else:
+        listed = git.run(place, ["for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/"])
+        there_already = history.known_commits(place, listed.text.splitlines())
+        judgement = judge.judge(new, old=old, without=[*known, *there_already])
+    return _ended(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
+
+
+def _guarded(gate: GateFile) -> set[str]:
+    return {(HEADS + branch).casefold() for branch in gate.branches}
+
+
+def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> int:
+    """The exit status for a range; what is wrong with it and what to do is said."""
+    if judgement.passes:
+        return 0
+    old, new = net
+    wrong = [commit for commit in judgement.commits if not commit.passes]
+    lines = [f"{refused}: {len(wrong)} of {len(judgement.commits)} commits are not approved."]
+    for commit in wrong[:_SHOWN_COMMITS]:
+        lines.append(f"  {commit.commit[:_SHORT]} {visible_line(commit.subject) or '(no subject)'}: {commit.verdict}")
+        lines += [f"    {visible_line(path)}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]]
+        if len(commit.paths) > _SHOWN_PATHS:
+            lines.append(f"    and {len(commit.paths) - _SHOWN_PATHS} more paths")
+        if not commit.paths:
+            lines.append(f"    {commit.reason}")
+    if len(wrong) > _SHOWN_COMMITS:
+        lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
+    change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
+    lines.append(f"Look at all of it with: tandem audit {change}")
+    if old is not None:
+        lines.append(f"Put it up as one change: tandem submit --range {change} --wait -m 'what it is for'")
+        lines.append("and when it is approved, run the same git command again.")
+    origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
+    if origin is not None:
+        lines.append(f"Take all that comes from there as it is: tandem gate on --accept {origin}")
+    return _refuse(gate, lines, net, branch)
+
+
+def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
+    """A remote-tracking branch that has a commit; null if it was made here."""
+    listed = git.run(gate.place, ["for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/remotes/"])
+    return next((ref for ref in listed.text.splitlines() if not ref.endswith("/HEAD")), None)
+
+
+def _refuse(gate: GateFile, reasons: list[str], net: Net | None = None, branch: str | None = None) -> int:
+    """Say why not, unless a person at the terminal overrides it; answers with the exit status.
+
+    Args:
+        gate: The switch.
+        reasons: A line each; the first says what is refused.
+        net: What a person may let through; null if nothing can be.
+        branch: The branch that is moved or pushed to.
+    """
+    from tandem.hooks import override  # only when something is refused
+
+    why = override.wanted() if net is not None else None
+    if net is None or why is None:
+        say(f"refused: {reasons[0]}", *reasons[1:])
+        return _REFUSED
+    changes = git.between(gate.place, net[0] or git.empty_tree(gate.place), net[1])
+    return _REFUSED if override.asked(gate, why, reasons, changes, branch) is None else 0
