@@ -38,7 +38,8 @@ from tandem.domain.answers import GateDecision
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
-from tandem.hooks.ranges import Bases, Judge, Judged, Judgement
+from tandem.hooks.history import Bases
+from tandem.hooks.ranges import Judge, Judged, Judgement
 from tandem.hooks.state import GateFile
 from tandem.secret_key import Tokens, find
 

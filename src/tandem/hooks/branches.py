@@ -11,7 +11,8 @@ import os
 
 from tandem.hooks import enforcement, git, history
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.ranges import HEADS, STARTS, Bases, Judge
+from tandem.hooks.history import HEADS, STARTS, Bases
+from tandem.hooks.ranges import Judge
 from tandem.hooks.visible import say, visible_line
 
 TYPE_CHECKING = False  # as in `git`

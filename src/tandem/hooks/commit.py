@@ -121,13 +121,13 @@ def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | No
         return None
     # A merge is rare, and costs more than a commit.
     from tandem.hooks.merges import Merges
-    from tandem.hooks.ranges import Bases, Judge
+    from tandem.hooks.ranges import Judge
 
     with Merges(place) as merges:
         made = merges.tree(head, merged[0])
     if made is None or git.staged(place, made):
         return None
-    known = Bases(gate)
+    known = history.Bases(gate)
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
     with Judge(place, asker.check_gate) as judge:

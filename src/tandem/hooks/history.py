@@ -1,4 +1,4 @@
-"""A range of commits, read in as few calls of git as there are kinds of questions.
+"""Commits and where base branches are, read in as few calls of git as there are kinds of questions.
 
 Parents are read from the commits themselves: what a commit-graph file or a graft says of them is not asked.
 """
@@ -12,12 +12,70 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tandem.hooks.git import Change
-    from tandem.hooks.state import Place
+    from tandem.hooks.state import GateFile, Place
+
+HEADS = "refs/heads/"
+STARTS = "refs/tandem/gate-start/"
+"""Where the base branches were when the gate was switched on, a ref for each."""
+
+_REF_FORMAT = "%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
 
 _TRAILERS = "%(trailers:key=Tandem-Review,valueonly,unfold,separator=%x2C)"
 _FORMAT = f"%T%x00%s%x00{_TRAILERS}%x00"
 _OPTIONS = ("--topo-order", "--reverse", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}")
 _LIST = ("-c", "core.commitGraph=false", "rev-list")
+
+
+class Bases:
+    """The refs that judging begins at, as they are when this is made.
+
+    Attributes:
+        tips: The base branches that exist, by their full names, with the commits they are at.
+        never_judged: The commits of the accepted refs and of the gate's start: they and their ancestors are taken
+            as they are.
+    """
+
+    def __init__(self, gate: GateFile) -> None:
+        """Read them.
+
+        Raises:
+            GitTrouble: Git does not answer.
+        """
+        self._place = gate.place
+        self.tips: dict[str, str] = {}
+        accepted: list[str] = []
+        self._starts: list[str] = []
+        wanted = {HEADS + branch for branch in gate.branches}
+        patterns = [*sorted(wanted), STARTS, *gate.accepted]
+        for line in git.run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *patterns]).text.splitlines():
+            kind, oid, inner_kind, inner_oid, ref = line.split(" ", 4)
+            commit = oid if kind == "commit" else inner_oid if inner_kind == "commit" else None
+            if commit is None:
+                continue
+            if ref.startswith(STARTS):
+                self._starts.append(commit)
+            elif ref in wanted:
+                self.tips[ref] = commit
+            # A pattern also finds what is below it, which nobody accepted.
+            if ref in gate.accepted:
+                accepted.append(commit)
+        self.never_judged = tuple(dict.fromkeys((*accepted, *self._starts)))
+
+    def earlier(self) -> set[str]:
+        """What the base branches have been at since the gate was switched on, as far as git has kept it.
+
+        Raises:
+            GitTrouble: Git does not answer.
+        """
+        been: set[str] = set()
+        for ref in self.tips:
+            # No log was kept where git fails here.
+            log = git.run(self._place, ["log", "-g", "--format=%H", ref, "--"], accept=(0, 128))
+            for oid in log.text.splitlines():
+                been.add(oid)
+                if oid in self._starts:
+                    break
+        return been
 
 
 class Commit:

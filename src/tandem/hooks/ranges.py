@@ -9,143 +9,28 @@ never becomes a ground to stand on.
 
 from __future__ import annotations
 
-from tandem.hooks import git, history
-from tandem.hooks.ask import Refused
+from tandem.hooks import history
+from tandem.hooks.findings import ROLLBACK, UNAPPROVED, UNREVIEWED, Checks, Debt, Finding, all_changes, prepend
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from typing import Any, Self
+    from typing import Self
 
+    from tandem.hooks.findings import Check, Entries
     from tandem.hooks.git import Change
     from tandem.hooks.history import Commit
     from tandem.hooks.merges import Merges
-    from tandem.hooks.state import GateFile, Place
+    from tandem.hooks.state import Place
 
-    Check = Callable[[list[Change]], dict[str, Any]]
-    """Asks `check_gate` about changes; the data of its answer. Without `head`: what takes a commit back is found here,
-    where all commits of a range are known, not by the broker's look at one."""
-
-    Pair = tuple[str | None, str]
-    """The commits before and after; null where there was nothing before."""
-
-    Entry = tuple[str, str]
-    """Mode and blob of a path."""
-
-    Entries = dict[str, tuple[Entry, Entry]]
-    """By path: what it was, and what it is."""
-
-HEADS = "refs/heads/"
-STARTS = "refs/tandem/gate-start/"
-"""Where the base branches were when the gate was switched on, a ref for each."""
-
-UNREVIEWED = "unreviewed"
-UNAPPROVED = "unapproved"
-_ROLLBACK = "rollback"
-_EXEMPT = "exempt"
-_OVERRIDDEN = "overridden"
 _TRIES = 300
 """Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
 _GROUNDS = 6
 _SIBLINGS = 8
 _SHORT = 10
-_UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_REF_FORMAT = "%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
-_UNNAMEABLE = ""
-"""Stands for a path that cannot be named, so that nothing settles it."""
 
-_NOWHERE = (("", ""), ("", "-"))
-
-
-class Bases:
-    """The refs that judging begins at, as they are when this is made.
-
-    Attributes:
-        tips: The base branches that exist, by their full names, with the commits they are at.
-        never_judged: The commits of the accepted refs and of the gate's start: they and their ancestors are taken
-            as they are.
-    """
-
-    def __init__(self, gate: GateFile) -> None:
-        """Read them.
-
-        Raises:
-            GitTrouble: Git does not answer.
-        """
-        self._place = gate.place
-        self.tips: dict[str, str] = {}
-        accepted: list[str] = []
-        self._starts: list[str] = []
-        wanted = {HEADS + branch for branch in gate.branches}
-        patterns = [*sorted(wanted), STARTS, *gate.accepted]
-        for line in git.run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *patterns]).text.splitlines():
-            kind, oid, inner_kind, inner_oid, ref = line.split(" ", 4)
-            commit = oid if kind == "commit" else inner_oid if inner_kind == "commit" else None
-            if commit is None:
-                continue
-            if ref.startswith(STARTS):
-                self._starts.append(commit)
-            elif ref in wanted:
-                self.tips[ref] = commit
-            # A pattern also finds what is below it, which nobody accepted.
-            if ref in gate.accepted:
-                accepted.append(commit)
-        self.never_judged = tuple(dict.fromkeys((*accepted, *self._starts)))
-
-    def earlier(self) -> set[str]:
-        """What the base branches have been at since the gate was switched on, as far as git has kept it.
-
-        Raises:
-            GitTrouble: Git does not answer.
-        """
-        been: set[str] = set()
-        for ref in self.tips:
-            # No log was kept where git fails here.
-            log = git.run(self._place, ["log", "-g", "--format=%H", ref, "--"], accept=(0, 128))
-            for oid in log.text.splitlines():
-                been.add(oid)
-                if oid in self._starts:
-                    break
-        return been
-
-
-class Finding:
-    """What is known of one difference.
-
-    Attributes:
-        verdict: `approved`, `exempt`, `merge`, `rollback`, `overridden`, `empty`; or `unapproved`, or, of a commit
-            that was marked so when it was made, `unreviewed`, which do not pass.
-        reason: In words.
-        review_ids: The reviews that let it through, or a part of it, or that it names.
-        paths: Of what does not pass, with the reason for each.
-        exempt: The paths that need no review.
-    """
-
-    __slots__ = ("exempt", "paths", "reason", "review_ids", "verdict")
-
-    def __init__(
-        self,
-        verdict: str,
-        reason: str,
-        review_ids: tuple[str, ...] = (),
-        paths: tuple[tuple[str, str], ...] = (),
-        exempt: frozenset[str] = frozenset(),
-    ) -> None:
-        self.verdict = verdict
-        self.reason = reason
-        self.review_ids = review_ids
-        self.paths = paths
-        self.exempt = exempt
-
-    @property
-    def passes(self) -> bool:
-        """Whether everything in it may be as it is."""
-        return self.verdict not in {UNREVIEWED, UNAPPROVED}
-
-
-_NOTHING = Finding("empty", "it changes nothing")
 _MERGE = Finding("merge", "git makes the same of what it merges")
-_TAKEN_BACK = Finding(_ROLLBACK, "takes back what was not approved")
+_TAKEN_BACK = Finding(ROLLBACK, "takes back what was not approved")
 
 
 class Judged(Finding):
@@ -186,146 +71,6 @@ class Judgement:
     def __init__(self, commits: Sequence[Judged] = (), *, passes: bool) -> None:
         self.passes = passes
         self.commits = tuple(commits)
-
-
-class Checks:
-    """The findings of one repository, remembered."""
-
-    def __init__(self, place: Place, check: Check) -> None:
-        self._place = place
-        self._check = check
-        self._changes: dict[Pair, list[Change] | str] = {}
-        self._found: dict[Pair, Finding] = {}
-        self._answers: dict[frozenset[tuple[str, ...]], Finding] = {}
-
-    def prepare(self, pairs: Iterable[Pair]) -> None:
-        """Have git compute these differences at once, as each call of it costs more than a difference.
-
-        Raises:
-            GitTrouble: A commit is not there.
-        """
-        wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
-        self._changes.update(zip(wanted, history.differences(self._place, wanted), strict=True))
-
-    def changes(self, before: str | None, after: str) -> list[Change] | str:
-        """The difference of two commits, or why it cannot be named.
-
-        Raises:
-            GitTrouble: A commit is not there.
-        """
-        self.prepare([(before, after)])
-        return self._changes[before, after]
-
-    def finding(self, before: str | None, after: str) -> Finding:
-        """Whether the difference of two commits passes.
-
-        Raises:
-            GitTrouble: A commit is not there.
-            Refused: The broker refuses the question as such.
-            Unreachable: No broker answers.
-        """
-        pair = (before, after)
-        if pair not in self._found:
-            self._found[pair] = self.asked(self.changes(before, after))
-        return self._found[pair]
-
-    def asked(self, changes: list[Change] | str) -> Finding:
-        """Whether some changes pass.
-
-        Raises:
-            Refused: The broker refuses the question as such.
-            Unreachable: No broker answers.
-        """
-        if not changes:
-            return _NOTHING
-        if isinstance(changes, str):
-            return Finding(UNAPPROVED, changes)
-        asked = frozenset(tuple(change.values()) for change in changes)
-        if asked not in self._answers:
-            try:
-                self._answers[asked] = _found(self._check(changes))
-            except Refused as refusal:
-                if refusal.code not in _UNANSWERABLE:
-                    raise
-                self._answers[asked] = Finding(UNAPPROVED, str(refusal))
-        return self._answers[asked]
-
-
-def _found(decision: dict[str, Any]) -> Finding:
-    """What an answer of `check_gate` says."""
-    reviews = tuple(decision["review_ids"])
-    exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
-    # That one commit is taken back says nothing of what it comes back to: a `Debt` looks at both.
-    refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == _ROLLBACK]
-    if decision["allowed"] is not True or refused:
-        paths = tuple((one["path"], one["reason"]) for one in refused)
-        return Finding(UNAPPROVED, decision["reason"], reviews, paths, exempt)
-    kinds = {one["kind"] for one in decision["paths"]}
-    verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
-    return Finding(verdict, decision["reason"], reviews, exempt=exempt)
-
-
-class Debt:
-    """What is not approved at one commit, path by path: the last content that was good, and the present one.
-
-    Taken back or approved later, it is settled. An approved change on other paths leaves it as it is; one that
-    touches it was approved on top of what was not, so it becomes a part of it. Never changed: a commit makes a new
-    one.
-    """
-
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: Entries | None = None) -> None:
-        self._entries: Entries = entries or {}
-
-    def __bool__(self) -> bool:
-        return bool(self._entries)
-
-    def after(self, changes: list[Change] | str, finding: Finding) -> Debt:
-        """The debt after a commit.
-
-        Args:
-            changes: What it changes; a sentence if that cannot be said.
-            finding: What is known of that by itself.
-        """
-        if isinstance(changes, str):
-            return Debt({**self._entries, _UNNAMEABLE: _NOWHERE})
-        touched = any(change["path"] in self._entries for change in changes)
-        if finding.passes and not touched:
-            return self
-        refused = {path for path, _ in finding.paths}
-        entries = dict(self._entries)
-        for change in changes:
-            path = change["path"]
-            before, now = _sides(change)
-            if path in entries:
-                entries[path] = (entries[path][0], now)
-            elif path not in finding.exempt and (touched or not refused or path in refused):
-                entries[path] = (before, now)
-            if path in entries and entries[path][0] == now:
-                del entries[path]
-        return Debt(entries)
-
-    def less(self, paths: Iterable[str]) -> Debt:
-        """What is left when the changes of these paths are approved as they are."""
-        settled = set(paths)
-        return Debt({path: entry for path, entry in self._entries.items() if path not in settled})
-
-    def changes(self) -> list[Change] | None:
-        """All of it as one change; null if it cannot be said."""
-        return None if _UNNAMEABLE in self._entries else _changes(self._entries)
-
-
-def _sides(change: Change) -> tuple[Entry, Entry]:
-    return (change["mode_before"], change["blob_before"]), (change["mode_after"], change["blob_after"])
-
-
-def _changes(entries: Entries) -> list[Change]:
-    return [
-        {"path": path, "mode_before": was[0], "blob_before": was[1], "mode_after": now[0], "blob_after": now[1]}
-        for path, (was, now) in sorted(entries.items())
-        if was != now
-    ]
 
 
 class Judge:
@@ -516,14 +261,11 @@ class Judge:
             changes = self._checks.changes(parent, at.oid)
             if isinstance(changes, str):
                 return
-            for change in changes:
-                before, now = _sides(change)
-                path = change["path"]
-                net[path] = (before, net[path][1] if path in net else now)
+            prepend(net, changes)
             is_start = parent is None or parent not in names
             if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
                 found += 1
-                yield parent, _changes(net)
+                yield parent, all_changes(net)
             at = None if parent is None or is_start else self._by[parent]
 
     def _by_other_parents(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
@@ -604,6 +346,6 @@ def _as_a_whole(finding: Finding, since: str) -> Finding:
 
 
 def _part(whole: Commit, finding: Finding) -> Finding:
-    verdict = _ROLLBACK if finding.verdict == _ROLLBACK else "approved"
-    words = "taken back by" if verdict == _ROLLBACK else "approved as a part of what ends with"
+    verdict = ROLLBACK if finding.verdict == ROLLBACK else "approved"
+    words = "taken back by" if verdict == ROLLBACK else "approved as a part of what ends with"
     return Finding(verdict, f"{words} {whole.oid[:_SHORT]}", finding.review_ids)

@@ -98,7 +98,7 @@ def parsed(content: bytes) -> tuple[Trusted, ...]:
         listed = tuple(Trusted(**one) for one in document["trusted"])
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it is no list of what is trusted ({type(error).__name__})") from error
-    if not all(isinstance(value, str) for one in listed for value in one):
+    if not all(isinstance(value, str) for one in listed for value in one):  # pyright: ignore[reportUnnecessaryIsInstance] - read from a file
         raise ValueError("one of its entries holds something else than texts")
     return listed
 
