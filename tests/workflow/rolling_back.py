@@ -113,7 +113,7 @@ class Plan:
             "files": {str(path): _content(path) for path in files},
             "worktrees": self.git("worktree", "list", "--porcelain"),
             "locks": [str(path) for path in common.rglob("*.lock") if path.name != "rollback.lock"],
-            "journal": (common / "tandem" / "rollback.json").exists(),
+            "note": (common / "tandem" / "rollback.json").exists(),
         }
 
     def is_clean(self) -> bool:
@@ -123,7 +123,7 @@ class Plan:
             self.git("status", "--porcelain") == ""
             and left["worktrees"].count("worktree ") == 1
             and left["locks"] == []
-            and not left["journal"]
+            and not left["note"]
         )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.commandline import COMMAND_SECONDS, Ended, finish
@@ -106,8 +107,13 @@ class Crash:
 
     def settle(self) -> None:
         """Wait until the git that it left behind, if any, is done too."""
-        with (self.plan.root / ".git" / "tandem" / "rollback.lock").open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        left: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.name() == "git" and Path(process.cwd()).is_relative_to(self.plan.root):
+                    left.append(process)
+        _, running = psutil.wait_procs(left, COMMAND_SECONDS)
+        assert running == []
 
     def disarm(self) -> None:
         """Have signatures no longer wanted, which only the killer could give."""
@@ -153,7 +159,7 @@ def ensure_ended(crash: Crash, task: Task) -> None:
     assert not (plan.root / "new").exists()
     assert plan.git("status", "--porcelain") == " M other.bin\n?? untracked.bin"
     found = plan.snapshot()
-    assert (found["locks"], found["journal"], found["worktrees"].count("worktree ")) == ([], False, 1)
+    assert (found["locks"], found["note"], found["worktrees"].count("worktree ")) == ([], False, 1)
     assert crash.left == []
     assert plan.gated.call("get_gate", plan="03-02")["plan"]["rolled_back"] == [task.review]
 
@@ -208,6 +214,22 @@ def test_a_killed_git_is_cleared_up_at_once(crash: Crash, task: Task, point: str
     again = crash.rollback(task.review)
     assert again.status == 0, again.stderr
     ensure_ended(crash, task)
+
+
+def test_what_was_left_is_removed_wherever_it_was_made(crash: Crash, task: Task) -> None:
+    crash.arm("verify", git=True)
+    assert crash.rollback(task.review).status == -9
+    assert crash.left != []
+    # In this process, which has another folder for what is temporary.
+    crash.plan.rolled_back(task.review)
+    ensure_ended(crash, task)
+
+
+def test_a_worktree_of_the_users_with_such_a_name_stays(crash: Crash, task: Task, tmp_path: Path) -> None:
+    mine = tmp_path / "tandem-rollback-mybranch"
+    crash.plan.git("worktree", "add", "--quiet", "--detach", str(mine))
+    crash.plan.rolled_back(task.review)
+    assert f"worktree {mine}" in crash.plan.git("worktree", "list", "--porcelain").splitlines()
 
 
 def test_a_dry_run_does_not_touch_what_a_crash_left(crash: Crash, task: Task) -> None:
@@ -269,4 +291,4 @@ def test_interrupted_by_the_person(crash: Crash, task: Task) -> None:
         assert process.wait(COMMAND_SECONDS) != 0
     assert look(crash.plan) == before
     found = crash.plan.snapshot()
-    assert (found["journal"], found["worktrees"].count("worktree ")) == (False, 1)
+    assert (found["note"], found["worktrees"].count("worktree ")) == (False, 1)

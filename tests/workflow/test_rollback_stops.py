@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tandem.errors import InvalidTransition
-from tandem.workflow.rollback.verifying import Verify, verify
+from tandem.workflow.rollback.verifying import VerifyCommand, verify
 from tests.workflow.gating import Gated
 from tests.workflow.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
 
@@ -164,7 +164,7 @@ def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(
     os.mkfifo(pid)
     script = f"sleep 600 & echo $! > {pid}; wait"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(verify, Verify(("sh", "-c", script), "here"), tmp_path, threading.Event(), 3)
+        running = pool.submit(verify, VerifyCommand(("sh", "-c", script), "here"), tmp_path, threading.Event(), 3)
         child = psutil.Process(int(pid.read_text()))
         with pytest.raises(InvalidTransition, match="did not end within 3 s"):
             running.result()

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from tandem.cli.commands import run
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import AgentOption, BrokerOption, ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
-from tandem.cli.rollback_told import told
-from tandem.cli.terminal import console, show, show_data
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import Unbroken, console, show, show_data
 from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
-from tandem.workflow.rollback import Asked, Checkout, Report, roll_back
+from tandem.workflow.rollback.report import Report
+from tandem.workflow.rollback.repository import Checkout
+from tandem.workflow.rollback.rolling import roll_back
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -27,6 +30,10 @@ _EPILOG = """[bold]Examples[/bold]
 
   tandem rollback rv_4k2m"""
 _SHOWN_CHARACTERS = 72
+_SHORT = 10
+_WIDTH = 10
+_SHOWN_FILES = 30
+_APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed again", "none": "without a review"}
 
 
 def register(app: typer.Typer) -> None:
@@ -65,11 +72,11 @@ async def _rollback(review_id: str, place: ConnectionOptions, *, dry_run: bool, 
                 actual=found,
             )
         with _steps() as say:
-            report = await roll_back(client, checkout, Asked(review_id, status.project, dry_run), say)
+            report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     if as_json:
         show_data(report.facts())
     else:
-        show(told(report))
+        show(_lines(report))
     return _exit(report)
 
 
@@ -89,10 +96,98 @@ def _steps() -> Generator[Callable[[str], None]]:
         task = shown.add_task("rolling back", total=None)
 
         def say(doing: str) -> None:
-            shown.update(task, description=_line(doing))
+            shown.update(task, description=visible_line(doing)[:_SHOWN_CHARACTERS])
 
         yield say
 
 
-def _line(doing: str) -> str:
-    return visible_line(doing)[:_SHOWN_CHARACTERS]
+def _lines(report: Report) -> Unbroken:
+    """The report as lines that can be piped."""
+    if report.already or not (report.reverted or report.finished):
+        return Unbroken(*_nothing_done(report))
+    return Unbroken(
+        *_heading(report), *_taken(report), *_kept(report), *_files(report), *_checked(report), *_next(report)
+    )
+
+
+def _nothing_done(report: Report) -> Iterator[Text]:
+    by = ", ".join(commit[:_SHORT] for commit in report.already)
+    yield Text(
+        f"Already taken back: what was committed of {report.review_id} is reverted by {by}. Nothing was changed."
+    )
+    if report.waiting_round is not None:
+        yield Text(
+            f"Its accepted counter-patch (round {report.waiting_round}) is in no commit. When it is approved:"
+            f" tandem apply {report.review_id} --index && git commit"
+        )
+
+
+def _heading(report: Report) -> Iterator[Text]:
+    if report.dry_run:
+        yield plain(f"Nothing was changed. Rolling back {report.review_id} on {report.branch} would do this:", "bold")
+    elif report.finished:
+        yield plain(f"Finished an interrupted rollback of {report.review_id} on {report.branch}.", "bold")
+    else:
+        yield plain(f"Rolled back {report.review_id} on {report.branch}.", "bold")
+
+
+def _taken(report: Report) -> Iterator[Text]:
+    for one in report.reverted:
+        by = "nothing of it was left" if one.reverted_by is None else f"by {one.reverted_by[:_SHORT]}"
+        if report.dry_run and one.reverted_by is not None:
+            by = "by a revert"
+        yield _line("reverted", "red", one.commit, one.subject, f"{one.because}; {by}")
+    if report.counter_patch is not None:
+        how = "" if report.counter_patch.exact else ", merged with what is there: to be reviewed again"
+        commit = "" if report.dry_run else report.counter_patch.commit
+        yield _line("corrected", "green", commit, f"the counter-patch, round {report.counter_patch.round}", how[2:])
+
+
+def _kept(report: Report) -> Iterator[Text]:
+    for one in report.carried:
+        becomes = "" if report.dry_run else f"is now {one.becomes[:_SHORT]}; "
+        yield _line("replayed", "green", one.commit, one.subject, f"{becomes}{_APPROVAL[one.approval]}")
+    for one in report.rework:
+        what = one.subject or ", ".join(one.review_ids)
+        yield _line("rework", "yellow", one.commit or "", what, one.reason)
+
+
+def _files(report: Report) -> Iterator[Text]:
+    for path in report.files[:_SHOWN_FILES]:
+        yield Text.assemble(("file".ljust(_WIDTH), "dim"), plain(path))
+    if len(report.files) > _SHOWN_FILES:
+        yield Text(f"and {len(report.files) - _SHOWN_FILES} more files (--json lists all)", "dim")
+
+
+def _checked(report: Report) -> Iterator[Text]:
+    if report.verify is not None:
+        how = "will be run" if report.dry_run else "passed"
+        yield Text.assemble(("verify".ljust(_WIDTH), "dim"), plain(" ".join(report.verify)), (f"  {how}", "dim"))
+    if report.summary is not None:
+        yield Text.assemble(("told in".ljust(_WIDTH), "dim"), plain(report.summary))
+
+
+def _next(report: Report) -> Iterator[Text]:
+    if report.dry_run:
+        yield Text(f"To do it: tandem rollback {report.review_id}")
+        return
+    for one in report.re_reviews:
+        yield Text(f"Put up again: {one.review_id}, round {one.round}, for {one.commit[:_SHORT]}")
+    if report.unsaid is not None:
+        yield Text.assemble(
+            ("The repository is done, but this could not be told: ", "yellow"),
+            plain(report.unsaid),
+            f" Run it again: tandem rollback {report.review_id}",
+        )
+    yield Text(
+        f"The plan {report.plan} goes on in blocking mode: a change is approved before it is committed"
+        " (tandem submit --staged --wait -m '…')."
+    )
+    if report.escalate:
+        yield Text("It was decided against for the third time: stop here and ask a person before going on.", "bold red")
+
+
+def _line(what: str, style: str, commit: str, subject: str, about: str) -> Text:
+    named = f"{commit[:_SHORT]} " if commit else ""
+    line = Text.assemble((what.ljust(_WIDTH), style), (named, "dim"), plain(subject))
+    return line.append_text(Text.assemble("  (", plain(about), ")", style="dim")) if about else line

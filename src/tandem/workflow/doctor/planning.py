@@ -11,7 +11,7 @@ from tandem.errors import TandemError
 from tandem.hooks import enforcement, planning
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.gsd.overlay import Overlays, Plan
-from tandem.workflow.rollback.journal import Journal
+from tandem.workflow.rollback.publishing import Note
 
 
 async def check_planning(here: Circumstances) -> list[Finding]:
@@ -66,11 +66,11 @@ async def check_leftovers(here: Circumstances) -> list[Finding]:
     if here.place is None:
         return []
     try:
-        entry = Journal(Path(here.place.folder)).read()
+        report = Note(Path(here.place.git_dir)).read()
     except TandemError as error:
         return [problem("rollback", error.message, "tandem rollback, with the review's id")]
-    if entry is None:
+    if report is None:
         return []
     return [
-        problem("rollback", f"The rollback of {entry.review_id} was cut off.", f"tandem rollback {entry.review_id}")
+        problem("rollback", f"The rollback of {report.review_id} was cut off.", f"tandem rollback {report.review_id}")
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -156,35 +156,5 @@ class Report:
 
     def facts(self) -> dict[str, Any]:
         """As JSON values; a name that is not Unicode is shown as well as it can be."""
-        return {**_readable(asdict(self)), "changed": self.changed}
-
-
-def from_facts(facts: Mapping[str, Any]) -> Report:
-    """A report from the values of `facts`.
-
-    Raises:
-        TypeError: They are of another version.
-    """
-    given = {name: value for name, value in facts.items() if name != "changed"}
-    lists = {"reverted": Reverted, "carried": Carried, "rework": Rework, "re_reviews": ReReview}
-    for name, kind in lists.items():
-        given[name] = tuple(kind(**_tuples(one)) for one in given.get(name, ()))
-    patch = given.get("counter_patch")
-    given["counter_patch"] = None if patch is None else CounterPatch(**patch)
-    return Report(**_tuples(given))
-
-
-def _tuples(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()}  # pyright: ignore[reportUnknownArgumentType] any JSON value
-
-
-def _readable(value: Any) -> Any:
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode()
-        case dict():
-            return {name: _readable(item) for name, item in value.items()}  # pyright: ignore[reportUnknownVariableType] any JSON value
-        case list() | tuple():
-            return [_readable(item) for item in value]  # pyright: ignore[reportUnknownVariableType] any JSON value
-        case _:
-            return value
+        readable = json.dumps(asdict(self), ensure_ascii=False).encode("utf-8", "replace")
+        return {**json.loads(readable), "changed": self.changed}

@@ -1,25 +1,32 @@
-"""Telling the broker what a rollback did: its commits, what has to be reviewed again, the plan's blocking mode."""
+"""Telling the broker, and the plan's SUMMARY.md, what a rollback did."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import os
+import secrets
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
-from tandem.domain.answers import Proposal
 from tandem.errors import InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.hooks import record, state
+from tandem.hooks import planning, record, state
 from tandem.hooks.git import GitTrouble
+from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report, ReReview
-from tandem.workflow.rollback.reviewed import Desk
 
+_FOLDER = ".planning"
+_ENDING = "-SUMMARY.md"
+_LIMIT_BYTES = 4_000_000
 _LONGEST_INTENT = 500
 _SHORT = 10
+_KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "proposer_id")
+"""What a review that is put up again takes over from its last round."""
 
 
 async def tell(client: TandemClient, report: Report) -> Report:
@@ -52,12 +59,11 @@ async def tell(client: TandemClient, report: Report) -> Report:
         carried=carried,
         rework=[one.commit for one in report.rework if one.commit is not None],
     )
-    desk = Desk(client, report.project)
     again: list[ReReview] = []
     refused: list[str] = []
     for commit, review_id in _to_review(report):
         try:
-            again.append(await _put_up(desk, root, commit, review_id, report))
+            again.append(await _put_up(client, root, commit, review_id, report))
         except TandemError as error:
             if error.retryable:
                 raise
@@ -102,38 +108,109 @@ def _to_review(report: Report) -> Iterable[tuple[str, str]]:
             yield one.becomes, one.review_ids[0]
 
 
-async def _put_up(desk: Desk, root: Path, commit: str, review_id: str, report: Report) -> ReReview:
+async def _put_up(client: TandemClient, root: Path, commit: str, review_id: str, report: Report) -> ReReview:
     """Puts a commit's content up as the next round of its review, or as a new one where that is over."""
-    current = (await desk.review(review_id)).current
-    content = await asyncio.to_thread(_content, root, commit)
+    current = await client.get_proposal(review_id, project=report.project)
     facts: dict[str, Any] = {
-        **_identity(current),
-        **content,
+        **(await asyncio.to_thread(_content, root, commit)),
+        **{name: getattr(current, name) for name in _KEPT},
+        "intent": current.intent[:_LONGEST_INTENT],
         "metadata": {**current.metadata, "rolled_back": report.review_id},
     }
     key = f"rollback-{report.head_after}-{review_id}"
     try:
-        made = await desk.client.create_review(review_id=review_id, idempotency_key=key, **facts)
+        made = await client.create_review(review_id=review_id, idempotency_key=key, **facts)
     except InvalidTransition:
         facts |= {"category": current.category, "parent_id": review_id}
-        made = await desk.client.create_review(idempotency_key=f"{key}-new", **facts)
+        made = await client.create_review(idempotency_key=f"{key}-new", **facts)
     return ReReview(commit, made.review_id, made.round, review_id)
-
-
-def _identity(current: Proposal) -> dict[str, Any]:
-    return {
-        "project": current.project,
-        "intent": current.intent[:_LONGEST_INTENT],
-        "agent_type": current.agent_type,
-        "agent_role": current.agent_role,
-        "phase": current.phase,
-        "plan": current.plan,
-        "task": current.task,
-        "proposer_id": current.proposer_id,
-    }
 
 
 def _content(root: Path, commit: str) -> dict[str, Any]:
     with Repository(root) as repository:
         found = repository.working_diff(Scope(revision=commit))
     return {"diff": found.diff, "base": found.base}
+
+
+def write_section(root: Path, report: Report) -> str | None:
+    """Adds a section to the plan's summary in the working tree, if there is one; once for each rollback.
+
+    Args:
+        root: Top of the working tree.
+        report: What was done.
+
+    Returns:
+        The file's path from the root; null if the plan has no summary.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    file = _find(root, report.plan)
+    if file is None:
+        return None
+    before = file.read_bytes()
+    mark = f"<!-- tandem rollback {report.review_id} {report.head_after} -->"
+    if mark.encode() not in before:
+        line_end = "\r\n" if b"\r\n" in before else "\n"
+        text = line_end.join(["", *_lines(report, mark), ""])
+        gap = b"" if before.endswith(b"\n") or not before else line_end.encode()
+        _replace(file, before + gap + text.encode("utf-8", "replace"))
+    return file.as_posix() if not file.is_relative_to(root) else file.relative_to(root).as_posix()
+
+
+def _find(root: Path, plan: str) -> Path | None:
+    """The one summary of a plan; null if there is none, or it cannot be told which it is."""
+    main = main_worktree(str(root))
+    for top in [root, *([Path(main)] if main is not None else [])]:
+        found = list(_summaries(top, f"{plan}{_ENDING}"))
+        workstream = planning.read(str(top)).workstream if len(found) > 1 else None
+        if workstream is not None:
+            found = [file for file in found if workstream in file.relative_to(top).parts]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _summaries(top: Path, name: str) -> Iterator[Path]:
+    # The name is compared and never made into a path: it may come from anybody.
+    for folder, _, names in os.walk(top / _FOLDER):
+        file = Path(folder) / name if name in names else None
+        if file is not None and not file.is_symlink() and file.stat().st_size <= _LIMIT_BYTES:
+            yield file
+
+
+def _lines(report: Report, mark: str) -> Iterator[str]:
+    yield f"## Reverted after review: {report.review_id}"
+    yield ""
+    yield mark
+    yield ""
+    for one in report.reverted:
+        by = f", reverted by `{one.reverted_by[:_SHORT]}`" if one.reverted_by else ""
+        yield f"- `{one.commit[:_SHORT]}` {_plain(one.subject)} ({_plain(one.because)}){by}"
+    if report.counter_patch is not None:
+        yield f"- The counter-patch (round {report.counter_patch.round}) is in `{report.counter_patch.commit[:_SHORT]}`"
+    for one in report.carried:
+        again = ", to be reviewed again" if one.approval == "re_review" else ""
+        yield f"- Kept: `{one.commit[:_SHORT]}` {_plain(one.subject)} is now `{one.becomes[:_SHORT]}`{again}"
+    for one in report.rework:
+        what = _plain(one.subject) or ", ".join(one.review_ids)
+        yield f"- To be made again: {what} ({_plain(one.reason)})"
+    yield ""
+    yield "The rest of the plan goes on in blocking mode: each change is approved before it is committed."
+
+
+def _plain(text: str) -> str:
+    """Text by others on one line, without what Markdown or HTML would make something of."""
+    return visible_line(text).replace("<", "&lt;").replace("`", "'")
+
+
+def _replace(file: Path, content: bytes) -> None:
+    """Writes a file whole or not at all, with the mode it had."""
+    fresh = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        fresh.write_bytes(content)
+        fresh.chmod(file.stat().st_mode)
+        fresh.replace(file)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise

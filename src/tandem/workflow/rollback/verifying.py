@@ -1,4 +1,4 @@
-"""Running the plan's verify command on what a rollback would publish."""
+"""Running the user's verify command on what a rollback would publish."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tandem.errors import ConfigInvalid, InvalidTransition
 from tandem.git.runner import TimeLimit, end
 from tandem.hooks.planning import project_root
 
-LIMIT_SECONDS = 1800.0
-_SHOWN_BYTES = 4_000
+VERIFY_SECONDS = 1800.0
 _LOOK_SECONDS = 0.2
+_SHOWN_BYTES = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verify:
-    """What there is to run.
+class VerifyCommand:
+    """The command that has to pass on what a rollback would leave.
 
     Attributes:
         argv: The program and its arguments; never a shell's text.
@@ -33,7 +33,7 @@ class Verify:
     origin: str
 
 
-def configured(root: Path) -> Verify | None:
+def verify_command(root: Path) -> VerifyCommand | None:
     """The setting `verify_command`, from the user's configuration or a project's file that a person trusted.
 
     Raises:
@@ -49,10 +49,10 @@ def configured(root: Path) -> Verify | None:
             origin=origin,
         )
     argv = loaded.settings.verify_command
-    return Verify(argv, origin) if argv else None
+    return VerifyCommand(argv, origin) if argv else None
 
 
-def verify(command: Verify, folder: Path, stop: threading.Event, limit_seconds: float = LIMIT_SECONDS) -> None:
+def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_seconds: float = VERIFY_SECONDS) -> None:
     """Runs the command in a worktree; all that it started is ended when its time is up, or when it is to stop.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
@@ -12,10 +11,7 @@ from tandem.domain.gate_answers import CommitRecord
 from tandem.domain.reviews import ESCALATION_ROUND
 from tandem.errors import InvalidInput, NotFound
 from tandem.hooks.message import plan_key
-from tandem.workflow.rollback.history import Difference
-
-Standing = Literal["against", "approved", "open"]
-"""Of a commit's content: decided against, approved, or not decided."""
+from tandem.workflow.rollback.repository import Difference
 
 _AGAINST = frozenset({"changes_requested", "rejected"})
 _COUNTER_PATCH = "counter_patch"
@@ -24,7 +20,7 @@ _PAGE_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Reviewed:
+class Review:
     """A review with all its rounds.
 
     Attributes:
@@ -38,9 +34,9 @@ class Reviewed:
     verdicts: Mapping[int, str]
 
     @property
-    def current(self) -> Proposal:
-        """The newest round."""
-        return self.rounds[self.status.round]
+    def id(self) -> str:
+        """Its id."""
+        return self.status.review_id
 
     @property
     def first(self) -> Proposal:
@@ -50,12 +46,14 @@ class Reviewed:
     @property
     def plan(self) -> str:
         """Its plan's key."""
-        return _plan_of(self.first)
+        stated = self.first.metadata.get("plan_key")
+        return stated if isinstance(stated, str) else plan_key(self.first.phase, self.first.plan, self.branch)
 
     @property
     def branch(self) -> str | None:
         """The branch that it says it was committed on; null if it does not say."""
-        return _branch_of(self.first)
+        branch = self.first.metadata.get("branch")
+        return branch if isinstance(branch, str) else None
 
     @property
     def names_plan(self) -> bool:
@@ -104,50 +102,24 @@ class Reviewed:
         found = [one.round for one in self.rounds.values() if one.digest is not None and one.digest in digests]
         return max(found, default=None)
 
-    def standing(self, difference: Difference | None) -> Standing:
-        """What was decided of a commit's content.
+    def is_against(self, difference: Difference | None) -> bool:
+        """Whether a commit's content was decided against.
 
         Args:
             difference: The commit's; null for the review as a whole. Content of no round counts as what was
                 reviewed before a counter-patch was accepted.
         """
         number = None if difference is None else self.round_of(difference)
-        if number is not None:
-            verdict = self.verdicts.get(number)
-        else:
+        if number is None:
             own = [n for n, one in self.rounds.items() if one.origin != _COUNTER_PATCH and n in self.verdicts]
-            verdict = self.verdicts[max(own)] if own else None
-        if verdict in _AGAINST or (verdict is None and self.is_withdrawn):
-            return "against"
-        return "approved" if verdict == "approved" else "open"
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A commit as the broker recorded it.
-
-    Attributes:
-        commit: Its id.
-        branch: Where it was made; null if nobody said.
-        plan: Its plan's key.
-        task: Its task; null if it has none.
-        review_ids: Its reviews.
-        depends_on: What it was declared to depend on.
-        replaced_by: The commit that an amend, a rebase or a rollback made of it; null if none.
-    """
-
-    commit: str
-    branch: str | None
-    plan: str
-    task: str | None
-    review_ids: tuple[str, ...]
-    depends_on: tuple[str, ...]
-    replaced_by: str | None
+            number = max(own, default=None)
+        verdict = None if number is None else self.verdicts.get(number)
+        return verdict in _AGAINST or (verdict is None and self.is_withdrawn)
 
 
 @dataclass(slots=True)
-class Desk:
-    """Reads reviews and records from the broker, each review once.
+class Reviews:
+    """Reads reviews and recorded commits from the broker, each review once.
 
     Attributes:
         client: The broker.
@@ -156,36 +128,32 @@ class Desk:
 
     client: TandemClient
     project: str
-    _known: dict[str, Reviewed] = field(default_factory=dict[str, Reviewed])
-    _plans: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    _known: dict[str, Review | None] = field(default_factory=dict[str, "Review | None"])
 
-    async def review(self, review_id: str) -> Reviewed:
+    async def review(self, review_id: str) -> Review:
         """A review with its rounds and verdicts.
 
         Raises:
             NotFound: The project has no such review.
         """
-        if review_id not in self._known:
+        found = self._known.get(review_id)
+        if found is None:
             status = await self.client.get_review_status(review_id, project=self.project)
             rounds = {
                 number: await self.client.get_proposal(review_id, project=self.project, round=number)
                 for number in range(1, status.round + 1)
             }
-            self._known[review_id] = Reviewed(status, rounds, await self._verdicts(review_id))
-        return self._known[review_id]
+            found = self._known[review_id] = Review(status, rounds, await self._verdicts(review_id))
+        return found
 
-    async def plan_of(self, review_id: str) -> str | None:
-        """The plan of a review; null if it names none, or the project has no such review."""
-        if review_id not in self._plans:
+    async def find(self, review_id: str) -> Review | None:
+        """A review; null if the project has none of that name, as anybody can write a trailer."""
+        if review_id not in self._known:
             try:
-                found = await self.client.get_proposal(review_id, project=self.project, round=1)
+                return await self.review(review_id)
             except (NotFound, InvalidInput):
-                # Anybody can write a trailer.
-                self._plans[review_id] = None
-            else:
-                named = found.plan is not None or _branch_of(found) is not None
-                self._plans[review_id] = _plan_of(found) if named else None
-        return self._plans[review_id]
+                self._known[review_id] = None
+        return self._known[review_id]
 
     async def _verdicts(self, review_id: str) -> dict[int, str]:
         verdicts: dict[int, str] = {}
@@ -199,37 +167,15 @@ class Desk:
             if page is None:
                 return verdicts
 
-    async def records(self, *, review_id: str | None = None, plan: str | None = None) -> list[Record]:
+    async def records(self, *, review_id: str | None = None, plan: str | None = None) -> list[CommitRecord]:
         """The commits that were recorded for a review or a plan, oldest first."""
-        found: list[Record] = []
+        found: list[CommitRecord] = []
         page: str | None = None
         while True:
             answer = await self.client.list_commits(
                 project=self.project, review_id=review_id, plan=plan, limit=_PAGE_ROWS, page=page
             )
-            found += [_record(one) for one in answer.commits]
+            found += answer.commits
             page = answer.next_page
             if page is None:
                 return found
-
-
-def _branch_of(proposal: Proposal) -> str | None:
-    branch = proposal.metadata.get("branch")
-    return branch if isinstance(branch, str) else None
-
-
-def _plan_of(proposal: Proposal) -> str:
-    stated = proposal.metadata.get("plan_key")
-    return stated if isinstance(stated, str) else plan_key(proposal.phase, proposal.plan, _branch_of(proposal))
-
-
-def _record(told: CommitRecord) -> Record:
-    return Record(
-        commit=told.commit,
-        branch=told.branch,
-        plan=plan_key(told.phase, told.plan, told.branch),
-        task=told.task,
-        review_ids=told.review_ids,
-        depends_on=told.depends_on,
-        replaced_by=told.replaced_by,
-    )

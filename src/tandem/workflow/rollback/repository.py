@@ -1,0 +1,304 @@
+"""The working tree that a rollback is for, its commits, and what their messages say of reviews."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem.errors import InvalidInput
+from tandem.git.layout import Layout, layout_at
+from tandem.git.runner import Git, Output, clean_environment
+from tandem.hooks.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key, values
+
+ROLLBACK = "Tandem-Rollback"
+"""The trailer of the commits that a rollback makes: which review it was for."""
+
+_STEP_SECONDS = 600.0
+"""Time limit of one git command: a checkout of a large tree with filters takes its time."""
+
+_HEADS = "refs/heads/"
+_RAW = ("--root", "-r", "-z", "--raw", "--no-renames", "--full-index", "--ignore-submodules=none")
+_REVERTS = re.compile(r"\bThis reverts commit (?P<commit>[0-9a-f]{7,64})\b")
+SUBJECT = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
+"""Of a commit that names its plan, as in `feat(03-02): retry uploads`."""
+
+# Who commits may stand in the environment instead of the configuration, and so may where that is.
+_IDENTITY = (
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)
+
+_UNDER_WAY = (
+    ("MERGE_HEAD", "merge", "git merge --continue (or --abort)"),
+    ("rebase-merge", "rebase", "git rebase --continue (or --abort)"),
+    ("rebase-apply", "rebase", "git rebase --continue (or --abort), or that of git am"),
+    ("CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue (or --abort)"),
+    ("REVERT_HEAD", "revert", "git revert --continue (or --abort)"),
+    ("sequencer", "cherry-pick or revert", "git status, which says how to go on"),
+    ("BISECT_LOG", "bisect", "git bisect reset"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tip:
+    """A branch and its newest commit when it was looked at.
+
+    Attributes:
+        branch: Its name, without `refs/heads/`.
+        head: Id of its newest commit.
+    """
+
+    branch: str
+    head: str
+
+
+class Checkout:
+    """A working tree and its repository; all methods block."""
+
+    def __init__(self, layout: Layout, git: Git) -> None:
+        self.layout = layout
+        self._git = git
+
+    @classmethod
+    def at(cls, folder: Path, program: str = "git") -> Checkout:
+        """The working tree that a folder is in.
+
+        Raises:
+            InvalidInput: It is in none.
+        """
+        git = Git(program, _STEP_SECONDS)
+        return cls(layout_at(git, folder), git)
+
+    @property
+    def root(self) -> Path:
+        """Top of the working tree."""
+        return self.layout.root
+
+    @property
+    def tandem_folder(self) -> Path:
+        """Where Tandem keeps its files of this repository, for all its working trees; it need not exist."""
+        return self.layout.common_dir / "tandem"
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        stdin: bytes = b"",
+        accept: Sequence[int] = (0,),
+        extra: Mapping[str, str] | None = None,
+    ) -> Output:
+        """Git in this working tree, or in another one of the repository.
+
+        Args:
+            arguments: What follows `git`.
+            cwd: The working tree; by default this one.
+            stdin: What git reads.
+            accept: The exit statuses that are answers.
+            extra: Variables to add to the environment.
+
+        Raises:
+            GitFailed: Another exit status.
+            TimedOut: It did not end in time.
+        """
+        # Theirs is the identity; nothing else of the environment steers git.
+        identity = {name: os.environ[name] for name in _IDENTITY if name in os.environ}
+        environment = clean_environment({**identity, **(extra or {})}, isolated=False)
+        return self._git.run(arguments, cwd=cwd or self.root, environment=environment, stdin=stdin, accept=accept)
+
+    def text(self, *arguments: str, accept: Sequence[int] = (0,)) -> str:
+        """What git prints, without the last line end."""
+        return os.fsdecode(self.run(arguments, accept=accept).stdout).rstrip("\n")
+
+    def resolve(self, revision: str) -> str | None:
+        """Id of the commit that a revision names; null if there is none such."""
+        named = f"{revision}^{{commit}}"
+        return self.text("rev-parse", "--quiet", "--verify", "--end-of-options", named, accept=(0, 1, 128)) or None
+
+    def is_ancestor(self, commit: str, descendant: str) -> bool:
+        """Whether a commit is in the history of another; false if it is not in the repository."""
+        arguments = ["merge-base", "--is-ancestor", commit, descendant]
+        return self.run(arguments, accept=(0, 1, 128)).status_code == 0
+
+    def tip(self) -> Tip:
+        """The branch that is checked out, where nothing else is under way.
+
+        Raises:
+            InvalidInput: A merge, a rebase or the like is, or conflicts are unresolved, or HEAD is detached.
+        """
+        self._ensure_quiet()
+        ref = self.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1))
+        if not ref.startswith(_HEADS):
+            raise InvalidInput(
+                "HEAD is detached; nothing was changed. Check the branch out on which the change was committed:"
+                " git switch BRANCH",
+                field="branch",
+            )
+        head = self.resolve("HEAD")
+        branch = ref.removeprefix(_HEADS)
+        if head is None:
+            raise InvalidInput(f"The branch {branch} has no commit; there is nothing to take back.", field="branch")
+        return Tip(branch, head)
+
+    def _ensure_quiet(self) -> None:
+        for name, what, how in _UNDER_WAY:
+            if (self.layout.git_dir / name).exists():
+                raise InvalidInput(
+                    f"A {what} is in progress in {self.root}; nothing was changed. Finish it first: {how}.",
+                    field="worktree",
+                    in_progress=what,
+                )
+        if self.run(["ls-files", "--unmerged", "-z"]).stdout:
+            raise InvalidInput(
+                f"{self.root} has unresolved conflicts; nothing was changed. Resolve them: git status lists them.",
+                field="worktree",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit and what its message says.
+
+    Attributes:
+        id: Its full id.
+        parents: Its parents' ids.
+        subject: The first line of its message.
+        review_ids: The reviews that its trailers name; they survive a squash, wherever in the message they stand.
+        is_unreviewed: Whether it is marked as let through before a review.
+        depends_on: The reviews or tasks that it declares to depend on.
+        rollback_of: The review whose rollback made it; null if none did.
+        reverts: The commits that it says to revert, maybe shortened.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    subject: str
+    review_ids: tuple[str, ...]
+    is_unreviewed: bool
+    depends_on: tuple[str, ...]
+    rollback_of: str | None
+    reverts: tuple[str, ...]
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether it has more than one parent."""
+        return len(self.parents) > 1
+
+    @property
+    def plan(self) -> str | None:
+        """The plan that its subject names, as in `feat(03-02): retry uploads`; null if it names none."""
+        found = SUBJECT.match(self.subject)
+        return plan_key(found["phase"], found["plan"], None) if found else None
+
+    @property
+    def task(self) -> str | None:
+        """The task that its subject names; null if it names none."""
+        found = SUBJECT.match(self.subject)
+        return found["task"] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a commit changed against its first parent.
+
+    Attributes:
+        paths: The paths, before and after; a rename is two of them.
+        digest: What an approval of exactly this difference is bound to.
+        text_digest: What the approval of a text is bound to; null if it changed more than one file, or took one away.
+    """
+
+    paths: frozenset[str]
+    digest: str
+    text_digest: str | None
+
+
+def parse(record: str) -> Commit:
+    """A commit from its id, its parents and its message, a line each."""
+    commit, parents, message = record.split("\n", 2)
+    # A squash indents the messages that it keeps.
+    text = "\n".join(line.strip() for line in message.split("\n"))
+    reviews = values(text, REVIEW)
+    return Commit(
+        id=commit,
+        parents=tuple(parents.split()),
+        subject=message.partition("\n")[0].strip(),
+        review_ids=tuple(word for word in reviews if word != UNREVIEWED),
+        is_unreviewed=UNREVIEWED in reviews,
+        depends_on=tuple(values(text, DEPENDS_ON)),
+        rollback_of=next(reversed(values(text, ROLLBACK)), None),
+        reverts=tuple(_REVERTS.findall(message)),
+    )
+
+
+def log(checkout: Checkout, *arguments: str, paths: Sequence[str] = ()) -> list[Commit]:
+    """The commits that `git log` answers with, newest first; a child always stands before its parents."""
+    options = ["-z", "--topo-order", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%P%n%B"]
+    output = checkout.run(["-c", "log.showSignature=false", "log", *options, *arguments, "--", *paths])
+    records = output.stdout.decode("utf-8", "replace").split("\0")
+    return [parse(record) for record in records if record.strip()]
+
+
+def line_from(checkout: Checkout, oldest: Iterable[str], head: str) -> list[Commit]:
+    """Some commits and all that came to the branch since, newest first."""
+    wanted = sorted(set(oldest))
+    if len(wanted) > 1:
+        wanted = checkout.text("merge-base", "--octopus", *wanted, accept=(0, 1)).split()[:1]
+    return log(checkout, head, *(f"^{commit}^@" for commit in wanted))
+
+
+def reverted_by(line: Sequence[Commit]) -> dict[str, str]:
+    """For each commit that a later one reverts, that one; a revert that is reverted itself does not count.
+
+    Args:
+        line: Commits, newest first.
+    """
+    gone: dict[str, str] = {}
+    for commit in line:
+        if commit.id in gone:
+            continue
+        for named in commit.reverts:
+            for other in line:
+                if other.id.startswith(named) and other.id not in gone:
+                    gone[other.id] = commit.id
+    return gone
+
+
+def differences(checkout: Checkout, commits: Sequence[Commit]) -> dict[str, Difference]:
+    """What each commit changed; merges change nothing here."""
+    wanted = [commit.id for commit in commits if not commit.is_merge]
+    found = {commit.id: _difference([]) for commit in commits}
+    if not wanted:
+        return found
+    asked = "".join(f"{commit}\n" for commit in wanted).encode()
+    fields = checkout.run(["diff-tree", "--stdin", *_RAW], stdin=asked).stdout.split(b"\0")[:-1]
+    entries: dict[str, list[bytes]] = {}
+    at = 0
+    current: list[bytes] = []
+    while at < len(fields):
+        if fields[at].startswith(b":"):
+            current += fields[at : at + 2]
+            at += 2
+        else:
+            current = entries.setdefault(fields[at].decode("ascii"), [])
+            at += 1
+    found.update({commit: _difference(listed) for commit, listed in entries.items()})
+    return found
+
+
+def _difference(fields: Sequence[bytes]) -> Difference:
+    raw = b"".join(field + b"\0" for field in fields)
+    paths = [os.fsdecode(path) for path in fields[1::2]]
+    text = None
+    if len(paths) == 1:
+        blob_after = fields[0].split(b" ")[3].decode("ascii")
+        text = f"{blob_after}:{paths[0]}" if blob_after.strip("0") else None
+    return Difference(frozenset(paths), hashlib.sha256(raw).hexdigest(), text)
