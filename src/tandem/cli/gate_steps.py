@@ -24,9 +24,8 @@ from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Unbroken, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.workflow.steps.documents import stated
-from tandem.workflow.steps.orders import Order
 from tandem.workflow.steps.outcomes import Outcome, Word
-from tandem.workflow.steps.situation import look
+from tandem.workflow.steps.situation import Order, look
 from tandem.workflow.steps.steps import Run, without_network
 from tandem.workflow.steps.subjects import ROLES
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from tandem.client import TandemClient
 from tandem.domain.answers import ReviewStatus
 from tandem.errors import NotFound
-from tandem.workflow.steps import moves
 from tandem.workflow.steps.outcomes import Outcome, Word
 from tandem.workflow.steps.pointers import Pointer, Pointers
+from tandem.workflow.steps.verdicts import word_of
 
 BLOCKING = "blocking"
 _PAGE = 200
@@ -68,7 +68,7 @@ class Plans:
         for review_id in dict.fromkeys(ids):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             status = await self._verdict(review_id, left)
-            if status is not None and moves.word(status, 0) is not Word.APPROVED:
+            if status is not None and word_of(status, 0) is not Word.APPROVED:
                 outcome = await self._undecided(step, known, status, command)
                 if outcome is not None:
                     return outcome
@@ -91,7 +91,7 @@ class Plans:
         if _is_against(status):
             against = (await self.standing(keys)).against
             return rollback(step, against, self.project, command) if status.review_id in against else None
-        word = moves.word(status, 0)
+        word = word_of(status, 0)
         advice = {
             Word.WAITING: f"There is no verdict yet. Run the same command again: {command}",
             Word.CHANGES: f"Decide the counter-patch: tandem review proposal {status.review_id}",

@@ -8,39 +8,29 @@ from typing import Any
 
 
 class Word(StrEnum):
-    """The first word that a step prints. It is part of the contract: instructions and agents branch on it."""
+    """The first word that a step prints. It is part of the contract: instructions and agents branch on it.
 
-    SOLO = "SOLO"
-    """Nobody reviews here: go on."""
+    What has to be dealt with first stands first.
+    """
+
+    ROLLBACK = "ROLLBACK"
+    """An earlier change of the plan was decided against after its commit: roll it back first."""
+    ESCALATE = "ESCALATE"
+    """Stop and ask a person."""
+    REJECTED = "REJECTED"
+    """The change is not wanted: take it back."""
+    CHANGES = "CHANGES"
+    """The reviewer wants changes, or sent a counter-patch to decide about."""
+    WAITING = "WAITING"
+    """No verdict yet, or the reviewer asks something: run the same command again after what is said."""
     APPROVED = "APPROVED"
     """Exactly this content is approved: go on."""
     GO = "GO"
     """There is nothing to wait for here: go on."""
     NOTHING = "NOTHING"
     """There is nothing to put up: go on."""
-    CHANGES = "CHANGES"
-    """The reviewer wants changes, or sent a counter-patch to decide about."""
-    REJECTED = "REJECTED"
-    """The change is not wanted: take it back."""
-    WAITING = "WAITING"
-    """No verdict yet, or the reviewer asks something: run the same command again after what is said."""
-    ESCALATE = "ESCALATE"
-    """Stop and ask a person."""
-    ROLLBACK = "ROLLBACK"
-    """An earlier change of the plan was decided against after its commit: roll it back first."""
-
-
-_URGENCY = (
-    Word.ROLLBACK,
-    Word.ESCALATE,
-    Word.REJECTED,
-    Word.CHANGES,
-    Word.WAITING,
-    Word.APPROVED,
-    Word.GO,
-    Word.NOTHING,
-    Word.SOLO,
-)
+    SOLO = "SOLO"
+    """Nobody reviews here: go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +116,4 @@ class Outcome:
 
 def worst(outcomes: tuple[Outcome, ...]) -> Outcome:
     """The outcome that has to be dealt with first."""
-    return min(outcomes, key=lambda outcome: _URGENCY.index(outcome.word))
+    return min(outcomes, key=lambda outcome: list(Word).index(outcome.word))

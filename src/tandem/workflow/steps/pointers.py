@@ -7,14 +7,14 @@ broker is asked.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem import platforms
 from tandem.errors import Unavailable
@@ -56,8 +56,15 @@ class Pointer:
     is_optimistic: bool = False
 
 
+class _Document(BaseModel):
+    pointers: dict[str, Any]
+
+
+_POINTER = TypeAdapter(Pointer)
+
+
 class Pointers:
-    """The pointers of a repository. Safe to use from several processes."""
+    """The pointers of a repository. Safe to use from several processes; a change raises Unavailable if it cannot be."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -69,102 +76,50 @@ class Pointers:
 
     def all(self) -> dict[str, Pointer]:
         """Every pointer by its key, oldest first; none where the file cannot be read, as nothing hangs on it."""
-        try:
-            document: Any = json.loads(self._file.read_bytes())
-        except (OSError, ValueError):
-            return {}
-        stated: Any = cast("dict[str, Any]", document).get("pointers") if isinstance(document, dict) else None
-        if not isinstance(stated, dict):
-            return {}
-        read = ((key, _pointer(value)) for key, value in cast("dict[str, Any]", stated).items())
-        return {key: pointer for key, pointer in read if pointer is not None}
+        found: dict[str, Pointer] = {}
+        with suppress(OSError, ValueError):
+            for key, value in _Document.model_validate_json(self._file.read_bytes()).pointers.items():
+                with suppress(ValidationError):
+                    found[key] = _POINTER.validate_python(value)
+        return found
 
     def put(self, key: str, pointer: Pointer) -> None:
-        """Remember a pointer as the newest.
-
-        Raises:
-            Unavailable: The file cannot be written.
-        """
-
-        def change(pointers: dict[str, Pointer]) -> None:
+        """Remember a pointer as the newest."""
+        with self._changing() as pointers:
             pointers.pop(key, None)
             pointers[key] = pointer
 
-        self._change(change)
-
     def forget(self, key: str, review_id: str) -> None:
-        """Drop a pointer, unless it is another review's by now.
-
-        Raises:
-            Unavailable: The file cannot be written.
-        """
-
-        def change(pointers: dict[str, Pointer]) -> None:
+        """Drop a pointer, unless it is another review's by now."""
+        with self._changing() as pointers:
             if key in pointers and pointers[key].review_id == review_id:
                 del pointers[key]
 
-        self._change(change)
-
     def mark_approved(self, key: str, review_id: str, digest: str | None) -> None:
-        """Remember that a review was seen approved, and with which digest where that is known.
-
-        Raises:
-            Unavailable: The file cannot be written.
-        """
-
-        def change(pointers: dict[str, Pointer]) -> None:
+        """Remember that a review was seen approved, and with which digest where that is known."""
+        with self._changing() as pointers:
             if key in pointers and pointers[key].review_id == review_id:
-                known = pointers[key]
-                pointers[key] = replace(known, approved=digest or known.digest)
+                pointers[key] = replace(pointers[key], approved=digest or pointers[key].digest)
 
-        self._change(change)
-
-    def _change(self, change: Callable[[dict[str, Pointer]], None]) -> None:
+    @contextmanager
+    def _changing(self) -> Generator[dict[str, Pointer]]:
+        """The pointers, to be changed; one process at a time, for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with self._turn():
+            with (self._folder / _LOCK).open("a+b") as lock:
+                deadline = time.monotonic() + _PATIENCE_SECONDS
+                while not platforms.lock_file(lock.fileno()):
+                    if time.monotonic() > deadline:
+                        raise Unavailable(f"Another step holds {lock.name}; run the same command again.")
+                    time.sleep(_LOOK_SECONDS)
                 pointers = self.all()
-                change(pointers)
-                kept = dict(list(pointers.items())[-_MOST:])
-                self._write({"version": _VERSION, "pointers": {key: asdict(one) for key, one in kept.items()}})
+                yield pointers
+                kept = {key: asdict(pointer) for key, pointer in list(pointers.items())[-_MOST:]}
+                fresh = self._file.with_name(f".{FILE}.new")
+                fresh.write_text(json.dumps({"version": _VERSION, "pointers": kept}, indent=1) + "\n", "utf-8")
+                fresh.replace(self._file)
         except OSError as error:
             raise Unavailable(
                 f"{self._file} cannot be written ({error.strerror or error}); see to the permissions of that folder, "
                 "then run the same command again."
             ) from error
-
-    def _write(self, document: dict[str, Any]) -> None:
-        temporary = self._file.with_name(f".{FILE}.{secrets.token_hex(8)}")
-        try:
-            temporary.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
-            temporary.replace(self._file)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    @contextmanager
-    def _turn(self) -> Generator[None]:
-        """Only one process at a time changes the file; the lock ends with its process."""
-        descriptor = os.open(self._folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            while not platforms.lock_file(descriptor):
-                if time.monotonic() > deadline:
-                    raise Unavailable(f"Another step holds {self._folder / _LOCK}; run the same command again.")
-                time.sleep(_LOOK_SECONDS)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _pointer(value: Any) -> Pointer | None:
-    """One pointer as it was written; null if it is of another form."""
-    if not isinstance(value, dict):
-        return None
-    stated = cast("dict[str, Any]", value)
-    known = {field.name: stated[field.name] for field in fields(Pointer) if field.name in stated}
-    try:
-        pointer = Pointer(**known)
-    except TypeError:
-        return None
-    has_form = isinstance(pointer.review_id, str) and type(pointer.round) is int and isinstance(pointer.digest, str)  # pyright: ignore[reportUnnecessaryIsInstance] read from a file that anybody may have edited
-    return pointer if has_form and type(pointer.rounds_before) is int else None

@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
-from tandem.domain.answers import GateDecision, ReviewCreated, ReviewStatus
-from tandem.errors import InvalidTransition, NotFound
-from tandem.git import Repository
+from tandem.domain.answers import CounterPatchView, GateDecision, Proposal, ReviewCreated, ReviewStatus
+from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
+from tandem.git import Repository, Scope
+from tandem.git.layout import Layout, layout_at
+from tandem.git.runner import Git
 from tandem.hooks import person
-from tandem.workflow.steps import moves
-from tandem.workflow.steps.advice import advice, approved
-from tandem.workflow.steps.moves import Move
+from tandem.workflow.rollback.repository import Checkout
 from tandem.workflow.steps.outcomes import Outcome, Patch, Remark, Word
 from tandem.workflow.steps.pointers import Pointer, Pointers
 from tandem.workflow.steps.subjects import ROLES, Subject
+from tandem.workflow.steps.verdicts import Move, advice, approved, decide, is_same, is_superseded, word_of
+from tandem.workflow.steps.waves import is_committed
 
 _LONGEST_PATCH_CHARACTERS = 20_000
 """Of a counter-patch that is printed; a longer one is read by its own command."""
@@ -32,39 +37,37 @@ EXEMPT = "exempt"
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
-    """Where reviews are put up.
+class Submitter:
+    """Puts contents up for review, and follows their reviews.
 
     Attributes:
         client: The broker.
         project: The registered project.
         repository: This working tree.
+        checkout: The same, for git.
         pointers: What was put up before.
         agent_type: Who does the step; null for the step's own role.
         say: Tells a person what happens meanwhile.
-        is_committed: Whether what a pointer names is in a commit.
     """
 
     client: TandemClient
     project: str
     repository: Repository
+    checkout: Checkout
     pointers: Pointers
     agent_type: str | None
     say: Callable[[str], None]
-    is_committed: Callable[[Pointer], bool]
 
-    async def settle(self, subject: Subject, *, timeout_seconds: float | None) -> Outcome:
-        """Put a content up unless it is up or approved already, and wait for the verdict.
+    async def submit(self, subject: Subject) -> Outcome | tuple[Subject, Pointer]:
+        """Put a content up unless it is up or approved already; the outcome where that is known at once.
 
         Raises:
             TandemError: The broker refuses, or cannot be reached.
         """
-        done, subject = await self.passed(subject)
-        if done is not None:
-            return done
-        return await self.follow(subject, await self.put_up(subject), timeout_seconds=timeout_seconds)
+        done, subject = await self._passed(subject)
+        return done or (subject, await self._put_up(subject))
 
-    async def passed(self, subject: Subject) -> tuple[Outcome | None, Subject]:
+    async def _passed(self, subject: Subject) -> tuple[Outcome | None, Subject]:
         """The outcome if nothing is left to review; and the content without what needs no review of its own."""
         pointer = self.pointers.find(subject.key)
         own = None if pointer is None else pointer.review_id
@@ -81,12 +84,12 @@ class Desk:
             subject = await asyncio.to_thread(subject.without, self.repository, spare)
         return None, subject
 
-    async def put_up(self, subject: Subject) -> Pointer:
+    async def _put_up(self, subject: Subject) -> Pointer:
         """The pointer to the review of this content: a new one, a new round, or the one that is there."""
         pointer = self.pointers.find(subject.key)
-        status = await self.status(pointer)
-        is_committed = pointer is not None and await asyncio.to_thread(self.is_committed, pointer)
-        move = moves.decide(subject, pointer, status, is_committed=is_committed)
+        status = await self._status(pointer)
+        was_committed = pointer is not None and await self._is_committed(pointer)
+        move = decide(subject, pointer, status, was_committed=was_committed)
         if pointer is not None and move in {Move.WAIT, Move.TELL}:
             return pointer
         request: dict[str, Any] = {
@@ -126,9 +129,9 @@ class Desk:
     async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> Outcome:
         """Wait until there is something to do about a review, and say what."""
         status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
-        return await self.told(subject, pointer, status)
+        return await self._told(subject, pointer, status)
 
-    async def status(self, pointer: Pointer | None) -> ReviewStatus | None:
+    async def _status(self, pointer: Pointer | None) -> ReviewStatus | None:
         """How the review of a pointer stands; null if there is none, or it is another project's."""
         if pointer is None:
             return None
@@ -138,10 +141,10 @@ class Desk:
             return None
         return status if status.project == self.project else None
 
-    async def told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> Outcome:
+    async def _told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> Outcome:
         """The outcome that a review's status is for this content."""
-        word = moves.word(status, pointer.rounds_before)
-        superseded = moves.is_superseded(subject, pointer, status)
+        word = word_of(status, pointer.rounds_before)
+        superseded = is_superseded(subject, pointer, status)
         patch = await self._patch(status)
         if word is Word.APPROVED:
             await self._note_approval(subject, status)
@@ -159,14 +162,60 @@ class Desk:
             next=advice(word, subject, status, patch, is_superseded=superseded),
         )
 
+    async def accept(self, subject: Subject) -> Pointer:
+        """Accept the pending counter-patch, and bring the files to it unless they are still to be written.
+
+        Returns:
+            The pointer to the round that it became.
+
+        Raises:
+            NoCounterPatch: There is none.
+            InvalidInput: The content here is not the one that the counter-patch is for.
+        """
+        pointer = self.pointers.find(subject.key)
+        status = await self._status(pointer)
+        if pointer is None or status is None:
+            raise NoCounterPatch("Nothing of this was put up; run the command without --accept.")
+        proposal = await self.client.get_proposal(status.review_id)
+        patch = _pending(proposal)
+        if not is_same(subject, pointer, status):
+            raise InvalidInput(
+                "The content has changed since it was put up, so that the counter-patch does not fit; nothing was"
+                f" done. Undo that change, or put it up: {subject.command}",
+                field="worktree",
+            )
+        decided = await self.client.accept_counter_patch(status.review_id, counter_patch_id=patch.id)
+        self.say(f"{patch.id} is accepted: it is round {decided.round} of {status.review_id}")
+        if subject.is_draft:
+            return pointer
+        try:
+            written = await asyncio.to_thread(_bring, self.repository, proposal, patch)
+        except InvalidInput as refusal:
+            raise InvalidInput(
+                f"The counter-patch was accepted, and the working tree could not be brought to it. {refusal.message} "
+                f"Or, once it is approved: tandem apply {status.review_id}",
+                **refusal.details,
+            ) from refusal
+        for path in written:
+            self.say(f"changed {path}")
+        made = replace(pointer, round=decided.round, digest=decided.digest or pointer.digest, approved=None)
+        if not subject.is_committed or subject.path is not None:
+            await asyncio.to_thread(self.pointers.put, subject.key, made)
+            return made
+        # The commits are as before: what was agreed on is in the working tree only.
+        return pointer
+
     async def sweep(self) -> None:
         """Close the reviews that were approved and whose content is committed by now."""
         for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
-            if pointer.approved and await asyncio.to_thread(self.is_committed, pointer):
+            if pointer.approved and await self._is_committed(pointer):
                 with suppress(NotFound, InvalidTransition):
                     # A person may have closed it, or made a new round of it; then it is theirs.
                     await self.client.close_review(pointer.review_id, reason="approved and committed")
                 await asyncio.to_thread(self.pointers.forget, key, pointer.review_id)
+
+    async def _is_committed(self, pointer: Pointer) -> bool:
+        return await asyncio.to_thread(is_committed, self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
         changes = [
@@ -211,7 +260,7 @@ class Desk:
         if pointer is not None and pointer.review_id != status.review_id:
             # What was up before is settled by another review; what comes next begins anew.
             await asyncio.to_thread(self.pointers.forget, subject.key, pointer.review_id)
-        if subject.is_committed and not (pointer and moves.is_superseded(subject, pointer, status)):
+        if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":
                 await self.client.close_review(status.review_id, reason="approved and committed")
             await asyncio.to_thread(self.pointers.forget, subject.key, status.review_id)
@@ -250,3 +299,83 @@ def _key(request: dict[str, Any], pointer: Pointer | None, status: ReviewStatus 
     before = (pointer.review_id, pointer.round) if pointer else None
     stood = (status.status, status.round) if status else None
     return hashlib.sha256(json.dumps([request, before, stood], sort_keys=True).encode()).hexdigest()
+
+
+def _pending(proposal: Proposal) -> CounterPatchView:
+    """The counter-patch that can be accepted.
+
+    Raises:
+        NoCounterPatch: None waits for a decision.
+    """
+    found = proposal.counter_patch
+    if found is None or found.status != "pending":
+        raise NoCounterPatch(
+            f"{proposal.review_id} has no counter-patch to accept; run the command again without --accept.",
+            review_id=proposal.review_id,
+        )
+    return found
+
+
+def _bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
+    """Bring the files that a round touches from its content to the counter-patch's, or change nothing.
+
+    What `tandem apply` does from a base to an approved content, done from one content to the other.
+
+    Returns:
+        The files that were written or deleted.
+
+    Raises:
+        InvalidInput: A file is neither as the round has it nor as the counter-patch does.
+    """
+    if proposal.path is not None:
+        return _bring_text(repository, proposal.path, proposal.description or "", patch.description or "")
+    git = Git()
+    layout = layout_at(git, repository.root)
+    base = proposal.base_commit or proposal.base or "HEAD"
+    trees = [_tree(git, layout, base, diff or "") for diff in (proposal.diff, patch.diff)]
+    way = repository.working_diff(Scope(revision="..".join(trees)))
+    if not way.diff:
+        return ()
+    update = repository.apply_to_worktree(way.diff, way.base)
+    return (*update.written, *update.deleted)
+
+
+def _tree(git: Git, layout: Layout, base: str, diff: str) -> str:
+    """The tree that a diff makes of its base, kept in the repository as `git stash` would, for git to tidy up."""
+    with ScratchFolder("steps") as folder:
+        environment = {**layout.environment(), "GIT_INDEX_FILE": str(Path(folder, "index"))}
+
+        def run(*arguments: str, stdin: bytes = b"") -> str:
+            output = git.run(arguments, cwd=layout.root, environment=environment, stdin=stdin)
+            return output.stdout.decode("ascii", "replace").strip()
+
+        run("read-tree", base)
+        if diff:
+            run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff.encode())
+        return run("write-tree")
+
+
+def _bring_text(repository: Repository, path: str, before: str, after: str) -> tuple[str, ...]:
+    """Replace a whole file, unless it is another one by now."""
+    file = repository.root.joinpath(*PurePosixPath(path).parts)
+    if file.is_symlink() or not file.is_file():
+        raise InvalidInput(f"{path} is no file any more; write it, then run the command again.", field="worktree")
+    present = file.read_bytes()
+    if present == after.encode():
+        return ()
+    if present != before.encode():
+        raise InvalidInput(
+            f"{path} has changed since it was put up, so that the counter-patch does not fit; nothing was written. "
+            "Undo that change, or put it up by running the command without --accept.",
+            field="worktree",
+            paths=[path],
+        )
+    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        temporary.write_bytes(after.encode())
+        temporary.chmod(file.stat().st_mode)
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", field="worktree") from error
+    return (path,)

@@ -1,4 +1,4 @@
-"""Where a step runs: which repository, under which settings, and whether anybody reviews here at all.
+"""Where a step runs and what it was told: which repository, under which settings, and whether anybody reviews here.
 
 Only local files are read, so that solo mode costs one look and no network.
 """
@@ -13,6 +13,42 @@ from tandem import platforms
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.hooks import ask, git, planning, state, trust
+from tandem.workflow.steps.documents import NOBODY, Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a step was told.
+
+    Attributes:
+        step: `plan`, `context`, `task`, `wave` or `verification`.
+        command: The command that runs it again.
+        accept_command: The command that takes the counter-patch of its review.
+        identity: What was said of phase, plan and task.
+        file: The document.
+        draft: What the document is to hold.
+        result: What verifying a task or a wave gave.
+        claim: Whether a verification passed: `passed` or `failed`; null for what its head says.
+        staged: Whether only what the index holds is put up.
+        since: The commit that a wave is compared with.
+        branches: The branches of a wave.
+        accept: Whether the pending counter-patch is taken.
+        timeout_seconds: How long to wait; null for as long as it takes.
+    """
+
+    step: str
+    command: str
+    accept_command: str
+    identity: Identity = NOBODY
+    file: Path | None = None
+    draft: bytes | None = None
+    result: str | None = None
+    claim: str | None = None
+    staged: bool = False
+    since: str | None = None
+    branches: tuple[str, ...] = ()
+    accept: bool = False
+    timeout_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +115,7 @@ class Situation:
 
     def effective(self) -> planning.Effective:
         """The settings that hold, after trust."""
-        folder = self.gate.config_dir if self.gate else _config_dir()
+        folder = self.gate.config_dir if self.gate else os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
         return planning.effective(self.planning, trusted=trust.trusts(folder, self.planning))
 
     def broker_url(self, stated: str | None) -> str:
@@ -114,7 +150,3 @@ def look(folder: Path) -> Situation:
     except state.GateUnreadable as problem:
         raise ConfigInvalid(str(problem), setting="gate", origin=problem.path) from problem
     return Situation(folder, place, planning.read(here), gate if gate is not None and gate.enabled else None)
-
-
-def _config_dir() -> str:
-    return os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()

@@ -13,17 +13,14 @@ from tandem.errors import InvalidInput
 from tandem.git import Repository, Scope
 from tandem.hooks import pending, planning
 from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
-from tandem.workflow.steps import changes, history, optimism, texts, waves
-from tandem.workflow.steps.accepting import accept
-from tandem.workflow.steps.changes import Work
+from tandem.workflow.rollback.repository import Checkout
+from tandem.workflow.steps import optimism, subjects, waves
 from tandem.workflow.steps.documents import Identity
-from tandem.workflow.steps.orders import Order
 from tandem.workflow.steps.outcomes import Outcome, Word, worst
 from tandem.workflow.steps.pointers import Pointer, Pointers
-from tandem.workflow.steps.reviewing import Desk
-from tandem.workflow.steps.situation import Situation
-from tandem.workflow.steps.subjects import Subject, document_key
-from tandem.workflow.steps.texts import Document
+from tandem.workflow.steps.reviewing import Submitter
+from tandem.workflow.steps.situation import Order, Situation
+from tandem.workflow.steps.subjects import Document, Subject, Work, document_key
 
 _GO_ON = (planning.GO_ON,)
 
@@ -89,29 +86,30 @@ class Run:
     async def _text(self) -> Outcome:
         order, situation = self.order, self.situation
         document = await self._document()
-        claim = texts.claim(document, order.claim) if order.step == "verification" else None
-        with texts.repository_of(situation, document) as repository:
+        claim = subjects.claim_of(document, order.claim) if order.step == "verification" else None
+        with subjects.repository_of(situation, document) as repository:
 
             def build() -> Subject:
-                found = document if document.is_draft else texts.read(situation, order.step, document.file, None)
-                subject = texts.subject(situation, repository, order, found)
-                return subject if claim is None else texts.claimed(subject, claim)
+                found = document
+                if not found.is_draft:
+                    found = subjects.read_document(situation, order.step, document.file, None)
+                return subjects.document_subject(situation, repository, order, found, claim)
 
-            return await self._settled(self._desk(repository), build)
+            return await self._settled(self._submitter(repository), build)
 
     async def _document(self) -> Document:
         order, situation = self.order, self.situation
         draft = order.draft
         if order.accept and draft is None and order.file is not None:
             draft = await self._unwritten(order.file)
-        document = await asyncio.to_thread(texts.read, situation, order.step, order.file, draft)
+        document = await asyncio.to_thread(subjects.read_document, situation, order.step, order.file, draft)
         if order.file is None:
             self.say(f"no file was named; took the newest: {document.file}")
         return document
 
     async def _unwritten(self, file: Path) -> bytes | None:
         """What was put up for a document before it was written, from its review; null if its file is there."""
-        path = texts.missing_path(self.situation, file)
+        path = subjects.missing_path(self.situation, file)
         pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
         if pointer is None:
             return None
@@ -120,27 +118,31 @@ class Run:
     async def _task(self) -> Outcome:
         order, situation = self.order, self.situation
         with Repository(situation.root) as repository:
-            found = await asyncio.to_thread(changes.difference, repository, Scope(staged=order.staged))
-            known = await asyncio.to_thread(changes.work, situation, order.identity, found)
+            found = await asyncio.to_thread(subjects.difference, repository, Scope(staged=order.staged))
+            known = await asyncio.to_thread(subjects.work, situation, order.identity, found)
             for remark in (*found.remarks, *known.remarks):
                 self.say(remark)
-            desk = self._desk(repository)
+            submitter = self._submitter(repository)
             is_free = False
             if situation.effective().mode == OPTIMISTIC:
                 done, is_free = await self._optimistic(known)
                 if done is not None:
                     return done
-            await desk.sweep()
+            await submitter.sweep()
             if not found.changes:
                 where = "The index" if order.staged else "The working tree"
                 return Outcome(Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project)
 
             def build() -> Subject:
-                now = changes.difference(repository, Scope(staged=order.staged))
-                subject = changes.subject(situation, now, known, order)
-                return replace(subject, is_optimistic=is_free, metadata=_optimistic(subject) if is_free else None)
+                now = subjects.difference(repository, Scope(staged=order.staged))
+                subject = subjects.change_subject(situation, now, known, order)
+                if not is_free:
+                    return subject
+                # What the hook would have said of the commit's review.
+                metadata = {"optimistic": True, "branch": subject.branch, "plan_key": subject.plan_key}
+                return replace(subject, is_optimistic=True, metadata=metadata)
 
-            return await self._put_up_only(desk, build()) if is_free else await self._settled(desk, build)
+            return await self._put_up_only(submitter, build()) if is_free else await self._settled(submitter, build)
 
     async def _optimistic(self, known: Work) -> tuple[Outcome | None, bool]:
         """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
@@ -155,12 +157,12 @@ class Run:
         why = "The change is reviewed after its commit, which puts it up (execution_mode is optimistic)."
         return Outcome(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
 
-    async def _put_up_only(self, desk: Desk, subject: Subject) -> Outcome:
+    async def _put_up_only(self, submitter: Submitter, subject: Subject) -> Outcome:
         """Without a gate no hook puts the commit up, so this does."""
-        done, subject = await desk.passed(subject)
-        if done is not None:
-            return done
-        pointer = await desk.put_up(subject)
+        part = await submitter.submit(subject)
+        if isinstance(part, Outcome):
+            return part
+        subject, pointer = part
         trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
         return subject.outcome(
             Word.GO,
@@ -174,7 +176,9 @@ class Run:
 
     async def _wave(self) -> Outcome:
         order, situation = self.order, self.situation
-        found = await asyncio.to_thread(waves.branches, situation, order.identity, order.branches, order.since)
+        checkout = await asyncio.to_thread(Checkout.at, situation.root)
+        told = (order.identity, order.branches, order.since)
+        found = await asyncio.to_thread(waves.branches, situation, checkout, *told)
         if situation.effective().mode == OPTIMISTIC and not order.since:
             keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
             return await self._plans.decided(
@@ -182,23 +186,20 @@ class Run:
             )
         deadline = None if order.timeout_seconds is None else time.monotonic() + order.timeout_seconds
         with Repository(situation.root) as repository:
-            for branch in found:
-                await self._warn_of_uncommitted(repository, branch)
-            desk = self._desk(repository)
-            await desk.sweep()
-            parts = [await self._up(desk, repository, branch, is_only=len(found) == 1) for branch in found]
+            is_here = situation.branch in [branch.name for branch in found]
+            if is_here and (await asyncio.to_thread(repository.working_diff)).diff:
+                self.say("what is not committed is left out: a wave is what its commits say")
+            submitter = self._submitter(repository)
+            await submitter.sweep()
+            parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
             ended = [
-                part if isinstance(part, Outcome) else await desk.follow(*part, timeout_seconds=_left(deadline))
+                part if isinstance(part, Outcome) else await submitter.follow(*part, timeout_seconds=_left(deadline))
                 for part in parts
             ]
         return ended[0] if len(ended) == 1 else _summed(tuple(ended))
 
-    async def _warn_of_uncommitted(self, repository: Repository, branch: waves.Branch) -> None:
-        if branch.name == self.situation.branch and (await asyncio.to_thread(repository.working_diff)).diff:
-            self.say("what is not committed is left out: a wave is what its commits say")
-
     async def _up(
-        self, desk: Desk, repository: Repository, branch: waves.Branch, *, is_only: bool
+        self, submitter: Submitter, repository: Repository, branch: waves.Branch, *, is_only: bool
     ) -> Outcome | tuple[Subject, Pointer]:
         """A branch of a wave, put up; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
@@ -218,21 +219,23 @@ class Run:
                     f"A counter-patch goes into the working tree of its branch; run this there: {command} --accept",
                     field="accept",
                 )
-            return subject, await accept(desk, subject)
-        done, subject = await desk.passed(subject)
-        return done or (subject, await desk.put_up(subject))
+            return subject, await submitter.accept(subject)
+        return await submitter.submit(subject)
 
-    async def _settled(self, desk: Desk, build: Callable[[], Subject]) -> Outcome:
+    async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> Outcome:
         order = self.order
         subject = await asyncio.to_thread(build)
         if not order.accept:
-            return await desk.settle(subject, timeout_seconds=order.timeout_seconds)
-        pointer = await accept(desk, subject)
+            part = await submitter.submit(subject)
+            if isinstance(part, Outcome):
+                return part
+            return await submitter.follow(*part, timeout_seconds=order.timeout_seconds)
+        pointer = await submitter.accept(subject)
         if not subject.is_draft:
             subject = await asyncio.to_thread(build)
             pointer = replace(pointer, digest=subject.digest)
             await asyncio.to_thread(self._pointers.put, subject.key, pointer)
-        return await desk.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
+        return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
 
     def _keys(self, identity: Identity) -> list[str]:
         """The names that the plan's commits may go by: the plan's, or the branch's for free subjects."""
@@ -247,19 +250,9 @@ class Run:
     def _plans(self) -> optimism.Plans:
         return optimism.Plans(self.client, self.project, self._pointers)
 
-    def _desk(self, repository: Repository) -> Desk:
-        place = self.situation.repository
-
-        def is_committed(pointer: Pointer) -> bool:
-            return history.holds(repository, place, pointer)
-
-        agent_type = self.agent_type
-        return Desk(self.client, self.project, repository, self._pointers, agent_type, self.say, is_committed)
-
-
-def _optimistic(subject: Subject) -> dict[str, object]:
-    """What the hook would have said of the commit's review."""
-    return {"optimistic": True, "branch": subject.branch, "plan_key": subject.plan_key}
+    def _submitter(self, repository: Repository) -> Submitter:
+        checkout = Checkout.at(repository.root)
+        return Submitter(self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say)
 
 
 def _left(deadline: float | None) -> float | None:
