@@ -19,7 +19,7 @@ from tandem.errors import ConfigInvalid
 from tandem.hooks import gsd
 from tandem.workflow.edits import Change, Manifest, content_of, install, located
 from tandem.workflow.gsd.installs import Client, Install, Target
-from tandem.workflow.gsd.overlaying import has_pointers, with_pointers, with_tool, without_pointers, without_tool
+from tandem.workflow.gsd.pointers import has_pointers, with_pointers, with_tool, without_pointers, without_tool
 
 _MANIFEST: Final = "gsd-file-manifest.json"
 
