@@ -70,7 +70,7 @@ async def test_http_and_openapi_have_it(broker: Reached) -> None:
 
 @pytest.mark.usefixtures("known")
 async def test_the_command_line_has_it(broker: Reached) -> None:
-    group = get_group(new_group("toy", "Toys."))
+    group: Any = get_group(new_group("toy", "Toys."))
     shown = CliRunner().invoke(group, ["greet", "--help"], env={"COLUMNS": "200"})
     assert [words for words in WORDS if words not in shown.stdout] == []
     command = ["greet", "Rita", "--broker", broker.url, "--json"]
@@ -80,14 +80,11 @@ async def test_the_command_line_has_it(broker: Reached) -> None:
 
 @pytest.mark.usefixtures("known")
 async def test_the_python_client_has_it(broker: Reached) -> None:
-    class Client(TandemClient, generated("methods.py")["Operations"]):
-        pass
-
-    async with Client(broker.url) as client:
-        made: Any = client
-        assert await made.greet(name="Rita") == Greeting("Hello, Rita!")
+    made: Any = type("Client", (TandemClient, generated("methods.py")["Operations"]), {})
+    async with made(broker.url) as client:
+        assert await client.greet(name="Rita") == Greeting("Hello, Rita!")
         with pytest.raises(errors.NotFound):
-            await made.greet(name="nobody")
+            await client.greet(name="nobody")
 
 
 async def test_the_reference_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
