@@ -27,7 +27,6 @@ from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.events import Seal
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
-from tandem.errors import error_from
 from tandem.faces.app import create_app
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
@@ -105,13 +104,9 @@ class InProcess:
         Raises:
             TandemError: The broker refuses, with the code's own subclass.
         """
-        outcome = await self._dispatcher.dispatch(
-            operation, arguments, Caller(face="pool", agent="supervisor", access=OWNER_ACCESS)
-        )
-        envelope: dict[str, Any] = orjson.loads(outcome.body)
-        if not outcome.ok:
-            raise error_from(envelope["error"])
-        data: dict[str, Any] = envelope["data"]
+        caller = Caller(face="pool", agent="supervisor", access=OWNER_ACCESS)
+        # As JSON has it, since a supervisor elsewhere is answered in JSON.
+        data: dict[str, Any] = orjson.loads(orjson.dumps(await self._dispatcher.call(operation, arguments, caller)))
         return data
 
 
@@ -230,6 +225,7 @@ class Broker:
             "instance_id": self.instance_id,
             "log_id": self._services.waits.log_id,
             "uptime_seconds": round(time.monotonic() - self._started, 3),
+            "calls": self._dispatcher.calls,
             "waiting": self._services.waits.parked,
             "auth": self._settings.auth,
             "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",

@@ -1,4 +1,4 @@
-"""Validates, authorises, runs and serialises one operation."""
+"""Validates, authorises and runs one operation: the one way into the services, for every face."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tandem.errors import (
     InvalidInput,
     TandemError,
     Unavailable,
-    status_of,
+    error_from,
 )
 from tandem.operations.authorisation import Authorisation
 from tandem.services.context import Replayed, Services, envelope, find_answer, keep_refusal
@@ -36,37 +36,40 @@ _FIELD_LENGTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer to a call.
+    """What became of a call: an answer, or a refusal.
 
     Attributes:
-        ok: Whether the operation was done.
-        status: The HTTP status that goes with it.
-        body: The envelope, as UTF-8 JSON.
+        answer: The operation's typed answer; its JSON data where the same call was answered before. None of a refusal.
+        error: The refusal or fault; None of an answer.
     """
 
-    ok: bool
-    status: int
-    body: bytes
+    answer: Any = None
+    error: TandemError | None = None
 
+    @property
+    def ok(self) -> bool:
+        """Whether the operation was done."""
+        return self.error is None
 
-def failure(error: TandemError) -> Outcome:
-    """The envelope of a refusal or fault."""
-    return Outcome(ok=False, status=error.status, body=orjson.dumps({"ok": False, "error": error.as_dict()}))
+    @property
+    def status(self) -> int:
+        """The HTTP status that goes with it."""
+        return 200 if self.error is None else self.error.status
 
-
-def success(answer: object) -> Outcome:
-    """The envelope of an answer."""
-    return Outcome(ok=True, status=200, body=envelope(answer))
+    def body(self) -> bytes:
+        """Serialises the envelope, as UTF-8 JSON."""
+        if self.error is None:
+            return envelope(self.answer)
+        return orjson.dumps({"ok": False, "error": self.error.as_dict()})
 
 
 def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
-    """An envelope that was given before."""
+    """The outcome that an envelope was stored of."""
     stored = orjson.loads(body)
-    if stored["ok"]:
-        if operation.reveal is None:
-            return Outcome(ok=True, status=200, body=body.encode())
-        return success(operation.reveal(services.tokens, stored["data"]))
-    return Outcome(ok=False, status=status_of(stored["error"]["code"]), body=body.encode())
+    if not stored["ok"]:
+        return Outcome(error=error_from(stored["error"]))
+    data = stored["data"]
+    return Outcome(data if operation.reveal is None else operation.reveal(services.tokens, data))
 
 
 class Dispatcher:
@@ -95,25 +98,35 @@ class Dispatcher:
         self._services = services
         self._clock = clock
         self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self.calls = 0
+        """Operations that were called since the start, by whatever face."""
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> Outcome:
-        """Run one operation and answer with its envelope; never raises but for cancellation."""
+        """Run one operation; never raises but for cancellation."""
+        self.calls += 1
         try:
             operation = self.registry.get(name)
             if self._authorisation is not None:
                 return await self._authorised(operation, arguments, caller, self._authorisation)
             return await self._run(operation, self._parse(operation, arguments, caller), caller, self._services)
         except TandemError as error:
-            return failure(error)
+            return Outcome(error=error)
         except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
             reference = self._clock.new_id("err")
             _log.exception("operation failed", extra={"operation": name, "reference": reference})
-            return failure(
-                InternalError(
-                    f"Something went wrong inside the broker. Its log has the reason under {reference}.",
-                    reference=reference,
-                )
-            )
+            message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
+            return Outcome(error=InternalError(message, reference=reference))
+
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller) -> Any:
+        """The typed answer of an operation, for callers within the broker.
+
+        Raises:
+            TandemError: The broker refuses, or something went wrong.
+        """
+        outcome = await self.dispatch(name, arguments, caller)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.answer
 
     async def _authorised(
         self, operation: Operation, arguments: Any, caller: Caller, authorisation: Authorisation
@@ -132,7 +145,7 @@ class Dispatcher:
             await self._services.projects.learn(request.project, caller.project)
         key = self._key(operation, request, caller)
         if key is None:
-            return success(await self._handlers[operation.name](services, caller, request))
+            return Outcome(await self._handlers[operation.name](services, caller, request))
         return await self._keyed(operation, request, replace(caller, key=key), key, services)
 
     async def _keyed(
@@ -145,7 +158,7 @@ class Dispatcher:
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             try:
-                return success(await self._handlers[operation.name](services, caller, request))
+                return Outcome(await self._handlers[operation.name](services, caller, request))
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:
@@ -158,7 +171,7 @@ class Dispatcher:
                 if error.retryable:
                     raise
                 # On another node the same call may have been let through meanwhile: then that is the answer.
-                kept = await keep_refusal(self._services, key, failure(error).body)
+                kept = await keep_refusal(self._services, key, Outcome(error=error).body())
                 return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:

@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from tandem.errors import InvalidInput, TandemError, TimedOut, TooLarge
 from tandem.faces.asgi.corked import CorkedProtocol
-from tandem.operations.dispatch import failure
+from tandem.operations.dispatch import Outcome
 
 HEAD_BYTES = 32_768
 HEAD_FIELDS = 100
@@ -244,7 +244,7 @@ class BrokerProtocol(CorkedProtocol):
         self._is_over = True
         self._all.begins(self)
         self.deadline = self.loop.time()
-        body = failure(error).body
+        body = Outcome(error=error).body()
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[error.status] + head + body)
         self.transport.write_eof()

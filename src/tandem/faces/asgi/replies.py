@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import Send
 
 from tandem.errors import InvalidInput, TandemError
-from tandem.operations.dispatch import Outcome, failure
+from tandem.operations.dispatch import Outcome
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -37,9 +37,9 @@ async def send_bytes(send: Send, status: int, body: bytes, headers: Headers = (J
 
 async def send_outcome(send: Send, outcome: Outcome, status: int | None = None, headers: Headers = ()) -> None:
     """An envelope, with its own HTTP status unless another is given."""
-    await send_bytes(send, status or outcome.status, outcome.body, (JSON, *_API_HEADERS, *headers))
+    await send_bytes(send, status or outcome.status, outcome.body(), (JSON, *_API_HEADERS, *headers))
 
 
 async def send_refusal(send: Send, error: TandemError, status: int | None = None, headers: Headers = ()) -> None:
     """The envelope of an error, with its own HTTP status unless another is given."""
-    await send_outcome(send, failure(error), status, headers)
+    await send_outcome(send, Outcome(error=error), status, headers)

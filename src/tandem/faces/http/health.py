@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
-import orjson
 from starlette.types import Send
 
 from tandem.errors import Unavailable
@@ -67,7 +66,7 @@ class Health:
         facts = {"phase": self.phase, **self._facts()}
         trouble = self._trouble()
         if self.phase is Phase.READY and trouble is None:
-            await send_outcome(send, Outcome(ok=True, status=200, body=orjson.dumps({"ok": True, "data": facts})))
+            await send_outcome(send, Outcome(facts))
         else:
             refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)
             await send_refusal(send, refusal, headers=RETRY_AFTER)

@@ -29,14 +29,15 @@ def call_result(request_id: int | str, outcome: Outcome, stamp: bytes = b"") -> 
         outcome: What the operation answered.
         stamp: From `server_stamp` for revision 2026-07-28, nothing for older ones.
     """
+    body = outcome.body()
     return b"".join(
         (
             b'{"jsonrpc":"2.0","id":',
             orjson.dumps(request_id),
             b',"result":{"content":[{"type":"text","text":',
-            orjson.dumps(outcome.body.decode()),
+            orjson.dumps(body.decode()),
             b'}],"structuredContent":',
-            outcome.body,
+            body,
             b',"isError":false' if outcome.ok else b',"isError":true',
             stamp,
             b"}}",

@@ -138,10 +138,9 @@ class Resources:
 
     async def _ask(self, operation: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
         outcome = await self._dispatcher.dispatch(operation, arguments, caller)
-        envelope: dict[str, Any] = orjson.loads(outcome.body)
-        if not outcome.ok:
-            raise ResourceRefused(envelope["error"], by_client=outcome.status < 500)  # noqa: PLR2004 - HTTP's classes
-        return envelope["data"]
+        if outcome.error is not None:
+            raise ResourceRefused(outcome.error.as_dict(), by_client=outcome.status < 500)  # noqa: PLR2004 - HTTP's classes
+        return orjson.loads(orjson.dumps(outcome.answer))
 
 
 def _review_link(row: dict[str, Any]) -> Link:

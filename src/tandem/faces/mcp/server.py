@@ -110,9 +110,10 @@ class _Endpoint:
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         outcome = await self._tools.call(params.name, params.arguments, self._caller(context))
+        body = outcome.body()
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=outcome.body.decode())],
-            structured_content=orjson.loads(outcome.body),
+            content=[types.TextContent(type="text", text=body.decode())],
+            structured_content=orjson.loads(body),
             is_error=not outcome.ok,
         )
 

@@ -9,7 +9,7 @@ from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
 from tandem.faces.asgi.names import find_operation, is_dotted
 from tandem.faces.mcp.schema import slim
-from tandem.operations.dispatch import Dispatcher, Outcome, failure
+from tandem.operations.dispatch import Dispatcher, Outcome
 
 # Shown to the model at once by clients that hide most tools behind a search.
 CORE_TOOLS = frozenset(
@@ -51,7 +51,7 @@ class Tools:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
         operation = self._offered.get(name) or find_operation(self._dispatcher.registry, name)
         if operation is None or not operation.over_mcp:
-            return failure(self._unknown(name[:_NAME_LENGTH]))
+            return Outcome(error=self._unknown(name[:_NAME_LENGTH]))
         return await self._dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
 
     def _unknown(self, name: str) -> TandemError:

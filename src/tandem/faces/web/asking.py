@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from tandem.contract.caller import Caller
 from tandem.domain.access import Access
-from tandem.errors import InvalidInput, error_from
+from tandem.errors import InvalidInput
 from tandem.faces.web.answering import Page
 from tandem.faces.web.persons import Person
 from tandem.operations.dispatch import Dispatcher
@@ -88,11 +88,7 @@ class Ask:
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         caller = Caller(face="web", agent=self.person.name or None, access=self.person.access)
-        outcome = await self.dispatcher.dispatch(operation, given, caller)
-        envelope: dict[str, Any] = orjson.loads(outcome.body)
-        if not outcome.ok:
-            raise error_from(envelope["error"])
-        data: dict[str, Any] = envelope["data"]
+        data: dict[str, Any] = orjson.loads(orjson.dumps(await self.dispatcher.call(operation, given, caller)))
         return data
 
     def may(self, operation: str) -> bool:
