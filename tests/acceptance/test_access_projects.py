@@ -165,6 +165,7 @@ GIVES_PLACES: dict[str, dict[str, Any]] = {
     "get_inbox": {"person": "mallory"},
     "get_review_timeline": {},
     "get_review_status": {},
+    "get_review": {},
     "get_discussion": {"limit": 1},
 }
 """Operations whose answers say where in the log, or in a list, the caller is."""

@@ -60,6 +60,10 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda shop: {"review_id": shop.offered},
         lambda shop: {"review_id": shop.pending},
     ],
+    "get_review": [
+        lambda shop: {"review_id": shop.offered, "person": AGENT},
+        lambda shop: {"review_id": shop.claimed, "files": []},
+    ],
     "list_reviews": [lambda _: {}, lambda _: {"limit": 1, "status": "pending"}],
     "claim_review": [
         lambda _: {"reviewer_id": REVIEWER},

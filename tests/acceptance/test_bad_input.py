@@ -94,6 +94,7 @@ UNKNOWN: list[tuple[str, dict[str, Any]]] = [
         ("create_review", CREATE),
         ("get_review_status", {}),
         ("get_proposal", {}),
+        ("get_review", {}),
         ("claim_review", {"reviewer_id": REVIEWER}),
         ("renew_claim", {"claim_generation": 1}),
         ("release_claim", {"claim_generation": 1}),

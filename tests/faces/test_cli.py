@@ -89,6 +89,7 @@ def test_declining_a_counter_patch(tandem: Inside) -> None:
 READS = {
     "get_review_status": ("review", "status"),
     "get_proposal": ("review", "proposal"),
+    "get_review": ("review", "show"),
     "get_discussion": ("review", "discussion"),
     "get_review_timeline": ("review", "timeline"),
 }

@@ -12,6 +12,7 @@ from tandem.clock import SystemClock
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, READ, WRITE, Operation, Registry, Role
 from tandem.contract.request import ProjectRequest, Request
+from tandem.domain.answers import ReviewPage, ReviewRow
 from tandem.errors import AlreadyClaimed, NotFound
 from tandem.operations.dispatch import Dispatcher
 
@@ -153,12 +154,16 @@ async def _by_review(_toys: Toys, _caller: Caller, request: ByReview) -> dict[st
     return {"review_id": request.review_id}
 
 
-async def _listing(_toys: Toys, _caller: Caller, request: Listing) -> dict[str, Any]:
-    row = {"category": "code_change", "round": 1, "intent": "A change"}
+async def _listing(_toys: Toys, _caller: Caller, request: Listing) -> ReviewPage:
     if request.page == "second":
-        return {"reviews": [{"review_id": "rv_3", "status": "approved", **row}], "next_page": None}
-    rows = [{"review_id": "rv_1", "status": "pending", **row}, {"review_id": "rv_2", "status": "closed", **row}]
-    return {"reviews": rows, "next_page": "second"}
+        return ReviewPage((_row("rv_3", "approved"),), next_page=None, cursor="", changed=True)
+    return ReviewPage((_row("rv_1", "pending"), _row("rv_2", "closed")), next_page="second", cursor="", changed=True)
+
+
+def _row(review_id: str, status: str) -> ReviewRow:
+    blank = dict.fromkeys(ReviewRow.__dataclass_fields__)
+    known = {"category": "code_change", "round": 1, "intent": "A change"}
+    return ReviewRow(**cast("Any", {**blank, **known, "review_id": review_id, "status": status}))
 
 
 async def _session_open(_toys: Toys, _caller: Caller, request: SessionOpen) -> dict[str, Any]:
@@ -180,9 +185,10 @@ REGISTRY = Registry(
         Operation("refuse", "toy", "refuse", Refuse, Answer, ALL, WRITE),
         Operation("explode", "toy", "explode", Explode, Answer, ALL, WRITE),
         Operation("get_proposal", "review", "show", ByReview, Answer, ALL, READ),
+        Operation("get_review", "review", "whole", ByReview, Answer, ALL, READ, listed=False),
         Operation("get_review_status", "review", "status", ByReview, Answer, ALL, READ),
         Operation("get_discussion", "review", "discussion", Discussion, Answer, ALL, READ),
-        Operation("list_reviews", "review", "list", Listing, Answer, ALL, READ),
+        Operation("list_reviews", "review", "list", Listing, ReviewPage, ALL, READ),
         Operation("session_open", "session", "open", SessionOpen, Answer, _HANDOFF, WRITE),
         Operation("administer", "admin", "do", Administer, Answer, _ADMIN, WRITE),
     )
@@ -194,6 +200,7 @@ HANDLERS = {
     "refuse": _refuse,
     "explode": _explode,
     "get_proposal": _by_review,
+    "get_review": _by_review,
     "get_review_status": _by_review,
     "get_discussion": _by_review,
     "list_reviews": _listing,

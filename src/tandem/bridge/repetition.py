@@ -28,6 +28,7 @@ READS = frozenset(
         "get_gate",
         "get_inbox",
         "get_proposal",
+        "get_review",
         "get_review_stats",
         "get_review_status",
         "get_review_timeline",

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tandem review message rv_4k2m --sender-role proposer --body 'The limit is in config.py'",
         "tandem review message rv_4k2m --sender-role reviewer --reviewer-id alice --body @question.md",
     ),
+    "get_review": ("tandem review show rv_4k2m", "tandem review show rv_4k2m --round 1 --json"),
     "get_discussion": ("tandem review discussion rv_4k2m",),
     "retry_review": ("tandem review retry rv_4k2m",),
     "close_review": ("tandem review close rv_4k2m",),

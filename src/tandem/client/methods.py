@@ -88,6 +88,19 @@ class Operations(ABC):
         """A round's whole content, and the pending counter-patch."""
         return await self._operate("get_proposal", locals())
 
+    async def get_review(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        round: int | None = None,
+        since_round: int | None = None,
+        files: list[str] | None = None,
+        person: str | None = None,
+    ) -> answers.FullReview:
+        """A review as a whole: where it stands, a round's content, all rounds, and the beginning of the discussion."""
+        return await self._operate("get_review", locals())
+
     async def list_reviews(
         self,
         *,

@@ -35,6 +35,11 @@ Turn = Annotated[
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
 Author = Annotated[str, Field(description="Who wrote it.")]
+Origin = Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
+AcceptedBy = Annotated[
+    str,
+    Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
+]
 PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is put up.")]
 CategoryName = Annotated[str, Field(description="What kind of review it is.")]
 ParentId = Annotated[str, Field(description="The rejected review that this one follows.")]
@@ -134,7 +139,7 @@ class Proposal:
     task: Annotated[str | None, Field(description="The workflow's task that the change belongs to.")]
     proposer_id: Annotated[str, Field(description="Who put the review up.")]
     author: Author
-    origin: Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
+    origin: Origin
     description: Annotated[str | None, Field(description="The details in words, or the whole text of `path`.")]
     diff: Annotated[str | None, Field(description="The change as a unified git diff.")]
     base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
@@ -156,10 +161,7 @@ class Proposal:
             )
         ),
     ]
-    accepted_by: Annotated[
-        str | None,
-        Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
-    ] = None
+    accepted_by: AcceptedBy | None = None
     interdiff: Annotated[str | None, Field(description="What changed since the round that was asked for.")] = None
 
 
@@ -315,6 +317,45 @@ class Discussion:
     turn: Turn | None
     entries: Annotated[tuple[DiscussionEntry, ...], Field(description="The rows of the page.")]
     next_page: NextPage | None
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """A round without its content."""
+
+    round: RoundNumber
+    origin: Origin
+    author: Author
+    accepted_by: AcceptedBy | None
+    digest: Digest | None
+    created_at: CreatedAt
+    verdict: Annotated[
+        str | None, Field(description="The last verdict on the round, `comment` included; null without one.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class FullReview:
+    """A review as a whole, read at one moment: where it stands, one round's content, all rounds, and what was said."""
+
+    status: Annotated[ReviewStatus, Field(description="Where the review stands, as `get_review_status` answers.")]
+    proposal: Annotated[Proposal, Field(description="The round's content, as `get_proposal` answers.")]
+    rounds: Annotated[tuple[RoundRow, ...], Field(description="All rounds, oldest first.")]
+    discussion: Annotated[
+        Discussion,
+        Field(description="Its first entries, as many as a page has; `get_discussion` goes on with `next_page`."),
+    ]
+    actions: Annotated[
+        tuple[str, ...],
+        Field(description="What its state allows; who may do it is in [the life cycle](life-cycle.md)."),
+    ]
+    speaker: Annotated[
+        str | None, Field(description="The side that spoke last in this round and claim; null if neither did.")
+    ]
+    viewed: Annotated[
+        tuple[str, ...], Field(description="The files of the round that `person` has marked as viewed, in order.")
+    ]
     cursor: Cursor
 
 

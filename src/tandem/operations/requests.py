@@ -111,6 +111,14 @@ class GetProposal(ProjectRequest):
     files: Annotated[list[FilePath] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
 
 
+class GetReview(GetProposal):
+    """A review as a whole: where it stands, a round's content, all rounds, and the beginning of the discussion."""
+
+    speaks_as: ClassVar[str | None] = "person"
+
+    person: Annotated[Name | None, Field(description="Add the files that this person has marked as viewed.")] = None
+
+
 class ListReviews(ProjectRequest):
     """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
 

@@ -24,6 +24,7 @@ OPERATIONS = (
         "get_review_status", "review", "status", ask.GetReviewStatus, answers.ReviewStatus, ALL, READ, blocking=True
     ),
     Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL, READ),
+    Operation("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ, listed=False),
     Operation("list_reviews", "review", "list", ask.ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
     Operation("claim_review", "review", "claim", ask.ClaimReview, answers.Claim, REVIEWER, WRITE),
     Operation("renew_claim", "review", "renew", ask.RenewClaim, answers.ClaimRenewed, REVIEWER, REPEATABLE_WRITE),

@@ -20,6 +20,8 @@ from tandem.store import ledger, reviews
 from tandem.store.base import Unit
 from tandem.store.ledger import Rows
 
+_BEFORE_ALL = (0, -2)
+
 
 async def add_message(services: Services, caller: Caller, request: AddMessage) -> MessageSent:
     """Add a message; the sides alternate, decided within the transaction.
@@ -126,24 +128,35 @@ async def get_discussion(services: Services, _caller: Caller, request: GetDiscus
         InvalidInput: The page token is none of ours.
     """
     pages.check_limit(services, request.limit)
-    after = pages.decode(services, request.page, int, int) if request.page else (0, -2)
+    after = pages.decode(services, request.page, int, int) if request.page else _BEFORE_ALL
 
     def work(unit: Unit) -> Discussion:
         review = reviews.get(unit, request.review_id, request.project)
-        found = rows.list_entries(unit, review.id, round_number=request.round, after=after, limit=request.limit + 1)
-        shown = found[: request.limit]
-        entries = tuple(_entry(unit, review.id, kind, entry_id) for kind, entry_id, _, _ in shown)
-        following = pages.encode(services, shown[-1][2], shown[-1][3]) if len(found) > request.limit else None
-        return Discussion(
-            review_id=review.id,
-            round=review.round,
-            turn=review.turn,
-            entries=entries,
-            next_page=following,
-            cursor=services.waits.cursor(review.event_seq),
-        )
+        return read_page(unit, services, review, limit=request.limit, round_number=request.round, after=after)
 
     return await services.store.read(work)
+
+
+def read_page(
+    unit: Unit,
+    services: Services,
+    review: Review,
+    *,
+    limit: int,
+    round_number: int | None = None,
+    after: tuple[int, int] = _BEFORE_ALL,
+) -> Discussion:
+    """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
+    found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
+    listed = found[:limit]
+    return views.shown(
+        Discussion,
+        review,
+        review_id=review.id,
+        entries=tuple(_entry(unit, review.id, kind, entry_id) for kind, entry_id, _, _ in listed),
+        next_page=pages.encode(services, listed[-1][2], listed[-1][3]) if len(found) > limit else None,
+        cursor=services.waits.cursor(review.event_seq),
+    )
 
 
 def _entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> DiscussionEntry:

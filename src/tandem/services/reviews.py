@@ -6,20 +6,21 @@ import asyncio
 from dataclasses import replace
 
 from tandem.contract.caller import Caller
-from tandem.domain.answers import Proposal, ReviewClosed, ReviewPage, ReviewStatus
+from tandem.domain.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.domain.claims import end_claim
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
-from tandem.domain.reviews import PRIORITIES, Action, Review, Side, State, step
+from tandem.domain.reviews import PRIORITIES, Action, Review, Side, State, allowed_actions, step
 from tandem.errors import InvalidInput
 from tandem.git.patch import only_files
 from tandem.git.validation import unified_text_diff
-from tandem.operations.requests import CloseReview, GetProposal, GetReviewStatus, ListReviews
-from tandem.services import attention, contents, counter_patches, pages, views
+from tandem.operations.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
+from tandem.services import attention, contents, counter_patches, discussion, pages, views
 from tandem.services.context import Services, look_or_wait, transact
 from tandem.services.waits import topic
-from tandem.store import events, ledger, reports, reviews
+from tandem.store import discussion as rows
+from tandem.store import events, ledger, reports, reviews, viewed
 from tandem.store.base import Unit
 
 
@@ -64,19 +65,60 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         NotFound: There is no such review or round.
         InvalidInput: The earlier round is not earlier.
     """
-    since, files = request.since_round, request.files
 
     def work(unit: Unit) -> tuple[Proposal, Round | None]:
-        review = reviews.get(unit, request.review_id, request.project)
-        current = reviews.get_round(unit, review.id, request.round or review.round)
-        if since is not None and since >= current.round:
-            raise InvalidInput(
-                f"since_round must be before round {current.round}.", field="since_round", expected=current.round
-            )
-        earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-        return views.proposal(unit, review, current), earlier
+        return _content(unit, reviews.get(unit, request.review_id, request.project), request)
 
     shown, earlier = await services.store.read(work)
+    return await _completed(services, shown, earlier, request.files)
+
+
+async def get_review(services: Services, _caller: Caller, request: GetReview) -> FullReview:
+    """A review as a whole, with the marks of a person if one is named.
+
+    Raises:
+        NotFound: There is no such review or round.
+        InvalidInput: The earlier round is not earlier.
+    """
+
+    def work(unit: Unit) -> tuple[FullReview, Round | None]:
+        newest = services.waits.newest(unit)
+        review = reviews.get(unit, request.review_id, request.project)
+        shown, earlier = _content(unit, review, request)
+        verdicts = dict(rows.list_verdicts(unit, review.id))
+        full = FullReview(
+            status=views.status(review, services.waits.cursor(review.event_seq), changed=True),
+            proposal=shown,
+            rounds=tuple(
+                views.shown(RoundRow, one, verdict=verdicts.get(one.round))
+                for one in reviews.list_rounds(unit, review.id)
+            ),
+            discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
+            actions=tuple(allowed_actions(State(review.state))),
+            speaker=review.speaker,
+            viewed=tuple(viewed.list_paths(unit, review.id, shown.round, request.person)) if request.person else (),
+            cursor=services.waits.cursor(newest),
+        )
+        return full, earlier
+
+    full, earlier = await services.store.read(work)
+    return replace(full, proposal=await _completed(services, full.proposal, earlier, request.files))
+
+
+def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal, Round | None]:
+    """A round's content, and the earlier round that it is to be compared with."""
+    current = reviews.get_round(unit, review.id, request.round or review.round)
+    since = request.since_round
+    if since is not None and since >= current.round:
+        raise InvalidInput(
+            f"since_round must be before round {current.round}.", field="since_round", expected=current.round
+        )
+    earlier = reviews.get_round(unit, review.id, since) if since is not None else None
+    return views.proposal(unit, review, current), earlier
+
+
+async def _completed(services: Services, shown: Proposal, earlier: Round | None, files: list[str] | None) -> Proposal:
+    """The content with its interdiff, and of its diff only some files where they are named."""
     if earlier is not None:
         shown = replace(shown, interdiff=await _interdiff(services, earlier, shown))
     if files is not None and shown.diff is not None:

@@ -52,6 +52,7 @@ def _entries(*, by_round: bool) -> Statement:
 
 
 _list = {flag: _entries(by_round=flag) for flag in (False, True)}
+_list_verdicts = Statement(select(_v.round, _v.verdict).where(_v.review_id == bindparam("review_id")).order_by(_v.seq))
 _get_verdict = Statement(select(tables.verdicts).where(_v.id == bindparam("id")))
 
 
@@ -80,6 +81,11 @@ def find_counter_patch(unit: Unit, review_id: str, counter_patch_id: str) -> Cou
     """A counter-patch of a review, if there is one of that id."""
     row = unit.one_or_none(_find_counter_patch, id=counter_patch_id, review_id=review_id)
     return CounterPatch(*row) if row else None
+
+
+def list_verdicts(unit: Unit, review_id: str) -> list[tuple[int, str]]:
+    """Each verdict on a review with its round, oldest first."""
+    return [(row[0], row[1]) for row in unit.all(_list_verdicts, review_id=review_id)]
 
 
 def find_verdict(unit: Unit, verdict_id: str) -> Verdict | None:

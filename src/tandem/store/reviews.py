@@ -38,6 +38,9 @@ _get_round = Statement(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
     )
 )
+_rounds = Statement(
+    select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
+)
 _get_content = Statement(select(tables.contents.c.body).where(tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
     select(tables.rounds.c.author)
@@ -188,6 +191,11 @@ def get_round(unit: Unit, review_id: str, number: int) -> Round:
     if row is None:
         raise NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
     return Round(*row)
+
+
+def list_rounds(unit: Unit, review_id: str) -> list[Round]:
+    """All rounds of a review, oldest first."""
+    return [Round(*row) for row in unit.all(_rounds, review_id=review_id)]
 
 
 def submitter(unit: Unit, current: Round) -> str:

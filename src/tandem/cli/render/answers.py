@@ -222,6 +222,11 @@ def _entry(entry: answers.DiscussionEntry) -> RenderableType:
 
 
 @render.register
+def _(answer: answers.FullReview) -> RenderableType:
+    return Group(render(answer.status), render(answer.proposal), render(answer.discussion))
+
+
+@render.register
 def _(answer: answers.ReviewClosed) -> RenderableType:
     return Text.assemble(answer.review_id, "  ", state(answer.status, answer.outcome))
 

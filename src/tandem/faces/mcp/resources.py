@@ -9,14 +9,12 @@ from urllib.parse import quote, unquote
 import orjson
 
 from tandem.contract.caller import Caller
+from tandem.domain.answers import ReviewPage, ReviewRow
+from tandem.domain.cycle_answers import CyclePage, CycleRow
+from tandem.errors import NotFound
 from tandem.operations.dispatch import Dispatcher
 
 _PAGE_ROWS = 50
-_REVIEW_PARTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "proposal": ("get_proposal", {}),
-    "status": ("get_review_status", {}),
-    "discussion": ("get_discussion", {"limit": 200}),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +26,16 @@ class Kind:
         description: What its document has.
         prefix: The URI up to the id.
         parameter: What the id is called.
-        operations: What reading and listing them calls; an endpoint whose role may not, does not offer them.
+        lists: The operation that lists them; an endpoint whose role may not call both does not offer them.
+        reads: The operation that reads one.
     """
 
     name: str
     description: str
     prefix: str
     parameter: str
-    operations: tuple[str, ...]
+    lists: str
+    reads: str
 
     @property
     def template(self) -> str:
@@ -49,32 +49,20 @@ class Kind:
 
 REVIEW = Kind(
     "review",
-    "A review's proposal, status and discussion.",
+    "A review's proposal, status, rounds and discussion.",
     "tandem://reviews/",
     "review_id",
-    ("list_reviews", *(operation for operation, _ in _REVIEW_PARTS.values())),
+    "list_reviews",
+    "get_review",
 )
 CYCLE = Kind(
     "cycle",
     "A hand-off cycle: its state, its workflow, and every hand-off with its payload.",
     "tandem://cycles/",
     "cycle_id",
-    ("list_cycles", "get_cycle"),
+    "list_cycles",
+    "get_cycle",
 )
-
-
-class ResourceRefused(Exception):
-    """The broker did not give a resource.
-
-    Attributes:
-        error: The error object of the envelope.
-        by_client: Whether the request was at fault, rather than the broker.
-    """
-
-    def __init__(self, error: dict[str, Any], *, by_client: bool) -> None:
-        super().__init__(error["message"])
-        self.error = error
-        self.by_client = by_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +88,21 @@ class Resources:
         """The reviews of one page that are not closed, and the next page's name; at the end, cycles under way.
 
         Raises:
-            ResourceRefused: The list cannot be had, or there is no such page.
+            TandemError: The list cannot be had, or there is no such page.
         """
         asked: dict[str, Any] = {"limit": _PAGE_ROWS, **({"page": page} if page else {})}
-        answer = await self._ask("list_reviews", asked, caller)
-        links = [_review_link(row) for row in answer["reviews"] if row["status"] != "closed"]
-        if answer["next_page"] is None and CYCLE in self.kinds(caller.role):
-            newest = await self._ask("list_cycles", {"limit": _PAGE_ROWS}, caller)
-            links += [_cycle_link(row) for row in newest["cycles"] if row["archived_at"] is None]
-        return links, answer["next_page"]
+        answer: ReviewPage = await self._dispatcher.call(REVIEW.lists, asked, caller)
+        links = [_review_link(row) for row in answer.reviews if row.status != "closed"]
+        if answer.next_page is None and CYCLE in self.kinds(caller.role):
+            newest: CyclePage = await self._dispatcher.call(CYCLE.lists, {"limit": _PAGE_ROWS}, caller)
+            links += [_cycle_link(row) for row in newest.cycles if row.archived_at is None]
+        return links, answer.next_page
 
     async def read(self, uri: str, caller: Caller) -> str:
         """Everything about one review or cycle as JSON.
 
         Raises:
-            ResourceRefused: There is no such resource here, or it cannot be had.
+            TandemError: There is no such resource here, or it cannot be had.
         """
         kinds = self.kinds(caller.role)
         kind = next((kind for kind in kinds if uri.startswith(kind.prefix)), None)
@@ -122,38 +110,25 @@ class Resources:
         if kind is None or not identity:
             places = " and ".join(f"{kind.name}s are at {kind.template}" for kind in kinds)
             message = f"There is no resource {uri[:200]}; {places}."
-            raise ResourceRefused({"code": "NOT_FOUND", "message": message}, by_client=True)
-        if kind is CYCLE:
-            document = await self._ask("get_cycle", {kind.parameter: identity}, caller)
-        else:
-            document = {
-                part: await self._ask(operation, {kind.parameter: identity, **arguments}, caller)
-                for part, (operation, arguments) in _REVIEW_PARTS.items()
-            }
-        return orjson.dumps(document).decode()
+            raise NotFound(message)
+        return orjson.dumps(await self._dispatcher.call(kind.reads, {kind.parameter: identity}, caller)).decode()
 
     def _may_ask(self, kind: Kind, role: str | None) -> bool:
-        found = [self._dispatcher.registry.find(name) for name in kind.operations]
+        found = [self._dispatcher.registry.find(name) for name in (kind.lists, kind.reads)]
         return all(operation is not None and (role is None or role in operation.roles) for operation in found)
 
-    async def _ask(self, operation: str, arguments: dict[str, Any], caller: Caller) -> dict[str, Any]:
-        outcome = await self._dispatcher.dispatch(operation, arguments, caller)
-        if outcome.error is not None:
-            raise ResourceRefused(outcome.error.as_dict(), by_client=outcome.status < 500)  # noqa: PLR2004 - HTTP's classes
-        return orjson.loads(orjson.dumps(outcome.answer))
 
-
-def _review_link(row: dict[str, Any]) -> Link:
+def _review_link(row: ReviewRow) -> Link:
     return Link(
-        uri=REVIEW.uri(row["review_id"]),
-        name=row["review_id"],
-        description=f"{row['category']}, {row['status']}, round {row['round']}: {row['intent']}",
+        uri=REVIEW.uri(row.review_id),
+        name=row.review_id,
+        description=f"{row.category}, {row.status}, round {row.round}: {row.intent}",
     )
 
 
-def _cycle_link(row: dict[str, Any]) -> Link:
+def _cycle_link(row: CycleRow) -> Link:
     return Link(
-        uri=CYCLE.uri(row["cycle_id"]),
-        name=row["cycle_id"],
-        description=f"{row['workflow']}, {row['phase']} ({row['active_role']}): {row['feature']}",
+        uri=CYCLE.uri(row.cycle_id),
+        name=row.cycle_id,
+        description=f"{row.workflow}, {row.phase} ({row.active_role}): {row.feature}",
     )

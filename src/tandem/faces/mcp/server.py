@@ -18,12 +18,13 @@ from starlette.types import ASGIApp, Scope
 
 from tandem.contract.caller import Caller
 from tandem.domain.workflows import Workflow
+from tandem.errors import TandemError
 from tandem.faces.asgi.admission import access_in
 from tandem.faces.asgi.identity import AGENT_HEADER, identify
 from tandem.faces.mcp.messages import SERVER_NAME, SERVER_TITLE
 from tandem.faces.mcp.prompts import Prompt
 from tandem.faces.mcp.recognition import client_name
-from tandem.faces.mcp.resources import ResourceRefused, Resources
+from tandem.faces.mcp.resources import Resources
 from tandem.faces.mcp.teaching import instructions, prompts_for
 from tandem.faces.mcp.tools import Tools
 
@@ -141,7 +142,7 @@ class _Endpoint:
         page = params.cursor if params is not None else None
         try:
             links, next_page = await self._resources.list_open(self._caller(context), page)
-        except ResourceRefused as refused:
+        except TandemError as refused:
             raise _protocol_error(refused) from refused
         listed = [
             types.Resource(uri=link.uri, name=link.name, description=link.description, mime_type=_JSON)
@@ -166,7 +167,7 @@ class _Endpoint:
         uri = str(params.uri)
         try:
             text = await self._resources.read(uri, self._caller(context))
-        except ResourceRefused as refused:
+        except TandemError as refused:
             raise _protocol_error(refused, uri=uri) from refused
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=_JSON)])
 
@@ -192,6 +193,7 @@ def _listed_prompt(prompt: Prompt) -> types.Prompt:
     )
 
 
-def _protocol_error(refused: ResourceRefused, **facts: str) -> MCPError:
-    code = types.INVALID_PARAMS if refused.by_client else types.INTERNAL_ERROR
-    return MCPError(code, str(refused), {**facts, "error": refused.error})
+def _protocol_error(refused: TandemError, **facts: str) -> MCPError:
+    is_fault = refused.status >= TandemError.status
+    code = types.INTERNAL_ERROR if is_fault else types.INVALID_PARAMS
+    return MCPError(code, refused.message, {**facts, "error": refused.as_dict()})
