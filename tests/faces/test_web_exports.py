@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from tandem.domain.answers import DiscussionEntry, EventView, Proposal
+from tandem.domain.patches import AffectedFile
 from tandem.errors import InvalidInput
 from tandem.faces.web.exports import file_name, markdown, page, patch
 from tests.faces.diff_pages import FORBIDDEN, HIDDEN, HOSTILE, VOID, read
@@ -22,48 +24,43 @@ DIFF = (
 )
 
 
-def proposal(**other: Any) -> dict[str, Any]:
+def proposal(**other: Any) -> Proposal:
     known: dict[str, Any] = {
         "review_id": "rev-1", "project": "shop", "status": "approved", "round": 2, "current_round": 3,
         "intent": "Count from two", "category": "code_change", "priority": "normal", "agent_type": "coder",
         "agent_role": "proposer", "phase": None, "plan": "P-1", "task": None, "proposer_id": "ada", "author": "ada",
         "origin": "proposal", "description": "Because *one* is small.\n\n- really\n", "diff": DIFF, "base": "HEAD",
         "base_commit": "0" * 40, "path": None, "metadata": {}, "digest": "sha256:abc", "validated": True,
-        "affected_files": [{"path": "a.py", "operation": "modified", "added": 1, "removed": 1, "old_path": None}],
-        "parent_id": None, "child_ids": [], "counter_patch": None, "created_at": "2026-01-02T03:04:05Z",
+        "affected_files": (AffectedFile("a.py", "modified", 1, 1),),
+        "parent_id": None, "child_ids": (), "counter_patch": None, "created_at": "2026-01-02T03:04:05Z",
+        "submitter": "ada",
     }  # fmt: skip
-    return known | other
+    return Proposal(**known | other)
 
 
-def entry(**other: Any) -> dict[str, Any]:
+def entry(**other: Any) -> DiscussionEntry:
     known: dict[str, Any] = {
         "kind": "message", "id": "m1", "round": 2, "at": "2026-01-02T04:00:00Z", "author": "bob",
         "sender_role": "reviewer", "body": "Why two?", "verdict": None, "file": None, "line": None, "status": None,
         "diff": None, "description": None, "resolved_by": None,
     }  # fmt: skip
-    return known | other
+    return DiscussionEntry(**known | other)
 
 
-DISCUSSION: dict[str, Any] = {
-    "entries": [
-        entry(),
-        entry(kind="comment", file="a.py", line=2, body="A `name` here", resolved_by="ada"),
-        entry(kind="verdict", verdict="changes_requested", body="Not yet"),
-        entry(kind="counter_patch", body=None, description="Like this", diff=DIFF, status="accepted"),
-    ]
-}
-TIMELINE: dict[str, Any] = {
-    "events": [
-        {"at": "2026-01-02T03:04:05Z", "actor": "ada", "kind": "review_created", "old": None, "new": "pending"},
-        {
-            "at": "2026-01-02T04:04:05Z",
-            "actor": "bob",
-            "kind": "verdict_submitted",
-            "old": "claimed",
-            "new": "approved",
-        },
-    ]
-}
+def happening(at: str, actor: str, kind: str, old: str | None, new: str) -> EventView:
+    return EventView(1, at, "shop", "rev-1", actor, kind, old, new, {}, "")
+
+
+DISCUSSION = (
+    entry(),
+    entry(kind="comment", file="a.py", line=2, body="A `name` here", resolved_by="ada"),
+    entry(kind="verdict", verdict="changes_requested", body="Not yet"),
+    entry(kind="counter_patch", body=None, description="Like this", diff=DIFF, status="accepted"),
+)
+TIMELINE = (
+    happening("2026-01-02T03:04:05Z", "ada", "review_created", None, "pending"),
+    happening("2026-01-02T04:04:05Z", "bob", "verdict_submitted", "claimed", "approved"),
+)
 
 
 def test_the_patch_is_the_diff_to_the_byte() -> None:
@@ -106,8 +103,8 @@ ODD = st.one_of(
 @given(texts=st.lists(ODD, min_size=8, max_size=8))
 def test_no_text_breaks_out_of_its_place_in_the_markdown(texts: list[str]) -> None:
     given_ = proposal(intent=texts[0], description=texts[1], proposer_id=texts[2], diff=texts[3], plan=texts[4],
-                      affected_files=[{"path": texts[5], "operation": "added", "added": None}])  # fmt: skip
-    talk = {"entries": [entry(body=texts[6], author=texts[7], diff=texts[3], file=texts[5], line=1)]}
+                      affected_files=(AffectedFile(texts[5], "added", None, None),))  # fmt: skip
+    talk = [entry(body=texts[6], author=texts[7], diff=texts[3], file=texts[5], line=1)]
     text = markdown(given_, talk, TIMELINE)
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert not [token for token in tokens if token.type == "html_block"]
@@ -138,7 +135,7 @@ def test_the_page_is_complete_and_asks_nobody_for_anything() -> None:
 @given(texts=st.lists(ODD, min_size=8, max_size=8))
 def test_hostile_texts_never_come_out_as_markup_of_the_page(texts: list[str]) -> None:
     given_ = proposal(intent=texts[0], description=texts[1], proposer_id=texts[2], diff=texts[3], plan=texts[4])
-    talk = {"entries": [entry(body=texts[6], author=texts[7], diff=texts[3], file=texts[5], line=1)]}
+    talk = [entry(body=texts[6], author=texts[7], diff=texts[3], file=texts[5], line=1)]
     found = read(page(given_, talk, TIMELINE).removeprefix("<!doctype html>\n").strip())
     for element in found.all():
         assert element.tag not in FORBIDDEN - VOID, element.tag
@@ -150,7 +147,7 @@ def test_hostile_texts_never_come_out_as_markup_of_the_page(texts: list[str]) ->
 
 
 def test_a_text_and_an_odd_diff_are_exported_too() -> None:
-    html = page(proposal(diff=None), {"entries": []}, {"events": []})
+    html = page(proposal(diff=None), (), ())
     assert "<h2>Changes</h2>" not in html
-    assert "just &lt;words&gt;" in page(proposal(diff="just <words>"), {"entries": []}, {"events": []})
-    assert "## Changes" not in markdown(proposal(diff=None), {"entries": []}, {"events": []})
+    assert "just &lt;words&gt;" in page(proposal(diff="just <words>"), (), ())
+    assert "## Changes" not in markdown(proposal(diff=None), (), ())

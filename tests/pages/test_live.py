@@ -16,6 +16,8 @@ from tests.pages.conftest import OpenWindows
 from tests.pages.windows import Windows
 
 PATIENCE_SECONDS = 30
+MOST_CALLS = 6
+"""Operations by which an open review, its navigation and its stream of events follow one event."""
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|status of 503"
 
 
@@ -40,6 +42,23 @@ def test_p6_a_window_goes_on_after_its_broker_was_killed_and_started_again(
         with Desk(broker.url, project) as desk:
             desk.claim(review, "rita")
         expect(page.get_by_role("region", name="Waiting on others")).to_contain_text("Being reviewed: rita")
+
+
+def test_an_event_refreshes_an_open_review_with_few_operations(start_broker: StartBroker, browser_windows: OpenWindows):
+    broker = start_broker()
+    with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
+        review = desk.put_up(intent="To be talked about")
+        desk.claim(review)
+        page = windows.open()
+        page.goto(f"/reviews/{review}")
+        expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
+        desk.say(review, "reviewer", "The first word.")
+        expect(page.locator("#stream")).to_contain_text("The first word.")
+        with page.expect_response("**/parts*"), page.expect_response("**/you"):
+            before = broker.health()["calls"]
+            desk.say(review, "proposer", "The second word.")
+        expect(page.locator("#stream")).to_contain_text("The second word.")
+        assert broker.health()["calls"] - before - 1 <= MOST_CALLS
 
 
 def test_windows_of_one_browser_share_one_connection_and_the_next_takes_over(

@@ -119,7 +119,7 @@ def test_nothing_but_the_login_is_open(stranger: httpx.Client) -> None:
         "/you",
         "/queue",
         "/reviews/rev_x",
-        "/reviews/rev_x/head",
+        "/reviews/rev_x/parts",
         "/projects",
         "/activity",
         "/reviewers",

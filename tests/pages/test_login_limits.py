@@ -141,7 +141,7 @@ def test_a_token_of_one_project_sees_nothing_of_another_on_any_page(guarded: Gua
 
 def test_what_is_another_projects_is_as_if_it_were_not_there(guarded: Guarded, two: Two) -> None:
     with guarded.client(guarded.issue("bound", project=two.own)) as browser:
-        for under in ("", "/head", "/files/0", "/edit", "/viewed", "/export.md"):
+        for under in ("", "/parts", "/files/0", "/edit", "/viewed", "/export.md"):
             here, nowhere = (browser.get(f"/reviews/{name}{under}") for name in (two.other_review, "rev_nowhere"))
             assert here.status_code == nowhere.status_code == httpx.codes.NOT_FOUND, under
             assert SECRET not in here.text

@@ -6,10 +6,9 @@ import re
 from typing import Any
 from urllib.parse import urlencode
 
+from tandem.domain.answers import ActivityFeed, AuditPage
 from tandem.errors import CursorExpired, InvalidInput, TandemError
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/activity"
 _ROWS = 100
@@ -20,42 +19,42 @@ _HASH = re.compile(r"[0-9a-f]{40,64}")
 _HASH_DIGITS = 12
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The newest events, newest first; with `after`, those from that place on, oldest first."""
-    filters = {name: ask.query(name) for name in _FILTERS}
-    after = ask.query("after")
+    filters = {name: request.query(name) for name in _FILTERS}
+    after = request.query("after")
     problem: TandemError | None = None
-    found: dict[str, Any] = {"events": [], "cursor": "", "more": False}
+    found = AuditPage(events=(), cursor="", changed=False, more=False)
     try:
-        found = await ask.call("get_audit_log", cursor=after, limit=_ROWS, **filters)
+        found = await request.call("get_audit_log", cursor=after, limit=_ROWS, **filters)
     except (CursorExpired, InvalidInput) as error:
         problem = error
-    events = [event | {"facts": _facts(event["data"])} for event in found["events"]]
+    events = [(event, _facts(event.data)) for event in found.events]
     values = {
         "events": events if after else events[::-1],
         "filters": filters,
         "labels": _FILTERS,
         "after": after,
-        "more": found["more"],
-        "go_on": _address(filters, found["cursor"]),
+        "more": found.more,
+        "go_on": _address(filters, found.cursor),
         "newest": _address(filters, None),
         "problem": problem,
     }
-    return Page("activity.html", values, status=problem.status if problem else 200)
+    return PageResponse("activity.html", values, status=problem.status if problem else 200)
 
 
-async def feed(ask: Ask) -> Page:
+async def feed(request: PageRequest) -> PageResponse:
     """Reviews by their latest event."""
-    filters = {"project": ask.query("project")}
-    found = await ask.call("get_activity_feed", limit=_ROWS, page=ask.query("page"), **filters)
-    following = {name: value for name, value in {**filters, "page": found["next_page"]}.items() if value}
+    filters = {"project": request.query("project")}
+    found: ActivityFeed = await request.call("get_activity_feed", limit=_ROWS, page=request.query("page"), **filters)
+    following = {name: value for name, value in {**filters, "page": found.next_page}.items() if value}
     values = {
-        "entries": found["entries"],
+        "entries": found.entries,
         "filters": filters,
-        "is_first": ask.query("page") is None,
-        "next_address": f"{PATH}/reviews?{urlencode(following)}" if found["next_page"] else None,
+        "is_first": request.query("page") is None,
+        "next_address": f"{PATH}/reviews?{urlencode(following)}" if found.next_page else None,
     }
-    return Page("feed.html", values)
+    return PageResponse("feed.html", values)
 
 
 def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import orjson
 
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.domain.answers import AuditPage
+from tandem.domain.cycle_answers import CycleHistory, CyclePage, HandoffView
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/cycles"
 _ROWS = 50
@@ -19,40 +19,45 @@ _KNOWN = frozenset({"cycle_id", "feature", "producer", "consumer"})
 """Of a payload: what the page says already."""
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """Cycles, newest first, each with its track."""
-    project, workflow = ask.query("project"), ask.query("workflow")
-    found = await ask.call("list_cycles", project=project, workflow=workflow, limit=_ROWS, page=ask.query("page"))
-    definitions = {one["name"]: one["definition"] for one in found["workflows"]}
-    following = {"project": project, "workflow": workflow, "page": found["next_page"]}
+    project, workflow = request.query("project"), request.query("workflow")
+    found: CyclePage = await request.call(
+        "list_cycles", project=project, workflow=workflow, limit=_ROWS, page=request.query("page")
+    )
+    definitions = {one.name: one.definition for one in found.workflows}
+    following = {"project": project, "workflow": workflow, "page": found.next_page}
     values = {
-        "cycles": [(one, track(definitions.get(one["workflow"]), one["phase"])) for one in found["cycles"]],
-        "workflows": found["workflows"],
+        "cycles": [(one, track(definitions.get(one.workflow), one.phase)) for one in found.cycles],
+        "workflows": found.workflows,
         "filters": {"project": project, "workflow": workflow},
-        "next_address": _address(following) if found["next_page"] else None,
+        "next_address": _address(following) if found.next_page else None,
     }
-    return Page("cycles.html", values)
+    return PageResponse("cycles.html", values)
 
 
-async def cycle(ask: Ask) -> Page:
+async def cycle(request: PageRequest) -> PageResponse:
     """One cycle: its track, its hand-offs, and the log of it."""
-    found = await ask.call("get_cycle", project=ask.path("project"), cycle_id=ask.path("cycle_id"))
-    events = await ask.call("get_audit_log", review_id=f"cycle:{found['cycle']['cycle_id']}", limit=_ROWS)
+    found: CycleHistory = await request.call(
+        "get_cycle", project=request.path("project"), cycle_id=request.path("cycle_id")
+    )
+    log: AuditPage = await request.call("get_audit_log", review_id=f"cycle:{found.cycle.cycle_id}", limit=_ROWS)
     values = {
-        **found,
-        "track": track(found["definition"], found["cycle"]["phase"], found["handoffs"]),
-        "handoffs": [one | {"told": _told(one["payload"])} for one in reversed(found["handoffs"])],
-        "events": events["events"][::-1],
+        "cycle": found.cycle,
+        "lock": found.lock,
+        "track": track(found.definition, found.cycle.phase, found.handoffs),
+        "handoffs": [(one, _told(one.payload)) for one in reversed(found.handoffs)],
+        "events": log.events[::-1],
     }
-    return Page("cycle.html", values)
+    return PageResponse("cycle.html", values)
 
 
 def track(
-    definition: Mapping[str, Any] | None, current: str, handoffs: Iterable[Mapping[str, Any]] = ()
+    definition: Mapping[str, Any] | None, current: str, handoffs: Iterable[HandoffView] = ()
 ) -> list[dict[str, Any]]:
     """The phases in the order of the workflow, then its end; how often each was left, and where the cycle is."""
     phases: Mapping[str, Any] = definition["phases"] if definition else {}
-    left = [one["phase"] for one in handoffs if one["advanced_at"]]
+    left = [one.phase for one in handoffs if one.advanced_at]
     names = [*phases, *({current} - {*phases, _COMPLETE}), _COMPLETE]
     return [
         {

@@ -6,13 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tandem.domain.inbox_answers import WHY
+from tandem.domain.inbox_answers import WHY, Inbox
 from tandem.faces.web import you
-from tandem.faces.web.answering import Page, see
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 
-_LIMIT = 100
+_ROWS = 100
 _SECTIONS = (
     ("your_turn", "Your turn", "Nothing waits for you."),
     ("problems", "Problems", "Nothing is stuck."),
@@ -20,30 +18,37 @@ _SECTIONS = (
 )
 
 
-async def show(ask: Ask) -> Page | Response:
+async def show(request: PageRequest) -> PageResponse | Response:
     """The inbox; first the name is asked, because what waits depends on for whom."""
-    if not ask.person.known:
+    found, project = request.inbox, request.query("project")
+    if found is None:
         return see(you.PATH)
-    project = ask.query("project")
-    found: dict[str, Any] = await ask.call("get_inbox", person=ask.person.name, project=project, limit=_LIMIT)
+    if project:  # the navigation counts all projects
+        found = await request.call("get_inbox", person=request.person.name, project=project, limit=_ROWS)
     sections = [
-        {"name": name, "title": title, "empty": empty, "entries": found[name], "count": found["counts"][name]}
+        {
+            "name": name,
+            "title": title,
+            "empty": empty,
+            "entries": getattr(found, name),
+            "count": getattr(found.counts, name),
+        }
         for name, title, empty in _SECTIONS
     ]
-    values: dict[str, Any] = {"sections": sections, "limit": _LIMIT, "why": WHY}
-    # The navigation counts all projects.
-    return Page("inbox.html", values if project else values | {"waiting": waiting(found)})
+    return PageResponse("inbox.html", {"sections": sections, "limit": _ROWS, "why": WHY})
 
 
-def waiting(found: dict[str, Any]) -> dict[str, Any]:
-    """What the navigation says of an inbox, from what `get_inbox` answers."""
-    theirs = [*found["your_turn"], *found["problems"]]
+def waiting(found: Inbox | None) -> dict[str, Any]:
+    """What the navigation says of an inbox; of none, nothing."""
+    if found is None:
+        return {"your_turn": 0, "problems": 0, "reviews": {}}
+    theirs = (one.review for one in (*found.your_turn, *found.problems) if one.review)
     return {
-        "your_turn": found["counts"]["your_turn"],
-        "problems": found["counts"]["problems"],
+        "your_turn": found.counts.your_turn,
+        "problems": found.counts.problems,
         # What a notification names, so that only what is new is told.
-        "reviews": {one["review"]["review_id"]: one["review"]["intent"] for one in theirs if one["review"]},
+        "reviews": {review.review_id: review.intent for review in theirs},
     }
 
 
-ROUTES = (PageRoute("/", show), PageRoute("/inbox", show))
+ROUTES = (PageRoute("/", show, inbox_rows=_ROWS), PageRoute("/inbox", show, inbox_rows=_ROWS))

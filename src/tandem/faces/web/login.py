@@ -18,10 +18,8 @@ from tandem.contract.operation import Role
 from tandem.domain.access import Access
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.faces.asgi.guard import is_local
-from tandem.faces.web.answering import HEADERS, Page, local, see
-from tandem.faces.web.asking import Ask
+from tandem.faces.web.page import HEADERS, PageRequest, PageResponse, PageRoute, local, see
 from tandem.faces.web.persons import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
-from tandem.faces.web.routes import PageRoute
 from tandem.faces.web.you import where
 
 PATH = "/login"
@@ -42,41 +40,41 @@ def address(back: str) -> str:
     return PATH if back == "/" or urlsplit(back).path == PATH else f"{PATH}?to={quote(back)}"
 
 
-async def show(ask: Ask) -> Page | Response:
+async def show(request: PageRequest) -> PageResponse | Response:
     """The form; a login's link is redeemed, and who is logged in already goes on."""
-    to = local(ask.query("to") or "")
-    code = ask.query("code")
-    if not ask.gatekeeper.required:
+    to = local(request.query("to") or "")
+    code = request.query("code")
+    if not request.gatekeeper.required:
         return see(to)
     # HEAD must not use a link up.
-    if code and ask.request.method == "GET":
-        return await _by_link(ask, code, to)
-    return _form(ask, to) if ask.person.access is None else see(to)
+    if code and request.http.method == "GET":
+        return await _by_link(request, code, to)
+    return _form(request, to) if request.person.access is None else see(to)
 
 
-async def enter(ask: Ask) -> Page | Response:
+async def enter(request: PageRequest) -> PageResponse | Response:
     """Log in by a token."""
-    to = local(ask.form.get("to", ""))
-    if not ask.gatekeeper.required:
+    to = local(request.form.get("to", ""))
+    if not request.gatekeeper.required:
         return see(to)
-    token = ask.form.get("token", "").strip()
+    token = request.form.get("token", "").strip()
     try:
-        access = await ask.gatekeeper.admit(token if token.isascii() else "")
+        access = await request.gatekeeper.admit(token if token.isascii() else "")
     except Unauthenticated as error:
         # What the gatekeeper says is for programs, and advises a variable of their environment.
         reason: str = error.details.get("reason", "")
         told = _REFUSED.get(reason, "This broker knows no such access token; look whether all of it was copied.")
-        return _form(ask, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
-    return await _logged_in(ask, access, to)
+        return _form(request, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
+    return await _logged_in(request, access, to)
 
 
-async def leave(ask: Ask) -> Response:
+async def leave(request: PageRequest) -> Response:
     """Log out: the browser forgets what it was logged in with."""
-    if not ask.gatekeeper.required:
+    if not request.gatekeeper.required:
         return see("/")
     response = see(PATH)
-    await _end(ask)
-    ask.remember(response, fresh())
+    await _end(request)
+    request.remember(response, fresh())
     return response
 
 
@@ -97,27 +95,27 @@ def over() -> Unauthenticated:
     return Unauthenticated("You are not logged in, or no longer. Log in, then do it again.", reason="missing")
 
 
-def kept(ask: Ask) -> Page:
+def kept(request: PageRequest) -> PageResponse:
     """The answer to a form of somebody whose login is over: what they typed, to be copied."""
-    said = ((name, value) for name, values in ask.lists.items() for value in values)
+    said = ((name, value) for name, values in request.lists.items() for value in values)
     # The files of a counter-patch have their place behind the name.
     typed = [(name, value) for name, value in said if name.partition(":")[0] not in _OF_THE_PAGE]
     values = {"typed": [(name, value) for name, value in typed if value.strip() not in ("", "[]")], "problem": over()}
-    return Page("login_kept.html", values, status=Unauthenticated.status)
+    return PageResponse("login_kept.html", values, status=Unauthenticated.status)
 
 
-async def _by_link(ask: Ask, code: str, to: str) -> Page | Response:
-    if ask.request.headers.get("sec-fetch-site", "none") not in SAME_SITE and not _is_from_login(ask.request):
+async def _by_link(request: PageRequest, code: str, to: str) -> PageResponse | Response:
+    if request.http.headers.get("sec-fetch-site", "none") not in SAME_SITE and not _is_from_login(request.http):
         # Another site's page must not log somebody in as whom it likes.
         elsewhere = "Another site's page opened this link, which it may not. Run `tandem open` again."
-        return _form(ask, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
-    access = await ask.gatekeeper.redeem(code)
+        return _form(request, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
+    access = await request.gatekeeper.redeem(code)
     if access is not None:
-        return await _logged_in(ask, access, to)
-    if ask.person.access is not None:
+        return await _logged_in(request, access, to)
+    if request.person.access is not None:
         return see(to)
     used = "This link was used already, or is older than a minute. Run `tandem open` again."
-    return _form(ask, to, Unauthenticated(used, reason="code"))
+    return _form(request, to, Unauthenticated(used, reason="code"))
 
 
 def _is_from_login(request: Request) -> bool:
@@ -130,54 +128,53 @@ def _port(netloc: str) -> int | None:
     return urlsplit(f"//{netloc}").port
 
 
-async def _end(ask: Ask) -> None:
+async def _end(request: PageRequest) -> None:
     """End what the browser was logged in with, if it was."""
-    if ask.person.access_id:
-        await ask.gatekeeper.end_login(ask.person.session, LOGIN_SECONDS)
+    if request.person.access_id:
+        await request.gatekeeper.end_login(request.person.session, LOGIN_SECONDS)
 
 
-async def _logged_in(ask: Ask, access: Access | None, to: str) -> Page | Response:
+async def _logged_in(request: PageRequest, access: Access | None, to: str) -> PageResponse | Response:
     if access is not None and Role.OPERATOR not in access.roles:
         told = ", ".join(sorted(access.roles))
         return _form(
-            ask,
+            request,
             to,
             Forbidden(
                 f"The token of {access.name} is for: {told}. Pages are for operators, who see everything of their "
-                f"projects; with reviewer and proposer they take part. Ask for another: {_ADVICE}.",
+                f"projects; with reviewer and proposer they take part. PageRequest for another: {_ADVICE}.",
                 allowed=[Role.OPERATOR],
             ),
         )
     if access is None:
         return see(to)
-    home = ask.home(access)
+    home = request.home(access)
     if home is not None:
-        sent_on = see(f"{home}{PATH}?{urlencode({'code': ask.gatekeeper.login_code(access), 'to': to})}")
+        sent_on = see(f"{home}{PATH}?{urlencode({'code': request.gatekeeper.login_code(access), 'to': to})}")
         sent_on.headers.update(_TO_ANOTHER_ORIGIN)
         return sent_on
     # The owner's name is asked once, also if the login was over meanwhile.
-    name = ask.person.name if access.is_owner and ask.person.was_owner else ""
+    name = request.person.name if access.is_owner and request.person.was_owner else ""
     response = see(to)
-    await _end(ask)
+    await _end(request)
     # Another session than before: whoever planted a cookie in this browser has nothing of the login.
-    ask.remember(response, fresh(name, access_id=access.id))
+    request.remember(response, fresh(name, access_id=access.id))
     return response
 
 
-def _form(ask: Ask, to: str, problem: TandemError | None = None) -> Page:
-    was_here = bool(ask.person.access_id) and ask.person.access is None and problem is None
+def _form(request: PageRequest, to: str, problem: TandemError | None = None) -> PageResponse:
+    was_here = bool(request.person.access_id) and request.person.access is None and problem is None
     values = {"to": to, "problem": problem, "was_here": was_here, "advice": _ADVICE}
     headers: dict[str, str] = {}
-    host = ask.request.headers.get("host", "")
+    host = request.http.headers.get("host", "")
     if is_local(host):
         names = "http://*.localhost" + (f":{port}" if (port := _port(host)) else "")
         policy = HEADERS["content-security-policy"].replace("form-action 'self'", f"form-action 'self' {names}")
         headers = {"content-security-policy": policy, **_TO_ANOTHER_ORIGIN}
-    return Page("login.html", values, status=problem.status if problem else 200, headers=headers)
+    return PageResponse("login.html", values, status=problem.status if problem else 200, headers=headers)
 
 
 ROUTES = (
-    PageRoute(PATH, show, is_open=True),
-    PageRoute(PATH, enter, "POST", is_open=True),
-    PageRoute(_OUT, leave, "POST", is_open=True),
+    PageRoute(PATH, show, enter, is_open=True),
+    PageRoute(_OUT, post=leave, is_open=True),
 )

@@ -7,24 +7,33 @@ from typing import Any
 
 import orjson
 
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.domain.file_answers import ProjectSettings, SettingView
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/projects"
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """All registered projects."""
-    return Page("projects.html", {"projects": (await ask.call("list_projects"))["projects"]})
+    return PageResponse("projects.html", {"projects": (await request.call("list_projects")).projects})
 
 
-async def settings(ask: Ask) -> Page:
+async def settings(request: PageRequest) -> PageResponse:
     """One project's settings, and its gate."""
-    found = await ask.call("get_project_settings", project=ask.path("project"))
-    groups = [(name, list(rows)) for name, rows in groupby(found["settings"], key=_table)]
-    ignored = [one for one in found["settings"] if one["ignored"]]
-    return Page("project.html", {**found, "groups": groups, "ignored": ignored, "shown": _shown})
+    found: ProjectSettings = await request.call("get_project_settings", project=request.path("project"))
+    groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=_table)]
+    ignored = [one for one in found.settings if one.ignored]
+    return PageResponse(
+        "project.html",
+        {
+            "project": found.project,
+            "root": found.root,
+            "gate": found.gate,
+            "groups": groups,
+            "ignored": ignored,
+            "shown": _shown,
+        },
+    )
 
 
 def _shown(value: Any) -> str:
@@ -34,9 +43,9 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _table(setting: dict[str, Any]) -> str:
+def _table(setting: SettingView) -> str:
     """The table that a setting is in; empty for those that are in none."""
-    return setting["name"].rpartition(".")[0]
+    return setting.name.rpartition(".")[0]
 
 
 ROUTES = (PageRoute(PATH, show), PageRoute(f"{PATH}/{{project}}", settings))

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from tandem.domain.answers import ProjectList, Statistics
+from tandem.domain.inbox_answers import SearchPage
 from tandem.errors import InvalidInput, TandemError
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/queue"
 _ROWS = 50
@@ -30,67 +30,69 @@ _SORTS = {
 _TEXTS = {"text": "Words", "path": "Path", "project": "Project", "proposer": "Proposer", "reviewer": "Reviewer"}
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """A page of the queue."""
-    return await _queue(ask)
+    return await _queue(request)
 
 
-async def close(ask: Ask) -> Page:
+async def close(request: PageRequest) -> PageResponse:
     """Close every review that was ticked, each by itself, and say of each what came of it."""
-    chosen = ask.lists.get("review_id", [])
+    chosen = request.lists.get("review_id", [])
     if not chosen or len(chosen) > _MOST_CLOSED:
         problem = InvalidInput(
             f"Tick the reviews that are to be closed first, at most {_MOST_CLOSED}.", field="review_id"
         )
-        return await _queue(ask, problem=problem)
+        return await _queue(request, problem=problem)
     closed: list[str] = []
     refused: list[tuple[str, TandemError]] = []
     for review_id in dict.fromkeys(chosen):
         try:
-            await ask.call("close_review", review_id=review_id, reason=ask.form.get("reason") or None)
+            await request.call("close_review", review_id=review_id, reason=request.form.get("reason") or None)
         except TandemError as error:
             refused.append((review_id, error))
         else:
             closed.append(review_id)
-    return await _queue(ask, closed=closed, refused=refused)
+    return await _queue(request, closed=closed, refused=refused)
 
 
 async def _queue(
-    ask: Ask,
+    request: PageRequest,
     *,
     problem: TandemError | None = None,
     closed: list[str] | None = None,
     refused: list[tuple[str, TandemError]] | None = None,
-) -> Page:
-    state = ask.query("status") or _STATES[0]
-    filters = {name: ask.query(name) for name in (*_TEXTS, *_CHOICES, "sort")}
-    found: dict[str, Any] = {"reviews": [], "next_page": None, "searched_back_to": None}
+) -> PageResponse:
+    state = request.query("status") or _STATES[0]
+    filters = {name: request.query(name) for name in (*_TEXTS, *_CHOICES, "sort")}
+    found = SearchPage(reviews=(), next_page=None, searched_back_to=None, cursor="")
     try:
-        asked = {"status": None if state == _ALL else state, "page": ask.query("page"), "limit": _ROWS}
-        found = await ask.call("search_reviews", **asked, **filters)
+        asked = {"status": None if state == _ALL else state, "page": request.query("page"), "limit": _ROWS}
+        found = await request.call("search_reviews", **asked, **filters)
     except InvalidInput as error:
         # What was asked for stays in its fields, to be corrected there.
         problem = problem or error
-    counts = await ask.call("get_review_stats", project=filters["project"])
+    counts: Statistics = await request.call("get_review_stats", project=filters["project"])
+    projects: ProjectList = await request.call("list_projects")
     values = {
-        **found,
+        "reviews": found.reviews,
+        "searched_back_to": found.searched_back_to,
         "state": state,
-        "tabs": _tabs(state, filters, counts["open"]),
+        "tabs": _tabs(state, filters, counts.open),
         "filters": filters,
         "texts": _TEXTS,
         "choices": _CHOICES,
         "sorts": _SORTS,
-        "projects": [one["project"] for one in (await ask.call("list_projects"))["projects"]],
-        "next_address": _address(state, filters, found["next_page"]) if found["next_page"] else None,
-        "here": _address(state, filters, ask.query("page")),
+        "projects": [one.project for one in projects.projects],
+        "next_address": _address(state, filters, found.next_page) if found.next_page else None,
+        "here": _address(state, filters, request.query("page")),
         "is_filtered": any(filters.values()),
         "problem": problem,
         "closed": closed or [],
         "refused": refused or [],
-        "reason": ask.form.get("reason", "") if problem or refused else "",
+        "reason": request.form.get("reason", "") if problem or refused else "",
     }
     failed = problem or (refused[0][1] if refused and not closed else None)
-    return Page("queue.html", values, status=failed.status if failed else 200)
+    return PageResponse("queue.html", values, status=failed.status if failed else 200)
 
 
 def _tabs(state: str, filters: Mapping[str, str | None], counts: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -106,4 +108,4 @@ def _address(state: str, filters: Mapping[str, str | None], page: str | None) ->
     return f"{PATH}?{urlencode({name: value for name, value in given.items() if value})}"
 
 
-ROUTES = (PageRoute(PATH, show), PageRoute(PATH, close, "POST"))
+ROUTES = (PageRoute(PATH, show, close),)

@@ -2,89 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
+from tandem.domain.answers import ProjectList
+from tandem.domain.pool_answers import ReviewerList, ReviewerView
 from tandem.errors import NotFound, TandemError
-from tandem.faces.web.answering import Page, see
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 
 PATH = "/reviewers"
 _LINES = 300
 _ENDED = "terminated"
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """All pools and reviewers, those that are at work first."""
-    return await _overview(ask)
+    return await _overview(request)
 
 
-async def spawn(ask: Ask) -> Page | Response:
+async def spawn(request: PageRequest) -> PageResponse | Response:
     """Start a reviewer for a project."""
-    return await _act(ask, "spawn_reviewer", project=ask.form.get("project") or None)
+    return await _act(request, "spawn_reviewer", project=request.form.get("project") or None)
 
 
-async def kill(ask: Ask) -> Page | Response:
+async def kill(request: PageRequest) -> PageResponse | Response:
     """Drain a reviewer, or end it at once."""
-    reviewer_id, force = ask.path("reviewer_id"), ask.form.get("force") == "yes"
-    return await _act(ask, "kill_reviewer", reviewer_id=reviewer_id, force=force)
+    reviewer_id, force = request.path("reviewer_id"), request.form.get("force") == "yes"
+    return await _act(request, "kill_reviewer", reviewer_id=reviewer_id, force=force)
 
 
-async def pause(ask: Ask) -> Page | Response:
+async def pause(request: PageRequest) -> PageResponse | Response:
     """Pause a pool, or all."""
-    reason = ask.form.get("reason", "").strip() or None
-    return await _act(ask, "pause_reviewers", supervisor_id=ask.form.get("supervisor_id") or None, reason=reason)
+    reason = request.form.get("reason", "").strip() or None
+    return await _act(
+        request, "pause_reviewers", supervisor_id=request.form.get("supervisor_id") or None, reason=reason
+    )
 
 
-async def resume(ask: Ask) -> Page | Response:
+async def resume(request: PageRequest) -> PageResponse | Response:
     """Let a pool start reviewers again, or all."""
-    return await _act(ask, "resume_reviewers", supervisor_id=ask.form.get("supervisor_id") or None)
+    return await _act(request, "resume_reviewers", supervisor_id=request.form.get("supervisor_id") or None)
 
 
-async def reviewer(ask: Ask) -> Page:
+async def reviewer(request: PageRequest) -> PageResponse:
     """One reviewer with its log."""
-    found = await _find(ask, ask.path("reviewer_id"))
-    log = await ask.call("get_reviewer_log", reviewer_id=found["reviewer_id"], lines=_LINES)
-    return Page("reviewer.html", {"reviewer": found, "log": log})
+    found = await _find(request, request.path("reviewer_id"))
+    log = await request.call("get_reviewer_log", reviewer_id=found.reviewer_id, lines=_LINES)
+    return PageResponse("reviewer.html", {"reviewer": found, "log": log})
 
 
-async def log(ask: Ask) -> Response:
+async def log(request: PageRequest) -> Response:
     """What a reviewer wrote after a position, for the page that follows it."""
-    reviewer_id, position = ask.path("reviewer_id"), ask.query("position")
-    found = await ask.call("get_reviewer_log", reviewer_id=reviewer_id, position=position, lines=_LINES)
-    return JSONResponse({"lines": found["lines"], "position": found["position"]}, headers={"cache-control": "no-store"})
+    reviewer_id, position = request.path("reviewer_id"), request.query("position")
+    found = await request.call("get_reviewer_log", reviewer_id=reviewer_id, position=position, lines=_LINES)
+    return JSONResponse({"lines": found.lines, "position": found.position}, headers={"cache-control": "no-store"})
 
 
-async def _act(ask: Ask, operation: str, **arguments: Any) -> Page | Response:
+async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageResponse | Response:
     try:
-        await ask.call(operation, **arguments)
+        await request.call(operation, **arguments)
     except TandemError as error:
-        return await _overview(ask, problem=error)
+        return await _overview(request, problem=error)
     return see(PATH)
 
 
-async def _overview(ask: Ask, *, problem: TandemError | None = None) -> Page:
-    found = await ask.call("list_reviewers", project=ask.query("project"))
-    projects = [one["project"] for one in (await ask.call("list_projects"))["projects"]]
+async def _overview(request: PageRequest, *, problem: TandemError | None = None) -> PageResponse:
+    found: ReviewerList = await request.call("list_reviewers", project=request.query("project"))
+    projects: ProjectList = await request.call("list_projects")
     values = {
-        "pools": found["pools"],
-        "at_work": [one for one in found["reviewers"] if one["state"] != _ENDED],
-        "ended": [one for one in found["reviewers"] if one["state"] == _ENDED],
-        "projects": projects,
+        "pools": found.pools,
+        "at_work": [one for one in found.reviewers if one.state != _ENDED],
+        "ended": [one for one in found.reviewers if one.state == _ENDED],
+        "projects": [one.project for one in projects.projects],
         "problem": problem,
-        "reason": ask.form.get("reason", "") if problem else "",
+        "reason": request.form.get("reason", "") if problem else "",
         "address_of": _address,
     }
-    return Page("reviewers.html", values, status=problem.status if problem else 200)
+    return PageResponse("reviewers.html", values, status=problem.status if problem else 200)
 
 
-async def _find(ask: Ask, reviewer_id: str) -> dict[str, Any]:
-    for one in (await ask.call("list_reviewers"))["reviewers"]:
-        if reviewer_id in {one["reviewer_id"], one["name"]}:
+async def _find(request: PageRequest, reviewer_id: str) -> ReviewerView:
+    found: ReviewerList = await request.call("list_reviewers")
+    for one in found.reviewers:
+        if reviewer_id in {one.reviewer_id, one.name}:
             return one
     raise NotFound(
         f"There is no reviewer '{reviewer_id[:200]}' among those at work and the newest of the others.",
@@ -92,16 +94,16 @@ async def _find(ask: Ask, reviewer_id: str) -> dict[str, Any]:
     )
 
 
-def _address(one: Mapping[str, Any]) -> str:
-    return f"{PATH}/{quote(one['reviewer_id'], safe='')}"
+def _address(one: ReviewerView) -> str:
+    return f"{PATH}/{quote(one.reviewer_id, safe='')}"
 
 
 ROUTES = (
     PageRoute(PATH, show),
-    PageRoute(f"{PATH}/spawn", spawn, "POST"),
-    PageRoute(f"{PATH}/pause", pause, "POST"),
-    PageRoute(f"{PATH}/resume", resume, "POST"),
+    PageRoute(f"{PATH}/spawn", post=spawn),
+    PageRoute(f"{PATH}/pause", post=pause),
+    PageRoute(f"{PATH}/resume", post=resume),
     PageRoute(f"{PATH}/{{reviewer_id}}", reviewer),
-    PageRoute(f"{PATH}/{{reviewer_id}}/log", log),
-    PageRoute(f"{PATH}/{{reviewer_id}}/end", kill, "POST"),
+    PageRoute(f"{PATH}/{{reviewer_id}}/log", log, inbox_rows=0),
+    PageRoute(f"{PATH}/{{reviewer_id}}/end", post=kill),
 )

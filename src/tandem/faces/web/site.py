@@ -12,45 +12,48 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import compile_path
+from starlette.routing import Route, Router
 
 from tandem.clock import Clock
+from tandem.domain.inbox_answers import Inbox
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
 from tandem.faces.asgi.admission import bearer_of
 from tandem.faces.asgi.body import ClientGone, read_body, replaying
 from tandem.faces.asgi.exchange import Exchange
 from tandem.faces.asgi.replies import MethodNotAllowed
 from tandem.faces.asgi.watching import run_watched
-from tandem.faces.web import activity, cycles, inbox, login, projects, queue, reviewers, statistics, you
-from tandem.faces.web.answering import HEADERS, Page, see
-from tandem.faces.web.asking import Ask, Gatekeeper
+from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, you
+from tandem.faces.web.page import HEADERS, INBOX_ROWS, Gatekeeper, PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, Person, Persons, Seal
 from tandem.faces.web.rendering import environment
-from tandem.faces.web.review import routes as review_routes
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.review import actions, binary, drafts, files, line_comment, page
 from tandem.faces.web.static import StaticFiles
 from tandem.faces.web.stream import events
-from tandem.faces.web.workers import in_worker
 from tandem.operations.dispatch import Dispatcher
 
 _log = logging.getLogger("tandem.faces")
 _FIELDS = 2_000
 _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
-_COUNTED = 50
-_NOTHING: dict[str, Any] = {"your_turn": 0, "problems": 0, "reviews": {}}
+_EXCHANGE = "tandem.exchange"
 
 ROUTES: tuple[PageRoute, ...] = (
     *inbox.ROUTES,
     *queue.ROUTES,
     *reviewers.ROUTES,
     *cycles.ROUTES,
-    *review_routes.ROUTES,
+    *page.ROUTES,
+    *files.ROUTES,
+    *binary.ROUTES,
+    *line_comment.ROUTES,
+    *drafts.ROUTES,
+    *exports.ROUTES,
+    *actions.ROUTES,
     *activity.ROUTES,
     *statistics.ROUTES,
     *projects.ROUTES,
     *you.ROUTES,
     *login.ROUTES,
-    PageRoute("/events", events),
+    PageRoute("/events", events, inbox_rows=0),
 )
 
 
@@ -88,8 +91,10 @@ class Site:
         self._gatekeeper = gatekeeper
         self._static = StaticFiles()
         self._templates = environment(self._static, clock)
-        own = PageRoute("/static/{stamp}/{name:path}", self._static.serve, needs_broker=False, is_open=True)
-        self._routes = [(compile_path(one.path), one) for one in (*ROUTES, own)]
+        static = PageRoute(
+            "/static/{stamp}/{name:path}", self._static.serve, needs_broker=False, is_open=True, inbox_rows=0
+        )
+        self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request.
@@ -97,10 +102,29 @@ class Site:
         Raises:
             ClientGone: The client hung up; what it asked for is not made.
         """
-        request = Request(exchange.scope, exchange.receive)
+        # With an application in the scope, the router raises what else it would answer in plain text.
+        scope = exchange.scope
+        scope.update({"app": self, "path": exchange.path, _EXCHANGE: exchange})
+        try:
+            await self._router(scope, exchange.receive, exchange.send)
+        except HTTPException as error:
+            request = Request(scope, exchange.receive)
+            response = self._finished(
+                self._refusal(_not_routed(error, exchange.path), request, self._persons.read(request))
+            )
+            await response(scope, exchange.receive, exchange.send)
+
+    def _route(self, route: PageRoute) -> Route:
+        async def respond(request: Request) -> Response:
+            return await self._respond(route, request)
+
+        methods = [name for name, handler in (("GET", route.get), ("POST", route.post)) if handler is not None]
+        return Route(route.path, respond, methods=methods)
+
+    async def _respond(self, route: PageRoute, request: Request) -> Response:
+        exchange: Exchange = request.scope[_EXCHANGE]
         person = self._persons.read(request)
         try:
-            route = self._find(exchange)
             if route.needs_broker:
                 self._check_ready()
                 person = await self._admitted(exchange, person)
@@ -113,11 +137,16 @@ class Site:
             response = self._refusal(error, request, person)
         except Exception:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
             response = self._fault(request, person)
+        return self._finished(response)
+
+    @staticmethod
+    def _finished(response: Response) -> Response:
+        """The response with what every one of them has."""
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         if response.status_code == Unauthenticated.status:
             response.headers.setdefault("www-authenticate", 'Bearer realm="tandem"')
-        await response(exchange.scope, request.receive, exchange.send)
+        return response
 
     async def _admitted(self, exchange: Exchange, person: Person) -> Person:
         """The person with what they may do: by the request's own token, or by the login of their browser.
@@ -142,41 +171,29 @@ class Site:
         if is_shut and not (request.method == "POST" and person.access_id):
             # What a form of somebody holds who never was logged in is not even read.
             return login.lead(request)
-        ask = await self._ask(exchange, request, person)
+        asked = await self._page_request(exchange, request, person)
         if request.method == "POST":
-            self._persons.check(request, person, ask.form.get(TOKEN_FIELD, ""))
+            self._persons.check(request, person, asked.form.get(TOKEN_FIELD, ""))
             if is_shut:
-                return await self._page(login.kept(ask), ask)
+                return await self._page(login.kept(asked), asked)
             if not person.known and not route.is_open and route.path != you.PATH:
-                return see(you.address(ask))
-        if not is_stranger:
-            ask = replace(ask, place=await ask.newest())
-        answer = await route.handler(ask)
-        if not isinstance(answer, Page):
-            return answer
-        return await self._page(answer, ask)
+                return see(you.address(asked))
+            if not is_stranger:
+                asked = replace(asked, cursor=await asked.newest())
+        elif route.inbox_rows and not is_stranger:
+            # Read before everything else, so that the page hears of what comes after it.
+            found = await self._inbox(asked, route.inbox_rows)
+            asked = replace(asked, inbox=found, cursor=found.cursor if found else await asked.newest())
+        handler = route.post if request.method == "POST" else route.get
+        if handler is None:
+            raise LookupError(request.method)  # the router lets none through
+        answer = await handler(asked)
+        return await self._page(answer, asked) if isinstance(answer, PageResponse) else answer
 
     def _is_shut_to(self, person: Person) -> bool:
         return self._gatekeeper.required and person.access is None
 
-    def _find(self, exchange: Exchange) -> PageRoute:
-        allowed: list[str] = []
-        method = "GET" if exchange.method == "HEAD" else exchange.method
-        for (pattern, _, convertors), page in self._routes:
-            match = pattern.match(exchange.path)
-            if match is None:
-                continue
-            if page.method == method:
-                exchange.scope["path_params"] = {
-                    name: convertors[name].convert(text) for name, text in match.groupdict().items()
-                }
-                return page
-            allowed.append(page.method)
-        if allowed:
-            raise MethodNotAllowed(*allowed)
-        raise NotFound("There is no page at this address.", path=exchange.path[:200])
-
-    async def _ask(self, exchange: Exchange, request: Request, person: Person) -> Ask:
+    async def _page_request(self, exchange: Exchange, request: Request, person: Person) -> PageRequest:
         form: dict[str, list[str]] = {}
         if request.method == "POST":
             body = await read_body(exchange, self._body_limit_bytes)
@@ -186,8 +203,8 @@ class Site:
         async def is_still_admitted() -> bool:
             return not self._is_shut_to(await self._admitted(exchange, person))
 
-        return Ask(
-            request=request,
+        return PageRequest(
+            http=request,
             person=person,
             dispatcher=self._dispatcher,
             form={name: values[-1] for name, values in form.items()},
@@ -218,21 +235,23 @@ class Site:
             told = f"This form cannot be read; it has at most {_FIELDS} fields and no files."
             raise InvalidInput(told, field="form") from error
 
-    async def _page(self, page: Page, ask: Ask) -> Response:
-        # A page that asked for the inbox itself brings what the navigation says of it.
-        nav = {} if page.bare or "waiting" in page.values else {"waiting": await self._waiting(ask)}
-        values = self._values(ask.request, ask.person) | nav | dict(page.values) | {"may": ask.may, "cursor": ask.place}
-        template = self._templates.get_template(page.template)
-        body = await in_worker(template.render, values) if page.heavy else template.render(values)
-        response = self._html(body, page.status, ask.request, ask.person)
-        response.headers.update(page.headers)
+    async def _page(self, answer: PageResponse, asked: PageRequest) -> Response:
+        found = asked.inbox
+        if found is None and not answer.is_part:  # after a form
+            found = await self._inbox(asked, INBOX_ROWS)
+        values = self._values(asked.http, asked.person) | dict(answer.values)
+        values |= {"may": asked.may, "cursor": asked.cursor, "waiting": inbox.waiting(found)}
+        template = self._templates.get_template(answer.template)
+        body = await in_worker(template.render, values) if answer.heavy else template.render(values)
+        response = self._html(body, answer.status, asked.http, asked.person)
+        response.headers.update(answer.headers)
         return response
 
-    async def _waiting(self, ask: Ask) -> dict[str, Any]:
+    async def _inbox(self, asked: PageRequest, rows: int) -> Inbox | None:
         """What the navigation says on every page; nothing for somebody whose name is not known."""
-        if not ask.person.known or self._is_shut_to(ask.person):
-            return _NOTHING
-        return inbox.waiting(await ask.call("get_inbox", person=ask.person.name, limit=_COUNTED))
+        if not asked.person.known or self._is_shut_to(asked.person):
+            return None
+        return await asked.call("get_inbox", person=asked.person.name, limit=rows)
 
     def _values(self, request: Request, person: Person) -> dict[str, Any]:
         return {
@@ -242,7 +261,7 @@ class Site:
             "version": self._version,
             "path": request.url.path,
             "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
-            "waiting": _NOTHING,
+            "waiting": inbox.waiting(None),
             "cursor": "",
             "is_shut": self._is_shut_to(person),
             # Where a page goes when its login is over; null where there are no logins.
@@ -260,7 +279,7 @@ class Site:
         self._persons.write(response, person, secure=_came_by_tls(request))
 
     def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
-        values = self._values(request, person) | {"error": error.as_dict(), "status": error.status}
+        values = self._values(request, person) | {"error": error, "status": error.status}
         body = self._templates.get_template("error.html").render(values)
         response = self._html(body, error.status, request, person)
         if isinstance(error, MethodNotAllowed):
@@ -274,6 +293,13 @@ class Site:
         _log.exception("page failed", extra={"path": request.url.path, "reference": reference})
         message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
         return self._refusal(InternalError(message, reference=reference), request, person)
+
+
+def _not_routed(error: HTTPException, path: str) -> TandemError:
+    """The router's refusal as ours."""
+    if error.status_code == MethodNotAllowed.status and error.headers is not None:
+        return MethodNotAllowed(*sorted({*error.headers["Allow"].split(", ")} - {"HEAD"}))
+    return NotFound("There is no page at this address.", path=path[:200])
 
 
 def _brings_cookies(request: Request) -> bool:

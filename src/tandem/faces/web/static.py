@@ -8,7 +8,7 @@ from pathlib import Path
 from starlette.responses import Response
 
 from tandem.errors import NotFound
-from tandem.faces.web.asking import Ask
+from tandem.faces.web.page import PageRequest
 
 FOLDER = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -33,13 +33,13 @@ class StaticFiles:
         """Where a file is, by its path under `static/`."""
         return f"/static/{self._stamps[name]}/{name}"
 
-    async def serve(self, ask: Ask) -> Response:
+    async def serve(self, request: PageRequest) -> Response:
         """Answer with a file.
 
         Raises:
             NotFound: There is none of that name.
         """
-        name, stamp = ask.path("name"), ask.path("stamp")
+        name, stamp = request.path("name"), request.path("stamp")
         found = self._files.get(name)
         if found is None:
             raise NotFound("There is no such file.", path=name[:200])

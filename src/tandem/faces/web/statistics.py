@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 from urllib.parse import urlencode
 
+from tandem.domain.answers import Statistics, Tally
 from tandem.errors import InvalidInput
 from tandem.faces.web import charts
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.routes import PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/statistics"
 _SPANS = (7, 30, 90, 365)
 _SPAN = 30
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The last days of all projects, or of one."""
-    project, days = ask.query("project"), ask.number("days") or _SPAN
+    project, days = request.query("project"), request.number("days") or _SPAN
     if days not in _SPANS:
         raise InvalidInput(f"days must be one of {', '.join(map(str, _SPANS))}.", field="days", allowed=list(_SPANS))
     today = datetime.now(UTC).date()
     since = today - timedelta(days=days - 1)
-    found = await ask.call("get_review_stats", project=project, since=since.isoformat())
-    by_day = [(day, found["by_day"].get(day)) for day in _days(since, today)]
+    found: Statistics = await request.call("get_review_stats", project=project, since=since.isoformat())
+    by_day = [(day, found.by_day.get(day)) for day in _days(since, today)]
     values = {
-        **found,
+        "total": found.total,
         "asked_project": project,
         "charts": _charts(by_day),
         "days": days,
@@ -35,35 +33,35 @@ async def show(ask: Ask) -> Page:
             (span, f"{PATH}?{urlencode({'days': span} | ({'project': project} if project else {}))}") for span in _SPANS
         ],
         "tables": (
-            ("By category", "Category", found["by_category"]),
-            ("By reviewer", "Reviewer", found["by_reviewer"]),
-            ("By project", "Project", found["by_project"]),
+            ("By category", "Category", found.by_category),
+            ("By reviewer", "Reviewer", found.by_reviewer),
+            ("By project", "Project", found.by_project),
         ),
-        "rounds": rounds(found["total"]),
+        "rounds": rounds(found.total),
         "told": charts.told,
         "rounds_of": rounds,
     }
-    return Page("statistics.html", values)
+    return PageResponse("statistics.html", values)
 
 
-def rounds(tally: dict[str, Any]) -> float | None:
+def rounds(tally: Tally) -> float | None:
     """How many rounds a review took in the mean."""
-    return 1 + tally["revised"] / tally["submitted"] if tally["submitted"] else None
+    return 1 + tally.revised / tally.submitted if tally.submitted else None
 
 
 def _days(first: date, last: date) -> list[str]:
     return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
 
 
-def _charts(by_day: list[tuple[str, dict[str, Any] | None]]) -> list[charts.Chart]:
+def _charts(by_day: list[tuple[str, Tally | None]]) -> list[charts.Chart]:
     days = [day for day, _ in by_day]
 
     def counts(name: str, kind: str, *metrics: str) -> charts.Series:
-        values = (sum(tally[metric] for metric in metrics) if tally else 0 for _, tally in by_day)
+        values = (sum(getattr(tally, metric) for metric in metrics) if tally else 0 for _, tally in by_day)
         return charts.Series(name, kind, tuple(map(float, values)))
 
     def means(name: str, kind: str, metric: str) -> charts.Series:
-        return charts.Series(name, kind, tuple(tally[metric] if tally else None for _, tally in by_day))
+        return charts.Series(name, kind, tuple(getattr(tally, metric) if tally else None for _, tally in by_day))
 
     decided = ("approved", "changes_requested", "rejected")
     return [

@@ -12,8 +12,9 @@ from typing import Any
 import orjson
 from starlette.responses import Response, StreamingResponse
 
+from tandem.domain.answers import AuditPage
 from tandem.errors import CursorExpired, InvalidInput, Unauthenticated, Unavailable
-from tandem.faces.web.asking import Ask
+from tandem.faces.web.page import PageRequest
 
 _WAIT_SECONDS = 15
 """After so long without news a comment is sent, so that nobody on the way takes the connection for dead."""
@@ -22,31 +23,33 @@ _RETRY_MS = 1000
 _TOLD = ("seq", "at", "project", "subject", "actor", "kind", "old", "new")
 
 
-async def events(ask: Ask) -> Response:
+async def events(request: PageRequest) -> Response:
     """The stream from a cursor on: `Last-Event-ID`, or else `?after=`, or else from now."""
-    cursor = ask.request.headers.get("last-event-id") or ask.query("after")
+    cursor = request.http.headers.get("last-event-id") or request.query("after")
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(_follow(ask, cursor), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_follow(request, cursor), media_type="text/event-stream", headers=headers)
 
 
-async def _follow(ask: Ask, cursor: str | None) -> AsyncGenerator[bytes]:
+async def _follow(request: PageRequest, cursor: str | None) -> AsyncGenerator[bytes]:
     yield b"retry: %d\n\n" % _RETRY_MS
-    place = cursor or ask.place
+    place = cursor or await request.newest()
     while True:  # until the person would no longer be let in: then the browser asks, and is led to the login
         try:
-            ask.check_ready()
-            answer = await ask.call("get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_PAGE)
-            if not await ask.is_still_admitted():
+            request.check_ready()
+            answer: AuditPage = await request.call(
+                "get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_PAGE
+            )
+            if not await request.is_still_admitted():
                 return
         except (CursorExpired, InvalidInput):
             # Another log, or one that was set back: everything on the page may be different.
-            place = await ask.newest()
+            place = await request.newest()
             yield _message("reset", place, {})
             continue
         except (Unavailable, Unauthenticated):
             return  # the broker stops, or the token does not count any more; the browser comes again
-        place = answer["cursor"]
-        told = [{name: event[name] for name in _TOLD} for event in answer["events"]]
+        place = answer.cursor
+        told = [{name: getattr(event, name) for name in _TOLD} for event in answer.events]
         yield _message("change", place, {"events": told}) if told else b": still here\n\n"
 
 

@@ -10,17 +10,15 @@ from starlette.responses import Response
 
 from tandem.domain.access import ROLES
 from tandem.errors import Forbidden, InvalidInput
-from tandem.faces.web.answering import Page, local, see
-from tandem.faces.web.asking import Ask
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, local, see
 from tandem.faces.web.persons import checked_name
-from tandem.faces.web.routes import PageRoute
 
 PATH = "/you"
 
 
-def address(ask: Ask) -> str:
+def address(request: PageRequest) -> str:
     """The question, and the way back to where it came up."""
-    return f"{PATH}?next={quote(where(ask.request))}"
+    return f"{PATH}?next={quote(where(request.http))}"
 
 
 def where(request: Request) -> str:
@@ -30,37 +28,37 @@ def where(request: Request) -> str:
     return local(parts.path + (f"?{parts.query}" if parts.query else ""))
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The form; for somebody whose token has a name, that and what it is for."""
-    return _form(ask, name=ask.person.name)
+    return _form(request, name=request.person.name)
 
 
-async def save(ask: Ask) -> Page | Response:
+async def save(request: PageRequest) -> PageResponse | Response:
     """Remember the name, and go back.
 
     Raises:
         Forbidden: The name is that of the person's token.
     """
-    if not ask.person.names_itself:
+    if not request.person.names_itself:
         raise Forbidden(
             "Your name is that of the token you are logged in with. For another, log out and use a token of that name.",
             field="name",
         )
     try:
-        name = checked_name(ask.form.get("name", ""))
+        name = checked_name(request.form.get("name", ""))
     except InvalidInput as error:
-        return _form(ask, name=ask.form.get("name", ""), error=error, status=error.status)
-    response = see(local(ask.form.get("next", "")))
-    ask.remember(response, replace(ask.person, name=name))
+        return _form(request, name=request.form.get("name", ""), error=error, status=error.status)
+    response = see(local(request.form.get("next", "")))
+    request.remember(response, replace(request.person, name=name))
     return response
 
 
-def _form(ask: Ask, *, name: str, error: InvalidInput | None = None, status: int = 200) -> Page:
-    following = local(ask.form.get("next") or ask.query("next") or "")
-    access = ask.person.access
+def _form(request: PageRequest, *, name: str, error: InvalidInput | None = None, status: int = 200) -> PageResponse:
+    following = local(request.form.get("next") or request.query("next") or "")
+    access = request.person.access
     roles = [role for role in ROLES if access is not None and role in access.roles]
     values = {"name": name, "next": following, "problem": error, "roles": roles}
-    return Page("you.html", values, status=status)
+    return PageResponse("you.html", values, status=status)
 
 
-ROUTES = (PageRoute(PATH, show), PageRoute(PATH, save, "POST"))
+ROUTES = (PageRoute(PATH, show, save),)

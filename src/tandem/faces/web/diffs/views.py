@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -161,7 +161,9 @@ def view(
     )
 
 
-def context_rows(path: str, index: int, texts: list[str], gap: Gap, *, layout: Layout = "unified") -> tuple[Row, ...]:
+def context_rows(
+    path: str, index: int, texts: Sequence[str], gap: Gap, *, layout: Layout = "unified"
+) -> tuple[Row, ...]:
     """Rows for unchanged lines that take the place of a gap, or of its beginning: `texts` begin where it begins."""
     painter = _Painter(f"f{index}", language_of(path), drops_returns=True, budget=Budget(0.5))
     body = tuple(f" {text}" for text in texts)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from base64 import b64decode
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.responses import Response
 
+from tandem.domain.file_answers import RoundFile
 from tandem.domain.hunks import FileDiff
 from tandem.errors import NotFound, TandemError, TooLarge
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.diffs.outline import outline
-from tandem.faces.web.review.against import whole_change
-from tandem.faces.web.review.places import place
-from tandem.faces.web.review.view import ReviewView, load
-from tandem.faces.web.routes import PageRoute
-from tandem.faces.web.workers import in_worker
+from tandem.faces.web.page import PageRequest, PageRoute, in_worker
+from tandem.faces.web.review.counter_patch import whole_change
+from tandem.faces.web.review.view import ReviewView, find_file, load
 
 _SIDES = ("before", "after")
 _PICTURES = (
@@ -62,26 +58,27 @@ class Content:
     text: FileDiff | None = None
 
 
-async def content(ask: Ask, review: ReviewView, index: int, file: FileDiff) -> Content:
+async def content(request: PageRequest, review: ReviewView, index: int, file: FileDiff) -> Content:
     """What a binary file holds before and after the change that is shown."""
     try:
-        found = [await _read(ask, review, file, side) for side in _SIDES]
+        found = [await _read(request, review, file, side) for side in _SIDES]
     except TandemError as error:
         return Content(why_not=error.message)
     versions = tuple(_version(review, index, side, one) for side, one in zip(_SIDES, found, strict=True))
-    if any(one["binary"] or (one["exists"] and one["base64"] is None) for one in found):
+    if any(one is not None and (one.binary or (one.exists and one.base64 is None)) for one in found):
         return Content(versions)
-    before, after = (b64decode(one["base64"] or "").decode() for one in found)
+    before, after = (b64decode((one.base64 if one else None) or "").decode() for one in found)
     return Content(versions, text=await in_worker(whole_change, file, before, after))
 
 
-async def _read(ask: Ask, review: ReviewView, file: FileDiff, side: str) -> dict[str, Any]:
+async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: str) -> RoundFile | None:
+    """The file before or after the change; null where the change says that there is none."""
     is_after = side == "after"
     path = file.new_path if is_after else file.old_path
     if path is None:
-        return {"exists": False, "binary": False, "base64": None}
+        return None
     since = None if is_after else review.since
-    return await ask.call(
+    return await request.call(
         "get_round_file",
         review_id=review.review_id,
         round=since or review.round,
@@ -92,13 +89,13 @@ async def _read(ask: Ask, review: ReviewView, file: FileDiff, side: str) -> dict
     )
 
 
-def _version(review: ReviewView, index: int, side: str, found: dict[str, Any]) -> Version:
-    if not found["exists"]:
+def _version(review: ReviewView, index: int, side: str, found: RoundFile | None) -> Version:
+    if found is None or not found.exists:
         return Version(side)
-    data = found["base64"]
+    data = found.base64
     address = None if data is None else review.link(f"/files/{index}/content", side=side)
     is_picture = data is not None and _picture(b64decode(data[:64])) is not None
-    return Version(side, found["size_bytes"], found["sha256"], address, is_picture)
+    return Version(side, found.size_bytes, found.sha256, address, is_picture)
 
 
 def _picture(content: bytes) -> str | None:
@@ -108,23 +105,22 @@ def _picture(content: bytes) -> str | None:
     return next((kind for start, kind in _PICTURES if content.startswith(start)), None)
 
 
-async def serve(ask: Ask) -> Response:
+async def serve(request: PageRequest) -> Response:
     """The bytes, as a file to save; as an image where they are one, but never as a page.
 
     Raises:
         NotFound: There is no such file.
         TooLarge: It is larger than what is sent.
     """
-    review = await load(ask, ask.path("review_id"))
-    found = await in_worker(outline, review.diff)
-    index = place(ask, found)
-    side = "before" if ask.query("side") == "before" else "after"
-    answer = await _read(ask, review, found.files[index], side)
-    if not answer["exists"]:
+    review = await load(request)
+    _, file = await in_worker(find_file, request, review)
+    side = "before" if request.query("side") == "before" else "after"
+    answer = await _read(request, review, file, side)
+    if answer is None or not answer.exists:
         raise NotFound(f"There is no such file {side} the change.")
-    if answer["base64"] is None:
-        raise TooLarge("The file is too large to be sent here; open it in a working tree.", actual=answer["size_bytes"])
-    data = b64decode(answer["base64"])
+    if answer.base64 is None:
+        raise TooLarge("The file is too large to be sent here; open it in a working tree.", actual=answer.size_bytes)
+    data = b64decode(answer.base64)
     kind = _picture(data)
     return Response(
         data,
@@ -137,4 +133,4 @@ async def serve(ask: Ask) -> Response:
     )
 
 
-ROUTES = (PageRoute("/reviews/{review_id}/files/{index}/content", serve),)
+ROUTES = (PageRoute("/reviews/{review_id}/files/{index}/content", serve, inbox_rows=0),)

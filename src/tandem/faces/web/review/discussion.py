@@ -4,62 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
-from tandem.faces.web.asking import Ask
+from tandem.domain.answers import DiscussionEntry, EventView
 from tandem.faces.web.diffs.markdown import as_written, markdown
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView
-from tandem.faces.web.review.advice import advice
+from tandem.faces.web.page import PageRequest
+from tandem.faces.web.review.acting import NOTHING, told
+from tandem.faces.web.review.counter_patch import patch_views
 from tandem.faces.web.review.offers import Offers, offers
-from tandem.faces.web.review.patches import patch_views
 from tandem.faces.web.review.remarks import Remark, patch_remarks, remarks
-from tandem.faces.web.review.staleness import Change, told
 from tandem.faces.web.review.view import ReviewView
-
-Entry = Mapping[str, Any]
 
 _KEY_BYTES = 12
 _WORDS_SECONDS = 1.0
 _NEW_ROUND = {"review_revised", "counter_patch_accepted"}
-
-
-@dataclass(frozen=True, slots=True)
-class Acting:
-    """How a form that was sent came back.
-
-    Attributes:
-        form: The name of the form; empty if none was.
-        typed: What stood in its fields.
-        error: The refusal, as an envelope has it; null if the page was only too old, or nothing was refused.
-        changes: What others did since the page was opened.
-    """
-
-    form: str = ""
-    typed: Mapping[str, str] = field(default_factory=dict[str, str])
-    error: Mapping[str, Any] | None = None
-    changes: Sequence[Change] = ()
-
-    def text(self, form: str, name: str, otherwise: str = "") -> str:
-        """What stood in a field of a form, if that was the form."""
-        return self.typed.get(name, otherwise) if form == self.form else otherwise
-
-    @property
-    def told(self) -> str:
-        """The refusal in words; empty if nothing was refused."""
-        return "" if self.error is None else advice(self.error)
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether there is something to be said beside the form."""
-        return self.error is not None or bool(self.changes)
-
-
-NOTHING = Acting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +41,8 @@ class Item:
     kind: str
     at: str
     text: str = ""
-    entry: Entry = field(default_factory=dict[str, Any])
-    comments: tuple[Entry, ...] = ()
+    entry: DiscussionEntry | None = None
+    comments: tuple[DiscussionEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +68,28 @@ class Acts:
     rounds: tuple[RoundPart, ...]
     time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
 
-    def thread(self, path: str, line: int | None) -> tuple[Entry, ...]:
+    def thread(self, path: str, line: int | None) -> tuple[DiscussionEntry, ...]:
         """The comments on a line of the shown round; None stands for the file."""
         return tuple(
             entry
             for entry in self.view.discussion
-            if entry["kind"] == "comment"
-            and entry["file"] == path
-            and entry["line"] == line
-            and entry["round"] == self.view.round
+            if entry.kind == "comment" and entry.file == path and entry.line == line and entry.round == self.view.round
         )
 
-    def places(self) -> list[tuple[str, int | None]]:
+    def commented_lines(self) -> list[tuple[str, int | None]]:
         """Every line of the shown round that has comments."""
         commented = self.view.commented
         return [
             (path, line) for path in sorted(commented) for line in sorted(commented[path], key=lambda one: one or 0)
         ]
 
-    def answers(self, comment_id: str) -> tuple[Entry, ...]:
+    def answers(self, comment_id: str) -> tuple[DiscussionEntry, ...]:
         """The messages that answer or settle a comment."""
         return tuple(entry for entry in self.view.discussion if _answered(entry) == comment_id)
 
-    def find(self, entry_id: str | None) -> Entry | None:
+    def find(self, entry_id: str | None) -> DiscussionEntry | None:
         """An entry of the discussion by its id."""
-        return next((entry for entry in self.view.discussion if entry["id"] == entry_id), None)
+        return next((entry for entry in self.view.discussion if entry.id == entry_id), None)
 
     def words(self, text: str) -> Markup:
         """What somebody wrote, as HTML; as it was written, when the page has taken long enough."""
@@ -142,7 +103,7 @@ class Acts:
             number: The round that it was offered on.
             name: What its anchors begin with; they must not be those of the change on the same page.
         """
-        return patch_views(diff, self.view.proposal["diff"] if number == self.view.round else None, name)
+        return patch_views(diff, self.view.proposal.diff if number == self.view.round else None, name)
 
     def remarks(self) -> list[Remark]:
         """What is named beside Approve."""
@@ -151,20 +112,20 @@ class Acts:
     def patch_remarks(self) -> list[str]:
         """What is named beside the decision on the counter-patch."""
         patch = self.view.counter_patch
-        return patch_remarks(patch["diff"]) if patch is not None and patch["diff"] else []
+        return patch_remarks(patch.diff) if patch and patch.diff else []
 
     def unresolved(self) -> int:
         """How many comments on lines nobody has settled."""
-        return sum(1 for entry in self.view.discussion if entry["kind"] == "comment" and not entry["resolved_by"])
+        return sum(1 for entry in self.view.discussion if entry.kind == "comment" and not entry.resolved_by)
 
 
-def values(view: ReviewView, ask: Ask) -> dict[str, Any]:
+def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
     """What the templates of the acting side are given besides the view."""
     return {
         "acts": Acts(view, offers(view), stream(view.timeline, view.discussion)),
         "acting": NOTHING,
-        "comment_path": ask.query("comment_path"),
-        "comment_line": ask.number("comment_line"),
+        "comment_path": request.query("comment_path"),
+        "comment_line": request.number("comment_line"),
         "new_key": new_key,
         "thread_id": thread_id,
     }
@@ -180,28 +141,30 @@ def thread_id(path: str, line: int | None) -> str:
     return "thread-" + hashlib.sha256(f"{line} {path}".encode()).hexdigest()[:12]
 
 
-def stream(timeline: Iterable[Entry], discussion: Iterable[Entry]) -> tuple[RoundPart, ...]:
+def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry]) -> tuple[RoundPart, ...]:
     """The events of a review with the discussion's entries in their places, by round, oldest first."""
-    entries: dict[str, Entry] = {}
-    comments: dict[str, list[Entry]] = {}
+    entries: dict[str, DiscussionEntry] = {}
+    comments: dict[str, list[DiscussionEntry]] = {}
     for entry in discussion:
-        if entry["kind"] == "comment":
-            comments.setdefault(entry["verdict_id"] or "", []).append(entry)
+        if entry.kind == "comment":
+            comments.setdefault(entry.verdict_id or "", []).append(entry)
         else:
-            entries[entry["id"]] = entry
+            entries[entry.id] = entry
     rounds: list[tuple[int, list[Item]]] = [(1, [])]
     for event in timeline:
-        if event["kind"] in _NEW_ROUND:
-            rounds.append((int(event["data"].get("round") or rounds[-1][0] + 1), []))
+        if event.kind in _NEW_ROUND:
+            rounds.append((int(event.data.get("round") or rounds[-1][0] + 1), []))
         item = _item(event, entries, comments)
         if item is not None:
             rounds[-1][1].append(item)
     return tuple(RoundPart(number, tuple(items)) for number, items in rounds)
 
 
-def _item(event: Entry, entries: Mapping[str, Entry], comments: Mapping[str, list[Entry]]) -> Item | None:
-    data: Mapping[str, Any] = event["data"]
-    match event["kind"]:
+def _item(
+    event: EventView, entries: Mapping[str, DiscussionEntry], comments: Mapping[str, list[DiscussionEntry]]
+) -> Item | None:
+    data = event.data
+    match event.kind:
         case "message_sent":
             name, kind = data.get("message_id"), "message"
         case "verdict_submitted" | "verdict_comment":
@@ -211,18 +174,17 @@ def _item(event: Entry, entries: Mapping[str, Entry], comments: Mapping[str, lis
         case "message_resolved":
             return None
         case _:
-            return Item("event", event["at"], told(event))
+            return Item("event", event.at, told(event))
     entry = entries.get(str(name))
     if entry is None:
         # More was said than is shown: the event still tells that something was.
-        return Item("event", event["at"], told(event))
-    return Item(kind, event["at"], entry=entry, comments=tuple(comments.get(str(name), ())))
+        return Item("event", event.at, told(event))
+    return Item(kind, event.at, entry=entry, comments=tuple(comments.get(str(name), ())))
 
 
-def _answered(entry: Entry) -> str | None:
+def _answered(entry: DiscussionEntry) -> str | None:
     """The comment that a message belongs to."""
-    if entry["kind"] != "message":
+    if entry.kind != "message":
         return None
-    metadata: Mapping[str, Any] = entry["metadata"] or {}
-    answers = metadata.get("answers")
-    return entry["resolves"] or (answers if isinstance(answers, str) else None)
+    answers = (entry.metadata or {}).get("answers")
+    return entry.resolves or (answers if isinstance(answers, str) else None)

@@ -2,25 +2,138 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from starlette.responses import Response
 
+from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft, RoundFile
 from tandem.errors import InvalidInput, NotFound, TandemError
-from tandem.faces.web.answering import Page, see
-from tandem.faces.web.asking import Ask
 from tandem.faces.web.diffs.documents import DocumentDiff, compare
 from tandem.faces.web.diffs.views import FileView
-from tandem.faces.web.review import staleness
-from tandem.faces.web.review.discussion import NOTHING, Acting, values
-from tandem.faces.web.review.editing import Editable, from_form, read_all
-from tandem.faces.web.review.patches import patch_views
-from tandem.faces.web.review.scripts import CONFLICT, is_script
-from tandem.faces.web.review.staleness import changes_since
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
+from tandem.faces.web.review.acting import ANYTHING, CONFLICT, JUDGING, NOTHING, Acting, changes_since, is_script
+from tandem.faces.web.review.counter_patch import patch_views
+from tandem.faces.web.review.discussion import values
 from tandem.faces.web.review.view import ReviewView, load
-from tandem.faces.web.routes import PageRoute
-from tandem.faces.web.workers import in_worker
+
+MOST_FILES = 20
+"""That are open at once."""
+_MOST_LINES = 20_000
+_MOST_CHARACTERS = 1_000_000
+_DIGEST_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Editable:
+    """A file that is being edited.
+
+    Attributes:
+        path: The file.
+        content: What stands in the field.
+        original: A digest of what stood there at first, so that what was not touched is not sent.
+        ends: `lf` or `crlf`: what ends its lines; a text field would lose carriage returns.
+        exists: Whether the round leaves such a file.
+        delete: Whether it is to be deleted.
+        refused: Why it cannot be edited here; empty if it can.
+    """
+
+    path: str
+    content: str = ""
+    original: str = ""
+    ends: str = "lf"
+    exists: bool = True
+    delete: bool = False
+    refused: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is to become of it."""
+        return (self.delete and self.exists) or (not self.delete and digest(self.content) != self.original)
+
+    def edit(self) -> dict[str, str | None]:
+        """The edit as the operation takes it."""
+        text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
+        return {"path": self.path, "content": None if self.delete else text}
+
+
+def digest(text: str) -> str:
+    """What tells one content of a field from another."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
+
+
+async def read(request: PageRequest, review_id: str, number: int, path: str) -> Editable:
+    """A file as a round leaves it.
+
+    Raises:
+        NotFound: There is nowhere to read the round's files from.
+    """
+    lines: list[str] = []
+    while True:
+        found = await request.call(
+            "get_round_file", review_id=review_id, round=number, path=path, first_line=len(lines) + 1
+        )
+        lines += found.lines
+        if found.binary:
+            return Editable(path, refused="It is not a text.")
+        if len(lines) > _MOST_LINES or sum(map(len, found.lines)) > _MOST_CHARACTERS:
+            return Editable(
+                path, refused=f"It is longer than {_MOST_LINES:,} lines. Use an editor, and the command line."
+            )
+        if not found.lines or len(lines) >= found.total_lines:
+            break
+    return _as_field(path, lines, found)
+
+
+def _as_field(path: str, lines: list[str], found: RoundFile) -> Editable:
+    content = "\n".join(lines) + ("\n" if found.ends_with_newline else "")
+    crlf = bool(lines) and all(line.endswith("\r") for line in lines) and bool(found.ends_with_newline)
+    if crlf:
+        content = content.replace("\r\n", "\n")
+    if "\r" in content:
+        return Editable(path, refused="Its lines end in different ways, which a text field would change.")
+    return Editable(path, content, digest(content), "crlf" if crlf else "lf", exists=found.exists)
+
+
+async def read_all(request: PageRequest, review_id: str, number: int, paths: list[str]) -> list[Editable]:
+    """Some files as a round leaves them; one that there is no such thing as says so.
+
+    Raises:
+        NotFound: There is nowhere to read any of them from.
+    """
+    made: list[Editable] = []
+    missing: NotFound | None = None
+    for path in dict.fromkeys(paths[:MOST_FILES]):
+        try:
+            made.append(await read(request, review_id, number, path))
+        except NotFound as error:
+            missing = error
+    if missing is not None and not made:
+        raise missing
+    return made
+
+
+def from_form(form: Mapping[str, str]) -> list[Editable]:
+    """The files that a form was sent with."""
+    made: list[Editable] = []
+    for place in range(MOST_FILES):
+        path = form.get(f"path:{place}")
+        if path is None:
+            break
+        made.append(
+            Editable(
+                path=path,
+                content=form.get(f"content:{place}", ""),
+                original=form.get(f"original:{place}", ""),
+                ends=form.get(f"ends:{place}", "lf"),
+                exists=form.get(f"exists:{place}") == "yes",
+                delete=form.get(f"delete:{place}") == "yes",
+            )
+        )
+    return made
+
 
 Mode = Literal["files", "text", "patch"]
 
@@ -65,43 +178,43 @@ class Result:
     counter_patch: str = ""
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The editor, with the round's files open if they are few."""
-    view = await load(ask, ask.path("review_id"))
-    return _page(view, ask, await _fresh(ask, view), Result())
+    view = await load(request)
+    return _page(view, request, await _fresh(request, view), Result())
 
 
-async def do(ask: Ask) -> Page | Response:
+async def do(request: PageRequest) -> PageResponse | Response:
     """Open another file, look at what would become of it, or send it: what the form's button says."""
-    view = await load(ask, ask.path("review_id"))
-    draft = _sent(ask, view)
-    match ask.form.get("do"):
+    view = await load(request)
+    draft = _sent(request, view)
+    match request.form.get("do"):
         case "open":
-            return await _opened(ask, view, draft)
+            return await _opened(request, view, draft)
         case "changes_requested" | "comment" as verdict:
-            return await _send(ask, view, draft, verdict)
+            return await _send(request, view, draft, verdict)
         case _:
-            return await _check(ask, view, draft)
+            return await _check(request, view, draft)
 
 
-async def _fresh(ask: Ask, view: ReviewView) -> Draft:
-    if view.proposal["diff"] is None:
-        return Draft("text", text=view.proposal["description"] or "")
-    paths = [file["path"] for file in view.proposal["affected_files"]]
-    asked = ask.request.query_params.getlist("path") or (paths if len(paths) <= _OPENED_AT_ONCE else [])
+async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
+    if view.proposal.diff is None:
+        return Draft("text", text=view.proposal.description or "")
+    paths = [file.path for file in view.proposal.affected_files]
+    asked = request.http.query_params.getlist("path") or (paths if len(paths) <= _OPENED_AT_ONCE else [])
     try:
-        files = await read_all(ask, view.review_id, view.round, asked)
+        files = await read_all(request, view.review_id, view.round, asked)
     except NotFound as error:
-        return Draft("patch", text=view.proposal["diff"], why=error.message)
+        return Draft("patch", text=view.proposal.diff, why=error.message)
     return Draft("files", files, others=_others(paths, files))
 
 
-def _sent(ask: Ask, view: ReviewView) -> Draft:
-    mode = ask.form.get("mode", "files")
+def _sent(request: PageRequest, view: ReviewView) -> Draft:
+    mode = request.form.get("mode", "files")
     if mode in ("text", "patch"):
-        return Draft("text" if mode == "text" else "patch", text=ask.form.get("text", ""))
-    files = from_form(ask.form)
-    return Draft("files", files, others=_others([file["path"] for file in view.proposal["affected_files"]], files))
+        return Draft("text" if mode == "text" else "patch", text=request.form.get("text", ""))
+    files = from_form(request.form)
+    return Draft("files", files, others=_others([file.path for file in view.proposal.affected_files], files))
 
 
 def _others(paths: list[str], files: list[Editable]) -> list[str]:
@@ -109,89 +222,97 @@ def _others(paths: list[str], files: list[Editable]) -> list[str]:
     return [path for path in paths if path not in there]
 
 
-async def _opened(ask: Ask, view: ReviewView, draft: Draft) -> Page:
-    path = ask.form.get("another", "").strip() or ask.form.get("other", "")
+async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> PageResponse:
+    path = request.form.get("another", "").strip() or request.form.get("other", "")
     try:
         if not path:
             raise InvalidInput("Name a file to open.", field="another")
-        more = await read_all(ask, view.review_id, view.round, [path])
+        more = await read_all(request, view.review_id, view.round, [path])
     except TandemError as error:
-        return _page(view, ask, draft, Result(), Acting("draft", _typed(ask), error.as_dict()), error.status)
+        return _page(view, request, draft, Result(), Acting("draft", _typed(request), error), error.status)
     files = [*draft.files, *(file for file in more if file.path not in {one.path for one in draft.files})]
     opened = replace(draft, files=files, others=_others(draft.others, files))
-    return _page(view, ask, opened, Result(), Acting("draft", _typed(ask) | {"another": ""}))
+    return _page(view, request, opened, Result(), Acting("draft", _typed(request) | {"another": ""}))
 
 
-async def _check(ask: Ask, view: ReviewView, draft: Draft) -> Page:
+async def _check(request: PageRequest, view: ReviewView, draft: Draft) -> PageResponse:
     try:
-        result = await _result(ask, view, draft)
+        result = await _result(request, view, draft)
     except TandemError as error:
-        return _page(view, ask, draft, Result(), Acting("draft", _typed(ask), error.as_dict()), error.status)
-    return _page(view, ask, draft, result, Acting("draft", _typed(ask)))
+        return _page(view, request, draft, Result(), Acting("draft", _typed(request), error), error.status)
+    return _page(view, request, draft, result, Acting("draft", _typed(request)))
 
 
-async def _send(ask: Ask, view: ReviewView, draft: Draft, verdict: str) -> Page | Response:
+async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: str) -> PageResponse | Response:
     """Give the verdict that carries the draft."""
-    changes = await changes_since(ask, view.review_id, ask.form.get("seen", ""), staleness.JUDGING)
+    changes = await changes_since(request, view.review_id, request.form.get("seen", ""), JUDGING)
     result = Result()
     if not changes:
         try:
-            result = await _result(ask, view, draft)
+            result = await _result(request, view, draft)
             if not result.applies:
                 raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
-            await ask.call(
+            await request.call(
                 "submit_verdict",
                 review_id=view.review_id,
                 verdict=verdict,
-                reason=ask.form.get("reason", "").strip() or None,
+                reason=request.form.get("reason", "").strip() or None,
                 counter_patch=result.counter_patch,
-                reviewer_id=ask.person.name,
-                claim_generation=ask.number("claim_generation"),
-                round=ask.number("on_round"),
-                idempotency_key=ask.form.get("idempotency_key") or None,
+                reviewer_id=request.person.name,
+                claim_generation=request.number("claim_generation"),
+                round=request.number("on_round"),
+                idempotency_key=request.form.get("idempotency_key") or None,
             )
         except TandemError as error:
             if error.status == CONFLICT:
-                changes = await changes_since(ask, view.review_id, ask.form.get("seen", ""), staleness.ANYTHING)
-            acting = Acting("draft", _typed(ask), error.as_dict(), changes)
-            return _page(view, ask, draft, result, acting, error.status)
-        if is_script(ask):
+                changes = await changes_since(request, view.review_id, request.form.get("seen", ""), ANYTHING)
+            acting = Acting("draft", _typed(request), error, changes)
+            return _page(view, request, draft, result, acting, error.status)
+        if is_script(request):
             return Response(status_code=200, headers={"HX-Redirect": view.base})
         return see(view.base)
-    return _page(view, ask, draft, result, Acting("draft", _typed(ask), None, changes), CONFLICT)
+    return _page(view, request, draft, result, Acting("draft", _typed(request), None, changes), CONFLICT)
 
 
-async def _result(ask: Ask, view: ReviewView, draft: Draft) -> Result:
+async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Result:
     """What a verdict with the draft would be told, and what it changes of the round."""
-    number = ask.number("on_round")
+    number = request.number("on_round")
     if draft.mode == "patch":
-        judged = await ask.call("check_counter_patch", review_id=view.review_id, counter_patch=draft.text, round=number)
-        found: dict[str, Any] = {**judged, "counter_patch": draft.text}
-    elif draft.mode == "text":
-        found = await ask.call("draft_counter_patch", review_id=view.review_id, text=draft.text, round=number)
+        judged: CounterPatchCheck = await request.call(
+            "check_counter_patch", review_id=view.review_id, counter_patch=draft.text, round=number
+        )
+        made = Result(judged.applies, judged.problem or "", counter_patch=draft.text)
+        return await _with_files(made, view)
+    found: CounterPatchDraft
+    if draft.mode == "text":
+        found = await request.call("draft_counter_patch", review_id=view.review_id, text=draft.text, round=number)
     else:
         edits = [file.edit() for file in draft.files if file.changed and not file.refused]
         if not edits:
             return Result(problem="Nothing is changed yet.")
-        found = await ask.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
-    body: str = found["counter_patch"]
-    made = Result(found["applies"], found["problem"] or "", counter_patch=body)
+        found = await request.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
+    made = Result(found.applies, found.problem or "", counter_patch=found.counter_patch)
     if draft.mode == "text":
-        before = view.proposal["description"] or ""
-        return replace(made, document=await in_worker(compare, before, body, heading=4))
-    return replace(made, files=await in_worker(patch_views, body, view.proposal["diff"], "draft"))
+        before = view.proposal.description or ""
+        return replace(made, document=await in_worker(compare, before, found.counter_patch, heading=4))
+    return await _with_files(made, view)
 
 
-def _typed(ask: Ask) -> dict[str, str]:
-    return {name: ask.form.get(name, "") for name in ("reason", "another")}
+async def _with_files(made: Result, view: ReviewView) -> Result:
+    files = await in_worker(patch_views, made.counter_patch, view.proposal.diff, "draft")
+    return replace(made, files=files)
+
+
+def _typed(request: PageRequest) -> dict[str, str]:
+    return {name: request.form.get(name, "") for name in ("reason", "another")}
 
 
 def _page(
-    view: ReviewView, ask: Ask, draft: Draft, result: Result, acting: Acting = NOTHING, status: int = 200
-) -> Page:
-    given: dict[str, Any] = values(view, ask) | {"view": view, "draft": draft, "result": result, "acting": acting}
-    return Page("review/acts_draft.html", given, status, heavy=True)
+    view: ReviewView, request: PageRequest, draft: Draft, result: Result, acting: Acting = NOTHING, status: int = 200
+) -> PageResponse:
+    given: dict[str, Any] = values(view, request) | {"view": view, "draft": draft, "result": result, "acting": acting}
+    return PageResponse("review/acts_draft.html", given, status, heavy=True)
 
 
 _ADDRESS = "/reviews/{review_id}/edit"
-ROUTES = (PageRoute(_ADDRESS, show), PageRoute(_ADDRESS, do, "POST"))
+ROUTES = (PageRoute(_ADDRESS, show, do),)

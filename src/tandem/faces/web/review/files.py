@@ -1,32 +1,30 @@
-"""The files of a change on the page: which come with it, which are loaded when they are wanted, and each by itself."""
+"""The files of a change: which come with the page, which are loaded when wanted, and what a diff leaves out."""
 
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Any, Literal
 
 from markupsafe import Markup
 
+from tandem.domain.file_answers import RoundFile
 from tandem.domain.hunk_gaps import Gap, widened
 from tandem.domain.hunks import FileDiff
 from tandem.errors import InvalidInput
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
 from tandem.faces.web.diffs.notes import notes
-from tandem.faces.web.diffs.outline import Outline, outline
+from tandem.faces.web.diffs.outline import Outline
 from tandem.faces.web.diffs.syntax import Budget
-from tandem.faces.web.diffs.views import FileView
+from tandem.faces.web.diffs.views import FileView, Row, context_rows, fitting
 from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.diffs.visible import shown
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.faces.web.review import binary, discussion
-from tandem.faces.web.review.kept import Kept
-from tandem.faces.web.review.places import place
 from tandem.faces.web.review.remarks import OF_ONE_FILE
-from tandem.faces.web.review.view import ReviewView, load
-from tandem.faces.web.routes import PageRoute
-from tandem.faces.web.workers import in_worker
+from tandem.faces.web.review.view import ReviewView, find_file, load
 
 State = Literal["shown", "later", "viewed"]
 Key = tuple[str, int, int, str]
@@ -34,10 +32,41 @@ Key = tuple[str, int, int, str]
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})?")
 AT_ONCE = 400
 """Lines of diffs that come with the page; the files below are loaded when they are scrolled to."""
+MOST_CONTEXT = 400
+"""Lines that are put into a gap at once, so that a click on a long one stays quick."""
 _HIGHLIGHT_SECONDS = 0.06
 _LINE_PIXELS = 19
 _KEPT_CHARACTERS = 24_000_000
-_rendered: Kept[Key] = Kept(_KEPT_CHARACTERS)
+
+
+class _Rendered:
+    """HTML of files that was made and asked for lately, by what it was made from; for any thread."""
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._made: OrderedDict[Key, Markup] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Key) -> Markup | None:
+        """What was made from this, if it is still there."""
+        with self._lock:
+            made = self._made.get(key)
+            if made is not None:
+                self._made.move_to_end(key)
+            return made
+
+    def put(self, key: Key, made: Markup) -> None:
+        """Keep it, and let go of what was not asked for the longest."""
+        with self._lock:
+            before = self._made.pop(key, None)
+            self._length += len(made) - (0 if before is None else len(before))
+            self._made[key] = made
+            while self._length > _KEPT_CHARACTERS and self._made:
+                _, oldest = self._made.popitem(last=False)
+                self._length -= len(oldest)
+
+
+_rendered = _Rendered()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +167,7 @@ class FilePart:
     @property
     def part_address(self) -> str:
         """Where a script gets its lines from."""
-        return self.review.link(f"/files/{self.index}", part=1)
+        return self.review.link(f"/files/{self.index}/part")
 
     def expand(self, path: str, gap: Gap) -> str:
         """The address that shows what a gap leaves out."""
@@ -149,7 +178,7 @@ class FilePart:
     @property
     def may_expand(self) -> bool:
         """Whether the lines around the change can be read from the repository; a text is all there already."""
-        return self.review.shape == "diff" and bool(self.review.proposal["validated"])
+        return self.review.shape == "diff" and self.review.proposal.validated
 
     def more(self, path: str, start: int) -> str:
         """The address that shows its lines from one on."""
@@ -205,7 +234,7 @@ def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:
         yield index, state
 
 
-def parts(review: ReviewView, found: Outline) -> list[FilePart]:
+def parts_of(review: ReviewView, found: Outline) -> list[FilePart]:
     """All files of the change as the tree has them, the first of them with their lines.
 
     Takes a while: call it in a thread.
@@ -238,27 +267,29 @@ def fresh_part(
     return FilePart(review, index, file, "shown", view=view, is_usual=True)
 
 
-def change(review: ReviewView) -> Outline:
-    """What the page shows of the change: the whole round, or what is new since an earlier one."""
-    return outline(review.diff)
-
-
-async def show(ask: Ask) -> Page:
-    """One file by itself: a part of the page for a script, else a page of its own.
+async def show(request: PageRequest) -> PageResponse:
+    """One file on a page of its own.
 
     `?open=FIRST-LAST` puts unchanged lines in that the diff leaves out, `?start=` goes on below the first lines.
 
     Raises:
         NotFound: The change has no such file.
     """
-    review = await load(ask, ask.path("review_id"))
-    found = await in_worker(change, review)
-    index = place(ask, found)
-    opened, start = ask.query("open"), ask.number("start") or 0
-    file = found.files[index]
+    return PageResponse("review/file_page.html", await _file_values(request), heavy=True)
+
+
+async def show_part(request: PageRequest) -> PageResponse:
+    """The same for a script, which puts it into the page."""
+    return PageResponse("review/file_part.html", await _file_values(request), heavy=True, is_part=True)
+
+
+async def _file_values(request: PageRequest) -> dict[str, Any]:
+    review = await load(request)
+    index, file = await in_worker(find_file, request, review)
+    opened, start = request.query("open"), request.number("start") or 0
     if opened:
-        file = await opened_file(ask, review, file, opened)
-    content = await binary.content(ask, review, index, file) if file.binary else None
+        file = await opened_file(request, review, file, opened)
+    content = await binary.content(request, review, index, file) if file.binary else None
     if content is not None:
         made = await in_worker(fresh_part, review, index, content.text or file, start)
         made = replace(made, is_usual=False, content=content)
@@ -266,13 +297,10 @@ async def show(ask: Ask) -> Page:
         made = replace(await in_worker(fresh_part, review, index, file, start), is_usual=False)
     else:
         made = await in_worker(part, review, index, file)
-    values: dict[str, Any] = {"view": review, "part": made, **discussion.values(review, ask)}
-    if ask.query("part"):
-        return Page("review/file_part.html", values, heavy=True, bare=True)
-    return Page("review/file_page.html", values, heavy=True)
+    return {"view": review, "part": made, **discussion.values(review, request)}
 
 
-async def opened_file(ask: Ask, review: ReviewView, file: FileDiff, opened: str) -> FileDiff:
+async def opened_file(request: PageRequest, review: ReviewView, file: FileDiff, opened: str) -> FileDiff:
     """The file with unchanged lines put in; `opened` is `FIRST-LAST`, or `FIRST-` for as many as there are.
 
     Raises:
@@ -283,13 +311,15 @@ async def opened_file(ask: Ask, review: ReviewView, file: FileDiff, opened: str)
     if match is None:
         raise InvalidInput("open is FIRST-LAST, the numbers of the lines to show.", field="open")
     first, last = int(match[1]), int(match[2]) if match[2] else None
-    lines = await lines_after(ask, review, file, first, last)
-    return widened(file, lines["first_line"], lines["lines"])
+    lines = await lines_after(request, review, file, first, last)
+    return widened(file, lines.first_line, lines.lines)
 
 
-async def lines_after(ask: Ask, review: ReviewView, file: FileDiff, first: int, last: int | None) -> dict[str, Any]:
+async def lines_after(
+    request: PageRequest, review: ReviewView, file: FileDiff, first: int, last: int | None
+) -> RoundFile:
     """Lines of a file as the round leaves it."""
-    return await ask.call(
+    return await request.call(
         "get_round_file",
         review_id=review.review_id,
         round=review.round,
@@ -312,4 +342,81 @@ def _line_numbers(view: FileView, side: str) -> Iterable[int]:
                 yield cell.line
 
 
-ROUTES = (PageRoute("/reviews/{review_id}/files/{index}", show),)
+@dataclass(frozen=True, slots=True)
+class OpenedGap:
+    """Which lines of a gap are asked for.
+
+    Attributes:
+        gap: All that is left out there.
+        take: How many of them.
+        at_end: Whether the last of them, above the change that follows.
+    """
+
+    gap: Gap
+    take: int
+    at_end: bool
+
+    @property
+    def skipped(self) -> int:
+        """Lines of the gap before those that are asked for."""
+        return self.gap.count - self.take if self.at_end and self.gap.count is not None else 0
+
+
+async def show_context(request: PageRequest) -> PageResponse:
+    """The rows that take the place of a gap; what is still left out of it is a smaller gap among them.
+
+    Raises:
+        NotFound: There is no such file, or nowhere to read it from.
+        InvalidInput: The gap is not described as the page describes it.
+    """
+    asked = _opened_gap(request)
+    review = await load(request)
+    index, file = await in_worker(find_file, request, review)
+    first = asked.gap.new_first + asked.skipped
+    lines = await lines_after(request, review, file, first, first + asked.take - 1)
+    texts = lines.lines[: fitting(lines.lines, Budget(0))]
+    opened = Gap(asked.gap.old_first + asked.skipped, first, len(texts))
+    rows = await in_worker(context_rows, file.path, index, texts, opened, layout=review.mode)
+    part = FilePart(review, index, file, "shown")
+    values = {
+        "view": review,
+        "part": part,
+        "rows": (*_left_before(asked), *rows, *_left_after(asked, len(texts), lines.total_lines)),
+        **discussion.values(review, request),
+    }
+    return PageResponse("review/rows.html", values, heavy=True, is_part=True)
+
+
+def _opened_gap(request: PageRequest) -> OpenedGap:
+    old_first, new_first, count = request.number("old_first"), request.number("new_first"), request.number("count")
+    if not old_first or not new_first or count == 0:
+        raise InvalidInput(
+            "Say which lines are left out: old_first, new_first, and count if it is known.", field="count"
+        )
+    take = min(request.number("take") or MOST_CONTEXT, MOST_CONTEXT, count or MOST_CONTEXT)
+    return OpenedGap(Gap(old_first, new_first, count), take, at_end=request.query("from") == "end")
+
+
+def _left_before(asked: OpenedGap) -> tuple[Row, ...]:
+    if not asked.skipped:
+        return ()
+    return (Row("hunk", gap=Gap(asked.gap.old_first, asked.gap.new_first, asked.skipped)),)
+
+
+def _left_after(asked: OpenedGap, shown: int, total: int) -> tuple[Row, ...]:
+    gap = asked.gap
+    if gap.count is None:
+        left = total - (gap.new_first + shown - 1)
+    else:
+        left = gap.count - asked.skipped - shown if shown else 0
+    if left <= 0:
+        return ()
+    count = None if gap.count is None else left
+    return (Row("hunk", gap=Gap(gap.old_first + asked.skipped + shown, gap.new_first + asked.skipped + shown, count)),)
+
+
+ROUTES = (
+    PageRoute("/reviews/{review_id}/files/{index}", show),
+    PageRoute("/reviews/{review_id}/files/{index}/part", show_part, inbox_rows=0),
+    PageRoute("/reviews/{review_id}/files/{index}/lines", show_context, inbox_rows=0),
+)

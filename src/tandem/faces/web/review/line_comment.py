@@ -9,17 +9,13 @@ from starlette.responses import Response
 
 from tandem.domain.hunks import FileDiff
 from tandem.errors import InvalidInput
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
-from tandem.faces.web.review import staleness
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
+from tandem.faces.web.review.acting import JUDGING, NOTHING, TALKING, Acting
 from tandem.faces.web.review.actions import ACTS, Act, Form, do, spoken, verdict
-from tandem.faces.web.review.discussion import NOTHING, Acting, thread_id, values
-from tandem.faces.web.review.files import change, states
-from tandem.faces.web.review.places import place
+from tandem.faces.web.review.discussion import thread_id, values
+from tandem.faces.web.review.files import states
 from tandem.faces.web.review.text import source
-from tandem.faces.web.review.view import ReviewView, load
-from tandem.faces.web.routes import PageRoute
-from tandem.faces.web.workers import in_worker
+from tandem.faces.web.review.view import ReviewView, change, find_file, load
 
 FORM = "line"
 
@@ -51,59 +47,63 @@ class Spot:
         return f"On the removed line {self.number}, `{self.text}`:\n\n{body}" if self.is_removed else body
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The line with what was said about it, and a form.
 
     Raises:
         NotFound: The change has no such file.
         InvalidInput: The address names no line.
     """
-    return await _page(ask, NOTHING, 200)
+    return await _page(request, NOTHING, 200)
 
 
-async def send(ask: Ask) -> Page | Response:
+async def send(request: PageRequest) -> PageResponse | Response:
     """Send what was written, as the form's button says; or claim the review, and keep it."""
-    _, spot = await _look(ask)
-    match ask.form.get("do"):
+    _, spot = await _look(request)
+    match request.form.get("do"):
         case "claim":
             act = ACTS["claim"]
         case "message":
-            act = Act("add_message", staleness.TALKING, lambda ask: _message(ask, spot))
+            act = Act("add_message", TALKING, lambda request: _message(request, spot))
         case _:
-            act = Act("submit_verdict", staleness.JUDGING, lambda ask: _comment(ask, spot))
-    return await do(ask, act, Form(_page, _onward))
+            act = Act("submit_verdict", JUDGING, lambda request: _comment(request, spot))
+    return await do(request, act, Form(_page, _onward))
 
 
-def _body(ask: Ask, spot: Spot) -> str:
-    body = ask.form.get("text", "").strip()
+def _body(request: PageRequest, spot: Spot) -> str:
+    body = request.form.get("text", "").strip()
     if not body:
         raise InvalidInput("Write something to say about the line.", field="text")
     return spot.quoting(body)
 
 
-def _comment(ask: Ask, spot: Spot) -> dict[str, Any]:
-    remark = {"file": spot.path, "line": spot.line, "body": _body(ask, spot)}
-    return {**verdict(ask), "verdict": "comment", "reason": f"On {spot.path}:{spot.line}."[:500], "comments": [remark]}
+def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
+    remark = {"file": spot.path, "line": spot.line, "body": _body(request, spot)}
+    return {
+        **verdict(request),
+        "verdict": "comment",
+        "reason": f"On {spot.path}:{spot.line}."[:500],
+        "comments": [remark],
+    }
 
 
-def _message(ask: Ask, spot: Spot) -> dict[str, Any]:
-    return {**spoken(ask, _body(ask, spot)), "metadata": {"file": spot.path, "line": spot.line}}
+def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
+    return {**spoken(request, _body(request, spot)), "metadata": {"file": spot.path, "line": spot.line}}
 
 
-async def _look(ask: Ask) -> tuple[ReviewView, Spot]:
-    review = await load(ask, ask.path("review_id"))
-    return review, await in_worker(_find, ask, review)
+async def _look(request: PageRequest) -> tuple[ReviewView, Spot]:
+    review = await load(request)
+    return review, await in_worker(_find, request, review)
 
 
-def _find(ask: Ask, review: ReviewView) -> Spot:
-    before, after = ask.number("before"), ask.number("after")
+def _find(request: PageRequest, review: ReviewView) -> Spot:
+    before, after = request.number("before"), request.number("after")
     number = before or after
     if not number:
         raise InvalidInput("Name a line: after=NUMBER, or before=NUMBER for one that is removed.", field="after")
     if review.shape == "diff":
-        found = change(review)
-        index = place(ask, found)
-        return spot(found.files[index], index, "before" if before else "after", number)
+        index, file = find_file(request, review)
+        return spot(file, index, "before" if before else "after", number)
     return spot(source(review), 0, "before" if before else "after", number)
 
 
@@ -120,16 +120,16 @@ def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: i
     return Spot(index, file.path, side, number, near, lines[at].text, is_removed)
 
 
-async def _page(ask: Ask, acting: Acting, status: int) -> Page:
-    review, found = await _look(ask)
-    given: dict[str, Any] = values(review, ask) | {"view": review, "spot": found, "acting": acting}
-    return Page("review/line_comment.html", given, status, heavy=True)
+async def _page(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+    review, found = await _look(request)
+    given: dict[str, Any] = values(review, request) | {"view": review, "spot": found, "acting": acting}
+    return PageResponse("review/line_comment.html", given, status, heavy=True)
 
 
-async def _onward(ask: Ask) -> str:
+async def _onward(request: PageRequest) -> str:
     """To what was said: below its line, or in the discussion."""
-    review, found = await _look(ask)
-    if ask.form.get("do") == "message":
+    review, found = await _look(request)
+    if request.form.get("do") == "message":
         return review.link() + "#talk"
     anchor = thread_id(found.path, found.line)
     if review.shape != "diff" or _is_there(review, found.index):
@@ -143,4 +143,4 @@ def _is_there(review: ReviewView, index: int) -> bool:
 
 
 _ADDRESS = "/reviews/{review_id}/files/{index}/comment"
-ROUTES = (PageRoute(_ADDRESS, show), PageRoute(_ADDRESS, send, "POST"))
+ROUTES = (PageRoute(_ADDRESS, show, send),)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tandem.contract.operation import Role
-from tandem.domain.reviews import Action, Side, State, allowed_actions
+from tandem.domain.reviews import Action, Side, State
 from tandem.faces.web.review.view import ReviewView
 
 _OVER = {
@@ -71,7 +69,7 @@ class Offers:
 
 def offers(view: ReviewView) -> Offers:
     """What the person who looks at a review may do."""
-    allowed = frozenset(allowed_actions(State(view.state)))
+    allowed = frozenset(view.review.actions)
     side = _side(view)
     return Offers(
         claim=_for(Role.REVIEWER, view, _claim(view, allowed)),
@@ -86,26 +84,6 @@ def offers(view: ReviewView) -> Offers:
     )
 
 
-def speaker(timeline: Iterable[Mapping[str, Any]]) -> Side | None:
-    """The side that spoke last in this round and claim, as the broker counts turns."""
-    last: Side | None = None
-    for event in timeline:
-        match event["kind"]:
-            case "review_created" | "review_revised" | "counter_patch_accepted":
-                last = None
-            case "review_claimed" if not event["data"].get("again"):
-                last = None
-            case "message_sent":
-                last = "reviewer" if event["data"]["sender_role"] == "reviewer" else "proposer"
-            case "verdict_submitted" | "verdict_comment" | "counter_patch_proposed":
-                last = "reviewer"
-            case "counter_patch_rejected":
-                last = "proposer"
-            case _:
-                pass
-    return last
-
-
 def _for(role: str, view: ReviewView, offer: Offer) -> Offer:
     """An offer for those whose token has a role."""
     if offer.allowed and not view.has_role(role):
@@ -115,7 +93,7 @@ def _for(role: str, view: ReviewView, offer: Offer) -> Offer:
 
 def _side(view: ReviewView) -> Side:
     decided = view.state in (State.CHANGES_REQUESTED, State.APPROVED)
-    reviewed = decided and bool(view.person) and view.status["reviewer_id"] == view.person
+    reviewed = decided and bool(view.person) and view.status.reviewer_id == view.person
     return "reviewer" if view.is_holder or (reviewed and not view.is_proposer) else "proposer"
 
 
@@ -154,7 +132,7 @@ def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> Offer:
         return Offer(_NAMELESS)
     if (Action.REVIEWER_MESSAGE if side == "reviewer" else Action.PROPOSER_MESSAGE) not in allowed:
         return Offer(_OVER.get(State(view.state), "Nothing is discussed in this state."))
-    if speaker(view.timeline) == side:
+    if view.review.speaker == side:
         other = "proposer" if side == "reviewer" else "reviewer"
         own = "You" if view.is_proposer or side == "reviewer" else "The proposer's side"
         return Offer(f"{own} spoke last. The sides take turns: the {other} comes next.")
@@ -167,8 +145,8 @@ def _decide(view: ReviewView, allowed: frozenset[str]) -> Offer:
         return Offer("No counter-patch waits for a decision.")
     if not view.person:
         return Offer(_NAMELESS)
-    if view.names.include(patch["author"]):
-        return Offer(f"You offered it, so that {view.proposal['proposer_id']} decides.")
+    if view.names.include(patch.author):
+        return Offer(f"You offered it, so that {view.proposal.proposer_id} decides.")
     return Offer()
 
 
@@ -179,6 +157,6 @@ def _close(view: ReviewView, allowed: frozenset[str]) -> Offer:
 
 
 def _retry(view: ReviewView) -> Offer:
-    if view.status["attention"] is None or State(view.state) is not State.PENDING:
+    if view.status.attention is None or State(view.state) is not State.PENDING:
         return Offer("It waits for nobody's attention.")
     return Offer() if view.person else Offer(_NAMELESS)

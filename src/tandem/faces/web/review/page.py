@@ -1,81 +1,122 @@
-"""`/reviews/{review_id}`: the whole page, its head by itself, and its addresses."""
+"""`/reviews/{review_id}`: the whole page, the parts of it that follow the review, and the marks on its files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tandem.faces.web.answering import Page
-from tandem.faces.web.asking import Ask
+from starlette.responses import JSONResponse, Response
+
+from tandem.domain.inbox_answers import ViewedFiles
+from tandem.errors import InvalidInput
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.faces.web.review import discussion
-from tandem.faces.web.review.about import about, metadata
+from tandem.faces.web.review.acting import NOTHING, Acting
 from tandem.faces.web.review.counter_patch import counter_patch_values
-from tandem.faces.web.review.files import change, parts
-from tandem.faces.web.review.rounds import selector
-from tandem.faces.web.review.text import text_values
-from tandem.faces.web.review.view import ReviewView, load
-from tandem.faces.web.routes import PageRoute
-from tandem.faces.web.workers import in_worker
+from tandem.faces.web.review.files import parts_of
+from tandem.faces.web.review.text import description_html, metadata, text_values
+from tandem.faces.web.review.view import ReviewView, change, load
 
 _LONG_DIGEST = 16
+_NO_CONTENT = 204
 
 
-async def show(ask: Ask) -> Page:
+async def show(request: PageRequest) -> PageResponse:
     """The page."""
-    return await whole(ask, ask.path("review_id"))
+    return await whole(request)
 
 
-async def whole(ask: Ask, review_id: str, status: int = 200, **extra: Any) -> Page:
+async def whole(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
     """The page, also as the answer to a form that was refused.
 
     Args:
-        ask: The request; the round and form to show are taken from its address.
-        review_id: The review.
+        request: The request; the review, the round and the form to show are taken from its address.
         status: The HTTP status.
-        extra: What else the templates are given, such as what was typed.
+        acting: How the form came back.
 
     Raises:
         NotFound: There is no such review or round.
     """
-    view = await load(ask, review_id)
-    values = head_values(view) | await _content(ask, view) | await in_worker(counter_patch_values, view)
-    return Page("review/page.html", {**values, **discussion.values(view, ask), **extra}, status, heavy=True)
+    view = await load(request, events=True)
+    content = await in_worker(_diff_values, view) if view.shape == "diff" else await text_values(request, view)
+    values = {**await _values(request, view), **content, "acting": acting}
+    return PageResponse("review/page.html", values, status, heavy=True)
 
 
-async def head(ask: Ask) -> Page:
-    """The page's head, brought up to date while the change below it stays."""
-    view = await load(ask, ask.path("review_id"), content=False)
-    return Page("review/head.html", head_values(view), bare=True)
+async def follow(request: PageRequest) -> PageResponse:
+    """All that changes when something happens to the review, in one answer; the change itself stays as it is."""
+    return await parts(request)
 
 
-def head_values(view: ReviewView) -> dict[str, Any]:
-    """What the head is given."""
-    return {"view": view, "rounds": selector(view), "digest": _short(view.proposal["digest"])}
+async def parts(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
+    """The page without its change: for a page that is brought up to date, and the answer to a form of its script."""
+    view = await load(request, events=True, interdiff=False)
+    values = {**await _values(request, view), "acting": acting}
+    return PageResponse("review/parts.html", values, status, heavy=True, is_part=True)
 
 
-async def _content(ask: Ask, view: ReviewView) -> dict[str, Any]:
-    if view.shape == "diff":
-        return await in_worker(_diff_values, view)
-    return await text_values(ask, view)
+async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
+    digest = view.proposal.digest
+    return {
+        "view": view,
+        # A text's digest has its path behind it, which the page says anyway.
+        "digest": digest.partition(":")[0][:_LONG_DIGEST] if digest else None,
+        **await in_worker(counter_patch_values, view),
+        **discussion.values(view, request),
+    }
 
 
 def _diff_values(view: ReviewView) -> dict[str, Any]:
     found = change(view)
-    made = parts(view, found)
+    made = parts_of(view, found)
     return {
         "outline": found,
         "parts": made,
         "by_index": {part.index: part for part in made},
-        "about": about(view.proposal["description"]),
-        "metadata": metadata(view.proposal["metadata"]),
+        "about": description_html(view.proposal.description),
+        "metadata": metadata(view.proposal.metadata),
     }
 
 
-def _short(digest: str | None) -> str | None:
-    """A digest's beginning; a text's has its path behind it, which the page says anyway."""
-    return digest.partition(":")[0][:_LONG_DIGEST] if digest else None
+async def mark(request: PageRequest) -> Response:
+    """Mark a file as viewed, or as not; a script is told nothing, a browser goes back to where it was.
+
+    Raises:
+        InvalidInput: The form is not complete.
+    """
+    number, path, viewed = request.number("round"), request.form.get("path"), request.form.get("viewed")
+    if number is None or path is None or viewed not in ("yes", "no"):
+        raise InvalidInput(
+            "Say which file of which round is viewed: round, path, and viewed=yes or no.", field="viewed"
+        )
+    await request.call(
+        "mark_viewed",
+        review_id=request.path("review_id"),
+        round=number,
+        path=path,
+        viewed=viewed == "yes",
+        person=request.person.name,
+    )
+    if request.form.get("quiet"):
+        return Response(status_code=_NO_CONTENT)
+    view = await load(request, interdiff=False)
+    index = request.number("index")
+    return see(view.link() + ("" if index is None else f"#f{index}"))
+
+
+async def viewed_files(request: PageRequest) -> Response:
+    """The paths that the person has marked in a round, for a window that was not looked at for a while."""
+    paths: tuple[str, ...] = ()
+    if request.person.known:
+        review_id, number = request.path("review_id"), request.number("round") or 1
+        found: ViewedFiles = await request.call(
+            "list_viewed", review_id=review_id, round=number, person=request.person.name
+        )
+        paths = found.paths
+    return JSONResponse({"paths": paths}, headers={"cache-control": "no-store"})
 
 
 ROUTES = (
     PageRoute("/reviews/{review_id}", show),
-    PageRoute("/reviews/{review_id}/head", head),
+    PageRoute("/reviews/{review_id}/parts", follow, inbox_rows=0),
+    PageRoute("/reviews/{review_id}/viewed", viewed_files, mark, inbox_rows=0),
 )

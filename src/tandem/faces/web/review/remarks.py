@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from tandem.domain.patches import AffectedFile
 from tandem.domain.unusual import Place, Unusual, counted, of_diff, of_text, unshown
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.visible import shown
@@ -33,16 +32,15 @@ class Remark(NamedTuple):
 
 def remarks(view: ReviewView) -> list[Remark]:
     """What a person is told before they approve the shown round, all of it whatever part of it is shown."""
-    diff = view.proposal["diff"]
+    diff = view.proposal.diff
     if diff is None:
-        path = view.proposal["path"] or "description"
-        return [_remark(view, one) for one in of_text(path, view.proposal["description"] or "")]
+        path = view.proposal.path or "description"
+        return [_remark(view, one) for one in of_text(path, view.proposal.description or "")]
     found = outline(diff)
-    affected = (AffectedFile(**one) for one in view.proposal["affected_files"])
     sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
     long = [Place(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
-    return [_remark(view, one) for one in (*unshown(found.files, affected), *found.unusual, *parts)]
+    return [_remark(view, one) for one in (*unshown(found.files, view.proposal.affected_files), *found.unusual, *parts)]
 
 
 def patch_remarks(diff: str) -> list[str]:
@@ -56,7 +54,7 @@ def _remark(view: ReviewView, one: Unusual) -> Remark:
 
 def _address(view: ReviewView, place: Place) -> str:
     line = "" if place.line is None else f"-{'L' if place.before else 'R'}{place.line}"
-    if view.proposal["diff"] is None:
+    if view.proposal.diff is None:
         return view.link(show="source", since=None) + f"#f0{line}"
     if place.file is None:
         return view.link("/export.patch")

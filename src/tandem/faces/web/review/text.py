@@ -1,38 +1,179 @@
-"""What the page of a plan, report or other text is given."""
+"""The page of a plan, report or other text: as a document with its contents, as written, and what changed in it."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
 
-from tandem.domain.hunks import FileDiff
-from tandem.faces.web.asking import Ask
+import orjson
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from tandem.domain.answers import Proposal
+from tandem.domain.hunks import FileDiff, Hunk
 from tandem.faces.web.diffs.documents import compare
+from tandem.faces.web.diffs.markdown import is_too_much, markdown, parsed, rendered
+from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import view as painted_view
-from tandem.faces.web.review.about import metadata
-from tandem.faces.web.review.document import as_lines, document, payload, pretty_json
-from tandem.faces.web.review.files import FilePart, change
-from tandem.faces.web.review.view import ReviewView
-from tandem.faces.web.workers import in_worker
+from tandem.faces.web.page import PageRequest, in_worker
+from tandem.faces.web.review.files import FilePart
+from tandem.faces.web.review.view import ReviewView, change
+
+_TOP = 2
+_HIGHLIGHT_SECONDS = 0.1
+_NAMED = 4
+"""Headings down to this level are in the table of contents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it, up to the next one.
+
+    Attributes:
+        anchor: Its name within the page.
+        level: Of the heading, from 1; 0 for what stands before the first.
+        title: The heading's text; empty for what stands before the first.
+        line: Where it begins in the text, from 1.
+        html: All of it.
+    """
+
+    anchor: str
+    level: int
+    title: str
+    line: int
+    html: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text as a document."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def contents(self) -> tuple[Section, ...]:
+        """What the table of contents lists."""
+        return tuple(one for one in self.sections if 0 < one.level <= _NAMED)
+
+
+def document(text: str) -> Document:
+    """A text in Markdown, cut at its headings. Takes a while: call it in a thread."""
+    if is_too_much(text):
+        return Document((Section("s0", 0, "", 1, markdown(text, heading=_TOP)),))
+    tokens = parsed(text)
+    starts = [at for at, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
+    borders = sorted({0, *starts, len(tokens)})
+    pieces = [tokens[first:end] for first, end in pairwise(borders) if end > first]
+    budget = Budget(_HIGHLIGHT_SECONDS)
+    return Document(tuple(_section(index, piece, budget) for index, piece in enumerate(pieces)))
+
+
+def _section(index: int, tokens: Sequence[Token], budget: Budget) -> Section:
+    first = tokens[0]
+    is_headed = first.type == "heading_open"
+    return Section(
+        anchor=f"s{index}",
+        level=int(first.tag[1:]) if is_headed else 0,
+        title=_text(tokens[1]) if is_headed else "",
+        line=(first.map[0] if first.map else 0) + 1,
+        html=rendered(tokens, _TOP, budget),
+    )
+
+
+def _text(inline: Token) -> str:
+    return "".join(child.content for child in inline.children or [] if child.type in ("text", "code_inline"))
+
+
+def as_lines(text: str, path: str) -> FileDiff:
+    """A text as a file of which every line is shown, so that it can be read and commented on line by line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    body = tuple(f" {line}" for line in lines)
+    hunk = Hunk(1, len(body), 1, len(body), "", body, 0, 0)
+    return FileDiff(path, path, "modified", None, None, binary=False, hunks=(hunk,) if body else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One value of a hand-off: words, or anything else as JSON."""
+
+    text: str
+    is_text: bool
+
+
+def payload(text: str) -> tuple[tuple[str, tuple[Item, ...]], ...]:
+    """What a hand-off carries, field by field; empty if the text is no object of JSON."""
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ()
+    if not isinstance(value, dict):
+        return ()
+    fields = cast("dict[str, Any]", value)
+    return tuple((name, tuple(_items(field))) for name, field in fields.items())
+
+
+def _items(field: Any) -> list[Item]:
+    values = cast("list[Any]", field) if isinstance(field, list) else [field]
+    return [Item(one, is_text=True) if isinstance(one, str) else Item(_dumped(one), is_text=False) for one in values]
+
+
+def _dumped(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def pretty_json(text: str) -> str | None:
+    """A text that is JSON, with one value a line; null if it is something else."""
+    try:
+        value: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return _dumped(value) if isinstance(value, (dict, list)) else None
+
+
+_DESCRIPTION_LEVEL = 3
+
+
+def description_html(text: str | None) -> Markup | None:
+    """A description as HTML: a document, or JSON with one value a line."""
+    if not text or not text.strip():
+        return None
+    laid_out = pretty_json(text)
+    return markdown(f"```json\n{laid_out}\n```" if laid_out else text, heading=_DESCRIPTION_LEVEL)
+
+
+def metadata(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What came with a proposal, as texts."""
+    return [
+        (name, value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        for name, value in values.items()
+    ]
+
 
 _LEVEL = 3
 _NAMELESS = "description.md"
 
 
-async def text_values(ask: Ask, view: ReviewView) -> dict[str, Any]:
+async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     """The text as it is to be shown: rendered, as written, or with what changed since an earlier round."""
     show = view.more.get("show") or ("rendered" if view.since is None else "changes")
-    text = view.proposal["description"] or ""
+    text = view.proposal.description or ""
     values: dict[str, Any] = {
         "show": show,
         "since": view.since or view.round - 1,
-        "metadata": metadata(view.proposal["metadata"]),
+        "metadata": metadata(view.proposal.metadata),
     }
     if show == "changes" and view.round > 1:
-        before = await ask.call("get_proposal", review_id=view.review_id, round=view.since or view.round - 1)
-        return values | {"changes": await in_worker(compare, before["description"] or "", text, heading=_LEVEL)}
+        before: Proposal = await request.call(
+            "get_proposal", review_id=view.review_id, round=view.since or view.round - 1
+        )
+        return values | {"changes": await in_worker(compare, before.description or "", text, heading=_LEVEL)}
     if show == "source":
         return values | {"part": await in_worker(_source, view)}
-    fields = payload(text) if view.proposal["category"] == "handoff" else ()
+    fields = payload(text) if view.proposal.category == "handoff" else ()
     laid_out = "" if fields else _laid_out(text)
     return values | {"show": "rendered", "payload": fields, "document": await in_worker(document, laid_out)}
 
@@ -45,7 +186,7 @@ def _laid_out(text: str) -> str:
 def source(view: ReviewView) -> FileDiff:
     """The text as a file, line by line; with an earlier round, what changed in its lines."""
     changed = change(view).files if view.since is not None else ()
-    return changed[0] if changed else as_lines(view.proposal["description"] or "", view.proposal["path"] or _NAMELESS)
+    return changed[0] if changed else as_lines(view.proposal.description or "", view.proposal.path or _NAMELESS)
 
 
 def _source(view: ReviewView) -> FilePart:

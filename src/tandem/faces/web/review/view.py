@@ -6,13 +6,26 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 
 from tandem.domain.access import Names
+from tandem.domain.answers import (
+    CounterPatchView,
+    Discussion,
+    DiscussionEntry,
+    EventView,
+    FullReview,
+    Proposal,
+    ReviewStatus,
+    RoundRow,
+    Timeline,
+)
 from tandem.domain.claims import is_own
-from tandem.errors import InvalidInput
-from tandem.faces.web.asking import Ask
+from tandem.domain.hunks import FileDiff
+from tandem.errors import InvalidInput, NotFound
+from tandem.faces.web.diffs.outline import Outline, outline
+from tandem.faces.web.page import PageRequest
 
 Mode = Literal["unified", "split"]
 Shape = Literal["diff", "document", "text"]
@@ -21,8 +34,50 @@ MODE_COOKIE = "tandem_diff"
 OPEN_STATES = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
 _HELD = frozenset({"claimed", "in_review"})
 _CLAIMABLE = frozenset({"pending", "changes_requested"})
-_PAGE = 200
-_MOST_PAGES = 10
+_MOST_ENTRIES = 2_000
+_ROUNDS_SHOWN = 8
+"""Rounds that have a link of their own; older ones are in a list that opens."""
+_MADE = {"proposal": "put up", "revision": "revised", "counter_patch": "counter-patch taken over"}
+
+
+class Round(NamedTuple):
+    """One round, for the selector.
+
+    Attributes:
+        number: From 1.
+        how: How it came to be, in words.
+        by: Who made it.
+        verdict: The last verdict on it; null if there was none.
+    """
+
+    number: int
+    how: str
+    by: str
+    verdict: str | None
+
+
+class RoundSelector(NamedTuple):
+    """Which rounds there are and which are shown.
+
+    Attributes:
+        rounds: All, oldest first.
+        before: The round before the shown one; null for the first.
+        after: The round after it; null for the newest.
+    """
+
+    rounds: tuple[Round, ...]
+    before: int | None
+    after: int | None
+
+    @property
+    def older(self) -> tuple[Round, ...]:
+        """Those that have no link of their own."""
+        return self.rounds[:-_ROUNDS_SHOWN]
+
+    @property
+    def recent(self) -> tuple[Round, ...]:
+        """Those that do."""
+        return self.rounds[-_ROUNDS_SHOWN:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +85,10 @@ class ReviewView:
     """A review as one person sees it now.
 
     Attributes:
-        review_id: The review.
-        proposal: What get_proposal answers for the round that is shown (its `diff` is empty in a light view).
-        status: What get_review_status answers.
-        discussion: All entries of get_discussion, of all rounds, oldest first.
+        review: What get_review answers for the round that is shown.
+        discussion: All entries of the discussion, of all rounds, oldest first.
         discussion_cut: Whether there are more than are shown.
-        timeline: All events of get_review_timeline, oldest first.
+        timeline: All events of get_review_timeline, oldest first; none where the page does not tell of them.
         viewed: Paths of the shown round that the person has marked as viewed.
         since: The earlier round that the shown one is compared with; null for the whole change.
         mode: How diffs are laid out.
@@ -47,12 +100,10 @@ class ReviewView:
         more: What else the address says (`show` for documents, `view` for diffs), kept in links.
     """
 
-    review_id: str
-    proposal: Mapping[str, Any]
-    status: Mapping[str, Any]
-    discussion: tuple[dict[str, Any], ...]
+    review: FullReview
+    discussion: tuple[DiscussionEntry, ...]
     discussion_cut: bool
-    timeline: tuple[dict[str, Any], ...]
+    timeline: tuple[EventView, ...]
     viewed: frozenset[str]
     since: int | None
     mode: Mode
@@ -64,14 +115,34 @@ class ReviewView:
     more: Mapping[str, str]
 
     @property
+    def proposal(self) -> Proposal:
+        """The content of the round that is shown."""
+        return self.review.proposal
+
+    @property
+    def status(self) -> ReviewStatus:
+        """Where the review stands."""
+        return self.review.status
+
+    @property
+    def review_id(self) -> str:
+        """The review."""
+        return self.status.review_id
+
+    @property
+    def cursor(self) -> str:
+        """The log's cursor when the review was read."""
+        return self.review.cursor
+
+    @property
     def round(self) -> int:
         """The round that is shown."""
-        return int(self.proposal["round"])
+        return self.proposal.round
 
     @property
     def current_round(self) -> int:
         """The newest round."""
-        return int(self.status["round"])
+        return self.status.round
 
     @property
     def is_current(self) -> bool:
@@ -79,9 +150,18 @@ class ReviewView:
         return self.round == self.current_round
 
     @property
+    def rounds(self) -> RoundSelector:
+        """All rounds, for the selector."""
+        return RoundSelector(
+            rounds=tuple(map(_round, self.review.rounds)),
+            before=self.round - 1 if self.round > 1 else None,
+            after=self.round + 1 if self.round < self.current_round else None,
+        )
+
+    @property
     def state(self) -> str:
         """The review's state."""
-        return str(self.status["status"])
+        return self.status.status
 
     @property
     def is_open(self) -> bool:
@@ -96,7 +176,7 @@ class ReviewView:
     @property
     def holder(self) -> str | None:
         """Who holds the claim."""
-        return self.status["reviewer_id"] if self.is_held else None
+        return self.status.reviewer_id if self.is_held else None
 
     @property
     def is_holder(self) -> bool:
@@ -106,7 +186,7 @@ class ReviewView:
     @property
     def is_proposer(self) -> bool:
         """Whether the person put the review up."""
-        return bool(self.person) and self.proposal["proposer_id"] == self.person
+        return bool(self.person) and self.proposal.proposer_id == self.person
 
     @property
     def names(self) -> Names:
@@ -119,11 +199,11 @@ class ReviewView:
         shown, names = self.proposal, self.names
         return is_own(
             names,
-            proposer=shown["proposer_id"],
-            submitter=shown["submitter"],
-            origin=shown["origin"],
-            author=shown["author"],
-            accepted_by=shown["accepted_by"],
+            proposer=shown.proposer_id,
+            submitter=shown.submitter,
+            origin=shown.origin,
+            author=shown.author,
+            accepted_by=shown.accepted_by,
         )
 
     def has_role(self, role: str) -> bool:
@@ -136,14 +216,14 @@ class ReviewView:
         return bool(self.person) and self.state in _CLAIMABLE and not self.is_author
 
     @property
-    def counter_patch(self) -> Mapping[str, Any] | None:
+    def counter_patch(self) -> CounterPatchView | None:
         """The counter-patch that its proposer has not decided on yet."""
-        return self.proposal["counter_patch"]
+        return self.proposal.counter_patch
 
     @property
     def diff(self) -> str:
         """The change that is shown: the whole round's, or what is new since an earlier one."""
-        shown = self.proposal["diff"] if self.since is None else self.proposal["interdiff"]
+        shown = self.proposal.diff if self.since is None else self.proposal.interdiff
         return shown or ""
 
     @property
@@ -159,97 +239,110 @@ class ReviewView:
         return f"{self.base}{under}" + (f"?{query}" if query else "")
 
 
-async def load(ask: Ask, review_id: str, *, content: bool = True) -> ReviewView:
-    """Look at a review, in the round and form that the address asks for.
+async def load(request: PageRequest, *, events: bool = False, interdiff: bool = True) -> ReviewView:
+    """Look at the review that the address names, in the round and form that it asks for.
 
     Args:
-        ask: The request.
-        review_id: The review.
-        content: Whether the diff is wanted; parts of the page that do not show it are cheaper without.
+        request: The request.
+        events: Whether the page tells of the review's events.
+        interdiff: Whether it shows the change itself, and so may need the difference from an earlier round.
 
     Raises:
         NotFound: There is no such review or round.
         InvalidInput: The address asks for something odd.
     """
-    number, since = ask.number("round"), ask.number("since")
-    proposal, status, entries, timeline = await asyncio.gather(
-        ask.call(
-            "get_proposal",
+    review_id, since = request.path("review_id"), request.number("since")
+    review, timeline = await asyncio.gather(
+        request.call(
+            "get_review",
             review_id=review_id,
-            round=number,
-            since_round=since if content else None,
-            files=None if content else [],
+            round=request.number("round"),
+            since_round=since if interdiff else None,
+            person=request.person.name or None,
         ),
-        ask.call("get_review_status", review_id=review_id),
-        _discussion(ask, review_id),
-        ask.call("get_review_timeline", review_id=review_id),
+        _timeline(request, review_id) if events else _nothing(),
     )
-    remarks = [
-        entry
-        for entry in entries[0]
-        if entry["kind"] == "comment" and entry["file"] and entry["round"] == proposal["round"]
-    ]
+    return await _view(request, review, timeline, since)
+
+
+async def _timeline(request: PageRequest, review_id: str) -> tuple[EventView, ...]:
+    found: Timeline = await request.call("get_review_timeline", review_id=review_id)
+    return found.events
+
+
+async def _nothing() -> tuple[EventView, ...]:
+    return ()
+
+
+async def _view(
+    request: PageRequest, review: FullReview, timeline: tuple[EventView, ...], since: int | None
+) -> ReviewView:
+    shown, entries, page = review.proposal, review.discussion.entries, review.discussion.next_page
+    while page is not None and len(entries) < _MOST_ENTRIES:
+        following: Discussion = await request.call("get_discussion", review_id=shown.review_id, limit=200, page=page)
+        entries, page = entries + following.entries, following.next_page
+    remarks = [one for one in entries if one.kind == "comment" and one.file and one.round == shown.round]
     return ReviewView(
-        review_id=proposal["review_id"],
-        proposal=proposal,
-        status=status,
-        discussion=tuple(entries[0]),
-        discussion_cut=entries[1],
-        timeline=tuple(timeline["events"]),
-        viewed=await _viewed(ask, review_id, proposal["round"]),
+        review=review,
+        discussion=entries,
+        discussion_cut=page is not None,
+        timeline=timeline,
+        viewed=frozenset(review.viewed),
         since=since,
-        mode=_mode(ask),
-        shape=_shape(proposal),
+        mode=_mode(request),
+        shape=_shape(shown),
         commented=_commented(remarks),
-        comments=Counter(entry["file"] for entry in remarks),
-        person=ask.person.name,
-        roles=None if ask.person.access is None else ask.person.access.roles,
-        more=_more(ask),
+        comments=Counter(one.file or "" for one in remarks),
+        person=request.person.name,
+        roles=None if request.person.access is None else request.person.access.roles,
+        more=_more(request),
     )
 
 
-async def _discussion(ask: Ask, review_id: str) -> tuple[list[dict[str, Any]], bool]:
-    entries: list[dict[str, Any]] = []
-    page: str | None = None
-    for _ in range(_MOST_PAGES):
-        found = await ask.call("get_discussion", review_id=review_id, limit=_PAGE, page=page)
-        entries += found["entries"]
-        page = found["next_page"]
-        if page is None:
-            return entries, False
-    return entries, True
+def change(review: ReviewView) -> Outline:
+    """What the page shows of the change: the whole round, or what is new since an earlier one."""
+    return outline(review.diff)
 
 
-async def _viewed(ask: Ask, review_id: str, number: int) -> frozenset[str]:
-    if not ask.person.known:
-        return frozenset()
-    found = await ask.call("list_viewed", review_id=review_id, round=number, person=ask.person.name)
-    return frozenset(found["paths"])
+def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
+    """The file of the change that the address names, and its index. Takes a while: call it in a thread.
+
+    Raises:
+        NotFound: The change has no such file.
+    """
+    files, text = change(review).files, request.path("index")
+    if not (text.isascii() and text.isdigit() and int(text) < len(files)):
+        raise NotFound(f"This round changes {len(files)} files; there is none at place {text[:20]}.", index=text[:20])
+    return int(text), files[int(text)]
 
 
-def _commented(remarks: Iterable[Mapping[str, Any]]) -> dict[str, frozenset[int | None]]:
+def _round(one: RoundRow) -> Round:
+    return Round(one.round, _MADE[one.origin], one.accepted_by or one.author, one.verdict)
+
+
+def _commented(remarks: Iterable[DiscussionEntry]) -> dict[str, frozenset[int | None]]:
     found: dict[str, set[int | None]] = {}
-    for entry in remarks:
-        found.setdefault(entry["file"], set()).add(entry["line"])
+    for one in remarks:
+        found.setdefault(one.file or "", set()).add(one.line)
     return {path: frozenset(lines) for path, lines in found.items()}
 
 
-def _mode(ask: Ask) -> Mode:
-    asked = ask.query("view") or ask.request.cookies.get(MODE_COOKIE)
+def _mode(request: PageRequest) -> Mode:
+    asked = request.query("view") or request.http.cookies.get(MODE_COOKIE)
     return "split" if asked == "split" else "unified"
 
 
-def _shape(proposal: Mapping[str, Any]) -> Shape:
-    if proposal["diff"] is not None:
+def _shape(proposal: Proposal) -> Shape:
+    if proposal.diff is not None:
         return "diff"
-    is_document = proposal["path"] is not None or proposal["category"] in ("plan_review", "verification")
+    is_document = proposal.path is not None or proposal.category in ("plan_review", "verification")
     return "document" if is_document else "text"
 
 
-def _more(ask: Ask) -> dict[str, str]:
-    show = ask.query("show")
+def _more(request: PageRequest) -> dict[str, str]:
+    show = request.query("show")
     if show not in (None, "rendered", "source", "changes"):
         raise InvalidInput("show is rendered, source or changes.", field="show")
-    view = ask.query("view")
+    view = request.query("view")
     more = {"show": show, "view": view if view in ("unified", "split") else None}
     return {name: value for name, value in more.items() if value}

@@ -89,19 +89,9 @@
       form.reset();
       if (form.id === "verdict-form") window.tandemComments.clear();
     }
-    refreshOthers(ctx.select.slice(1));
+    // The answer shows the review as it is now, and so brings the rest of the page up to date.
+    document.dispatchEvent(new CustomEvent("tandem-answered", { detail: { text: ctx.text, except: ctx.select.slice(1) } }));
   });
-
-  // Everything else on the page that shows the review, also while nothing is heard from the broker. Each is its own
-  // source, because htmx drops requests of one source when several wait.
-  function refreshOthers(id) {
-    for (const part of document.querySelectorAll("#main [data-live]")) {
-      if (part.id === id || !part.dataset.liveSource) continue;
-      const select = "#" + CSS.escape(part.id);
-      htmx.ajax("GET", part.dataset.liveSource, { source: part, target: select, select, swap: "outerMorph" }).catch(() => {});
-    }
-    document.dispatchEvent(new CustomEvent("tandem-acted"));
-  }
 
   // A refusal stays until somebody sends something, also when what it stands in is brought up to date.
   const refusals = new Map();

@@ -260,20 +260,8 @@
 
   // ------------------------------------------------------------------------------------------ threads
 
-  let due = 0;
-
-  async function refreshThreads() {
-    const base = acts()?.dataset.base;
-    if (!base) return;
-    let text;
-    try {
-      const answer = await fetch(`${base}/threads?round=${acts().dataset.round}`);
-      if (!answer.ok) return;
-      text = await answer.text();
-    } catch {
-      return; // the page is brought up to date when the broker is back
-    }
-    for (const fresh of new DOMParser().parseFromString(text, "text/html").querySelectorAll(".thread")) {
+  document.addEventListener("tandem-fetched", (event) => {
+    for (const fresh of event.detail.querySelectorAll(".thread")) {
       const shown = document.getElementById(fresh.id);
       if (shown) {
         htmx.swap({ target: shown, text: fresh.outerHTML, swap: "outerMorph" });
@@ -285,19 +273,7 @@
       cell.replaceChildren(document.importNode(fresh, true));
       htmx.process(cell);
     }
-  }
-
-  function refreshSoon() {
-    clearTimeout(due);
-    due = setTimeout(refreshThreads, 200);
-  }
-
-  document.addEventListener("tandem-events", (event) => {
-    const id = acts()?.dataset.live;
-    if (event.detail.some((one) => one.subject === id)) refreshSoon();
   });
-  document.addEventListener("tandem-refresh", refreshSoon);
-  document.addEventListener("tandem-acted", refreshSoon);
   document.addEventListener("htmx:after:swap", show);
   window.addEventListener("load", show);
 })();

@@ -1,7 +1,7 @@
 // Keeps the page as the log has it: one connection to the broker for all windows, and elements that are fetched
 // again when something that they show has changed. An element says so by `data-live`: `*`, or the subjects
 // (reviews, cycles, reviewers) and `project:NAME` whose events concern it; it is taken by its id from
-// `data-live-source`, or else from this page's own address.
+// `data-live-source`, or else from this page's own address. Elements with one source are fetched together.
 (() => {
   "use strict";
   const SETTLE_MS = 150;
@@ -120,27 +120,45 @@
     document.querySelectorAll("[data-live]").forEach(refreshSoon);
   }
 
+  const sourceOf = (element) => element.dataset.liveSource || location.pathname + location.search;
+  const from = (source) => [...document.querySelectorAll("[data-live][id]")].filter((one) => sourceOf(one) === source);
+
   function refreshSoon(element) {
-    if (!element.id || due.has(element.id)) return;
-    due.set(element.id, setTimeout(() => (refreshing = refreshing.then(() => refresh(element.id))), SETTLE_MS));
+    const source = sourceOf(element);
+    if (due.has(source)) return;
+    due.set(source, setTimeout(() => (refreshing = refreshing.then(() => refresh(source))), SETTLE_MS));
   }
 
-  async function refresh(id) {
-    due.delete(id);
-    const element = document.getElementById(id);
-    if (!element) return;
-    const source = element.dataset.liveSource || location.pathname + location.search;
+  async function refresh(source) {
+    due.delete(source);
+    const [first] = from(source);
+    if (!first) return;
     try {
-      const select = "#" + CSS.escape(id);
-      // Its own source: of several requests of one source that wait, htmx drops all but the first.
-      await htmx.ajax("GET", source, { source: element, target: select, select, swap: "outerMorph" });
+      const answer = await fetch(source);
+      await put(await answer.text(), from(source));
     } catch {
-      refreshSoon(element); // the broker is away: what has changed is fetched when it is back
+      refreshSoon(first); // the broker is away: what has changed is fetched when it is back
     }
     settle();
   }
 
-  // An answer without the part that was asked for, as from a broker that is stopping, changes nothing.
+  // An answer without a part, as from a broker that is stopping, leaves it as it is.
+  async function put(text, elements) {
+    const page = new DOMParser().parseFromString(text, "text/html");
+    for (const element of elements) {
+      const fresh = page.getElementById(element.id);
+      if (fresh) await htmx.swap({ sourceElement: element, target: element, text: fresh.outerHTML, swap: "outerMorph" });
+    }
+    document.dispatchEvent(new CustomEvent("tandem-fetched", { detail: page }));
+  }
+
+  // The answer to a form has more than the part that the form stands in.
+  document.addEventListener("tandem-answered", (event) => {
+    const { text, except } = event.detail;
+    put(text, [...document.querySelectorAll("#main [data-live-source][id]")].filter((one) => one.id !== except));
+  });
+
+  // A form's answer without the part that was asked for changes nothing.
   document.addEventListener("htmx:after:request", (event) => {
     const { select, text, hx } = event.detail.ctx;
     if (!hx?.redirect && select?.startsWith("#") && !text?.includes(`id="${select.slice(1)}"`)) event.preventDefault();

@@ -1,14 +1,46 @@
-"""Whether a page is older than what somebody does on it: what others did since it was opened, in words."""
+"""How a form came back: whether the page it was on is too old, and a refusal in words for people."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tandem.errors import CursorExpired, InvalidInput
-from tandem.faces.web.asking import Ask
+from tandem.domain.answers import AuditPage, EventView
+from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.faces.web.page import PageRequest
 from tandem.faces.web.rendering import plain
+
+CONFLICT = 409
+"""The status of a form of a page that was too old."""
+
+
+def is_script(request: PageRequest) -> bool:
+    """Whether htmx sent the request."""
+    return request.http.headers.get("hx-request") == "true"
+
+
+_INSTEAD = {
+    "IDEMPOTENCY_CONFLICT": "This form was sent before with another text, and that one counts: see what arrived. "
+    "What stands here now is not sent; send it again if it is still to be said.",
+    "STALE_ROUND": "There is a newer round than the one that this was written about. Look at it, and send this again "
+    "if it still holds.",
+    "TURN_VIOLATION": "Your side spoke last, and the other side comes next. What you wrote stays here until then.",
+}
+_BESIDES = {
+    "TOO_LARGE": "Shorten it, and send it again.",
+    "TIMEOUT": "What you wrote is still here; send it again in a moment.",
+    "UNAVAILABLE": "What you wrote is still here; send it again in a moment.",
+}
+
+
+def advice(error: TandemError) -> str:
+    """What is refused, and what can be done about it."""
+    code, message = error.code, error.message
+    if code in _INSTEAD:
+        return _INSTEAD[code]
+    return f"{message} {_BESIDES[code]}" if code in _BESIDES else message
+
 
 _CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
 _HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
@@ -47,11 +79,11 @@ class Change:
     text: str
 
 
-async def changes_since(ask: Ask, review_id: str, seen: str, matters: frozenset[str]) -> list[Change]:
+async def changes_since(request: PageRequest, review_id: str, seen: str, matters: frozenset[str]) -> list[Change]:
     """What others did to a review after a cursor that matters for an act, oldest first.
 
     Args:
-        ask: The request; the person's own doings are no news to them.
+        request: The request; the person's own doings are no news to them.
         review_id: The review.
         seen: The log's cursor when the page was made; empty if the form has none.
         matters: The kinds of events that count.
@@ -59,21 +91,20 @@ async def changes_since(ask: Ask, review_id: str, seen: str, matters: frozenset[
     if not seen:
         return []
     try:
-        found = await ask.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
+        found: AuditPage = await request.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
     except (CursorExpired, InvalidInput):
         return [Change("", "The log is not the one that this page was made from. Anything may be different.")]
-    events: Sequence[Mapping[str, Any]] = found["events"]
     return [
-        Change(event["at"], told(event))
-        for event in events
-        if event["kind"] in matters and event["actor"] != ask.person.name
+        Change(event.at, told(event))
+        for event in found.events
+        if event.kind in matters and event.actor != request.person.name
     ]
 
 
-def told(event: Mapping[str, Any]) -> str:
+def told(event: EventView) -> str:
     """Who did what, in a sentence without an end."""
-    kind, actor = event["kind"], event["actor"]
-    data: Mapping[str, Any] = event["data"]
+    kind, actor = event.kind, event.actor
+    data = event.data
     # What is about somebody else than who wrote the event (an expiry, say) names both.
     who, reason = data.get("reviewer_id") or actor, _reason(data)
     if kind == "review_revised":
@@ -109,3 +140,37 @@ def _reason(data: Mapping[str, Any]) -> str:
         return ""
     text = plain(" ".join(str(reason).split()))
     return f": {text[:_TOLD_LENGTH]}{'…' if len(text) > _TOLD_LENGTH else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How a form that was sent came back.
+
+    Attributes:
+        form: The name of the form; empty if none was.
+        typed: What stood in its fields.
+        error: The refusal; null if the page was only too old, or nothing was refused.
+        changes: What others did since the page was opened.
+    """
+
+    form: str = ""
+    typed: Mapping[str, str] = field(default_factory=dict[str, str])
+    error: TandemError | None = None
+    changes: Sequence[Change] = ()
+
+    def text(self, form: str, name: str, otherwise: str = "") -> str:
+        """What stood in a field of a form, if that was the form."""
+        return self.typed.get(name, otherwise) if form == self.form else otherwise
+
+    @property
+    def told(self) -> str:
+        """The refusal in words; empty if nothing was refused."""
+        return "" if self.error is None else advice(self.error)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is something to be said beside the form."""
+        return self.error is not None or bool(self.changes)
+
+
+NOTHING = Acting()
