@@ -13,14 +13,12 @@ from markupsafe import Markup
 
 from tandem.domain.hunk_gaps import Gap, gaps, widened
 from tandem.domain.hunks import FileDiff, parse
-from tandem.faces.web.diffs.alignment import common_runs
-from tandem.faces.web.diffs.languages import LANGUAGES, language_of
+from tandem.faces.web.diffs.code import shown, spelled
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.stylesheet import COLOURS, stylesheet
-from tandem.faces.web.diffs.syntax import LONGEST_TEXT, Budget, highlighted
+from tandem.faces.web.diffs.syntax import LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
 from tandem.faces.web.diffs.views import Layout, context_rows, view
-from tandem.faces.web.diffs.visible import shown, spelled
-from tandem.faces.web.diffs.words import changed_words, pairs
+from tandem.faces.web.diffs.words import changed_words, common_runs, pairs
 from tests.faces.diff_pages import HOSTILE, WEB, Element, assert_harmless, read, rendered
 
 DIFF = """\

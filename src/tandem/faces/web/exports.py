@@ -25,12 +25,12 @@ from tandem.domain.answers import DiscussionEntry, EventView, Proposal
 from tandem.domain.patches import AffectedFile
 from tandem.domain.unseen import spelled
 from tandem.errors import InvalidInput, NotFound
+from tandem.faces.web.diffs.code import shown
 from tandem.faces.web.diffs.markdown import is_too_much
 from tandem.faces.web.diffs.markdown import markdown as as_html
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, view
-from tandem.faces.web.diffs.visible import shown
 from tandem.faces.web.page import PageRequest, PageRoute, in_worker
 from tandem.faces.web.review.view import ReviewView, load
 

@@ -3,8 +3,8 @@
 A browser is logged in by a token that somebody pastes, or by the link that `tandem open` makes, which works once
 within a minute. From then on it has a cookie, never the token; each request looks whether the token still counts.
 
-On this machine the cookie is kept under a host name of the person's own (`persons.home`). Who logs in elsewhere is sent
-there with a code.
+On this machine the cookie is kept under a host name of the person's own (`PersonCookie.home`). Who logs in elsewhere
+is sent there with a code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tandem.domain.access import Access
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.faces.asgi.guard import is_local
 from tandem.faces.web.page import HEADERS, PageRequest, PageResponse, PageRoute, local, see
-from tandem.faces.web.persons import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
+from tandem.faces.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
 from tandem.faces.web.you import where
 
 PATH = "/login"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.faces.asgi.exchange import Exchange
 
-ROOMS = frozenset(
+SECTIONS = frozenset(
     {
         "activity",
         "cycles",
@@ -32,7 +32,7 @@ _SITE_MODULE = "tandem.faces.web.site"
 
 def is_page(path: str) -> bool:
     """Whether an address is one of the pages'."""
-    return path == "/" or path[1:].partition("/")[0] in ROOMS
+    return path == "/" or path[1:].partition("/")[0] in SECTIONS
 
 
 class PagesMount:

@@ -17,7 +17,7 @@ from tandem.domain.access import Access
 from tandem.domain.answers import AuditPage
 from tandem.domain.inbox_answers import Inbox
 from tandem.errors import InvalidInput
-from tandem.faces.web.persons import Person
+from tandem.faces.web.person import Person
 from tandem.operations.dispatch import Dispatcher
 
 P = ParamSpec("P")

@@ -24,7 +24,7 @@ from tandem.faces.asgi.replies import MethodNotAllowed
 from tandem.faces.asgi.watching import run_watched
 from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, you
 from tandem.faces.web.page import HEADERS, INBOX_ROWS, Gatekeeper, PageRequest, PageResponse, PageRoute, in_worker, see
-from tandem.faces.web.persons import SAME_SITE, TOKEN_FIELD, Person, Persons, Seal
+from tandem.faces.web.person import SAME_SITE, TOKEN_FIELD, Person, PersonCookie, Seal
 from tandem.faces.web.rendering import environment
 from tandem.faces.web.review import actions, binary, drafts, files, line_comment, page
 from tandem.faces.web.static import StaticFiles
@@ -87,7 +87,7 @@ class Site:
         self._version = version
         self._check_ready = check_ready
         self._body_limit_bytes = body_limit_bytes
-        self._persons = Persons(seal, clock, with_logins=gatekeeper.required)
+        self._cookie = PersonCookie(seal, clock, with_logins=gatekeeper.required)
         self._gatekeeper = gatekeeper
         self._static = StaticFiles()
         self._templates = environment(self._static, clock)
@@ -110,7 +110,7 @@ class Site:
         except HTTPException as error:
             request = Request(scope, exchange.receive)
             response = self._finished(
-                self._refusal(_not_routed(error, exchange.path), request, self._persons.read(request))
+                self._refusal(_not_routed(error, exchange.path), request, self._cookie.read(request))
             )
             await response(scope, exchange.receive, exchange.send)
 
@@ -123,7 +123,7 @@ class Site:
 
     async def _respond(self, route: PageRoute, request: Request) -> Response:
         exchange: Exchange = request.scope[_EXCHANGE]
-        person = self._persons.read(request)
+        person = self._cookie.read(request)
         try:
             if route.needs_broker:
                 self._check_ready()
@@ -159,9 +159,9 @@ class Site:
         bearer = bearer_of(exchange)
         if bearer is not None:
             return person.admitted(await self._gatekeeper.admit(bearer))
-        login_id = self._persons.login_of(person)
+        login_id = self._cookie.login_of(person)
         access = None if login_id is None else await self._gatekeeper.logged_in(person.session, login_id)
-        if access is not None and self._persons.home(Request(exchange.scope), access) is not None:
+        if access is not None and self._cookie.home(Request(exchange.scope), access) is not None:
             access = None
         return person.admitted(access)
 
@@ -173,7 +173,7 @@ class Site:
             return login.lead(request)
         asked = await self._page_request(exchange, request, person)
         if request.method == "POST":
-            self._persons.check(request, person, asked.form.get(TOKEN_FIELD, ""))
+            self._cookie.check(request, person, asked.form.get(TOKEN_FIELD, ""))
             if is_shut:
                 return await self._page(login.kept(asked), asked)
             if not person.known and not route.is_open and route.path != you.PATH:
@@ -211,7 +211,7 @@ class Site:
             lists=form,
             gatekeeper=self._gatekeeper,
             remember=lambda response, somebody: self._remember(response, somebody, request),
-            home=lambda access: self._persons.home(request, access),
+            home=lambda access: self._cookie.home(request, access),
             is_still_admitted=is_still_admitted,
             check_ready=self._check_ready,
         )
@@ -256,7 +256,7 @@ class Site:
     def _values(self, request: Request, person: Person) -> dict[str, Any]:
         return {
             "person": person,
-            "form_token": self._persons.form_token(person),
+            "form_token": self._cookie.form_token(person),
             "token_field": TOKEN_FIELD,
             "version": self._version,
             "path": request.url.path,
@@ -276,7 +276,7 @@ class Site:
         return response
 
     def _remember(self, response: Response, person: Person, request: Request) -> None:
-        self._persons.write(response, person, secure=_came_by_tls(request))
+        self._cookie.write(response, person, secure=_came_by_tls(request))
 
     def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
         values = self._values(request, person) | {"error": error, "status": error.status}

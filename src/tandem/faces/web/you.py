@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tandem.domain.access import ROLES
 from tandem.errors import Forbidden, InvalidInput
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, local, see
-from tandem.faces.web.persons import checked_name
+from tandem.faces.web.person import checked_name
 
 PATH = "/you"
 

@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from tandem.faces.web.diffs.alignment import Run, common_runs
 from tandem.faces.web.diffs.markdown import blocks_html, clean, is_too_much, parsed, rendered
 from tandem.faces.web.diffs.syntax import Budget
-from tandem.faces.web.diffs.words import pairs
+from tandem.faces.web.diffs.words import Run, common_runs, pairs
 
 BlockKind = Literal["same", "changed", "added", "deleted"]
 

@@ -22,10 +22,8 @@ from markupsafe import Markup
 
 from tandem.domain.links import may_be_link
 from tandem.domain.unseen import spelled
-from tandem.faces.web.diffs.code import code
-from tandem.faces.web.diffs.languages import language_named
-from tandem.faces.web.diffs.syntax import CLASSES, Budget, Words, highlighted
-from tandem.faces.web.diffs.visible import escape
+from tandem.faces.web.diffs.code import code, escape
+from tandem.faces.web.diffs.syntax import CLASSES, Budget, Words, highlighted, language_named
 
 LONGEST = 100_000
 """Characters of a text; longer ones are shown as they were written."""

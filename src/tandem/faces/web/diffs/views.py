@@ -13,11 +13,9 @@ from tandem.domain.hunk_gaps import Gap, gaps
 from tandem.domain.hunks import FileDiff, Hunk, Line
 from tandem.domain.unseen import unseen
 from tandem.domain.unusual import LONGEST_SHOWN
-from tandem.faces.web.diffs.code import LONGEST_OPENED, code
-from tandem.faces.web.diffs.languages import language_of
-from tandem.faces.web.diffs.notes import notes
-from tandem.faces.web.diffs.syntax import Budget, Words, highlighted
-from tandem.faces.web.diffs.visible import shown
+from tandem.faces.web.diffs.code import LONGEST_OPENED, code, shown
+from tandem.faces.web.diffs.outline import notes
+from tandem.faces.web.diffs.syntax import Budget, Words, highlighted, language_of
 from tandem.faces.web.diffs.words import Marks, Pair, changed_words, pairs
 
 Layout = Literal["unified", "split"]

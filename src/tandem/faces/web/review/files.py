@@ -15,12 +15,11 @@ from tandem.domain.file_answers import RoundFile
 from tandem.domain.hunk_gaps import Gap, widened
 from tandem.domain.hunks import FileDiff
 from tandem.errors import InvalidInput
-from tandem.faces.web.diffs.notes import notes
-from tandem.faces.web.diffs.outline import Outline
+from tandem.faces.web.diffs.code import shown
+from tandem.faces.web.diffs.outline import Outline, notes
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, Row, context_rows, fitting
 from tandem.faces.web.diffs.views import view as painted_view
-from tandem.faces.web.diffs.visible import shown
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.faces.web.review import binary, discussion
 from tandem.faces.web.review.remarks import OF_ONE_FILE

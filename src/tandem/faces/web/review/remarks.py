@@ -7,8 +7,8 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from tandem.domain.unusual import Place, Unusual, counted, of_diff, of_text, unshown
+from tandem.faces.web.diffs.code import shown
 from tandem.faces.web.diffs.outline import outline
-from tandem.faces.web.diffs.visible import shown
 from tandem.faces.web.review.view import ReviewView
 
 OF_ONE_FILE = 1_000

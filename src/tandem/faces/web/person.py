@@ -89,7 +89,7 @@ class Person:
         return replace(self, access=access, name=access.name)
 
 
-class Persons:
+class PersonCookie:
     """Reads and writes the cookie, and guards the forms."""
 
     def __init__(self, seal: Seal, clock: Clock, *, with_logins: bool) -> None:
