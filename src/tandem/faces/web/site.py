@@ -26,7 +26,7 @@ from tandem.faces.web import activity, cycles, exports, inbox, login, projects, 
 from tandem.faces.web.page import HEADERS, INBOX_ROWS, Gatekeeper, PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.faces.web.person import SAME_SITE, TOKEN_FIELD, Person, PersonCookie, Seal
 from tandem.faces.web.rendering import environment
-from tandem.faces.web.review import actions, binary, drafts, files, line_comment, page
+from tandem.faces.web.review import actions, binary, context, drafts, files, line_comment, page
 from tandem.faces.web.static import StaticFiles
 from tandem.faces.web.stream import events
 from tandem.operations.dispatch import Dispatcher
@@ -44,6 +44,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *page.ROUTES,
     *files.ROUTES,
     *binary.ROUTES,
+    *context.ROUTES,
     *line_comment.ROUTES,
     *drafts.ROUTES,
     *exports.ROUTES,

@@ -1,4 +1,4 @@
-"""The files of a change: which come with the page, which are loaded when wanted, and what a diff leaves out."""
+"""The files of a change on the page: which come with it, which are loaded when wanted, and each by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tandem.errors import InvalidInput
 from tandem.faces.web.diffs.code import shown
 from tandem.faces.web.diffs.outline import Outline, notes
 from tandem.faces.web.diffs.syntax import Budget
-from tandem.faces.web.diffs.views import FileView, Row, context_rows, fitting
+from tandem.faces.web.diffs.views import FileView
 from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.faces.web.review import binary, discussion
@@ -31,8 +31,6 @@ Key = tuple[str, int, int, str]
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})?")
 AT_ONCE = 400
 """Lines of diffs that come with the page; the files below are loaded when they are scrolled to."""
-MOST_CONTEXT = 400
-"""Lines that are put into a gap at once, so that a click on a long one stays quick."""
 _HIGHLIGHT_SECONDS = 0.06
 _LINE_PIXELS = 19
 _KEPT_CHARACTERS = 24_000_000
@@ -341,81 +339,7 @@ def _line_numbers(view: FileView, side: str) -> Iterable[int]:
                 yield cell.line
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedGap:
-    """Which lines of a gap are asked for.
-
-    Attributes:
-        gap: All that is left out there.
-        take: How many of them.
-        at_end: Whether the last of them, above the change that follows.
-    """
-
-    gap: Gap
-    take: int
-    at_end: bool
-
-    @property
-    def skipped(self) -> int:
-        """Lines of the gap before those that are asked for."""
-        return self.gap.count - self.take if self.at_end and self.gap.count is not None else 0
-
-
-async def show_context(request: PageRequest) -> PageResponse:
-    """The rows that take the place of a gap; what is still left out of it is a smaller gap among them.
-
-    Raises:
-        NotFound: There is no such file, or nowhere to read it from.
-        InvalidInput: The gap is not described as the page describes it.
-    """
-    asked = _opened_gap(request)
-    review = await load(request)
-    index, file = await in_worker(find_file, request, review)
-    first = asked.gap.new_first + asked.skipped
-    lines = await lines_after(request, review, file, first, first + asked.take - 1)
-    texts = lines.lines[: fitting(lines.lines, Budget(0))]
-    opened = Gap(asked.gap.old_first + asked.skipped, first, len(texts))
-    rows = await in_worker(context_rows, file.path, index, texts, opened, layout=review.mode)
-    part = FilePart(review, index, file, "shown")
-    values = {
-        "view": review,
-        "part": part,
-        "rows": (*_left_before(asked), *rows, *_left_after(asked, len(texts), lines.total_lines)),
-        **discussion.values(review, request),
-    }
-    return PageResponse("review/rows.html", values, heavy=True, is_part=True)
-
-
-def _opened_gap(request: PageRequest) -> OpenedGap:
-    old_first, new_first, count = request.number("old_first"), request.number("new_first"), request.number("count")
-    if not old_first or not new_first or count == 0:
-        raise InvalidInput(
-            "Say which lines are left out: old_first, new_first, and count if it is known.", field="count"
-        )
-    take = min(request.number("take") or MOST_CONTEXT, MOST_CONTEXT, count or MOST_CONTEXT)
-    return OpenedGap(Gap(old_first, new_first, count), take, at_end=request.query("from") == "end")
-
-
-def _left_before(asked: OpenedGap) -> tuple[Row, ...]:
-    if not asked.skipped:
-        return ()
-    return (Row("hunk", gap=Gap(asked.gap.old_first, asked.gap.new_first, asked.skipped)),)
-
-
-def _left_after(asked: OpenedGap, shown: int, total: int) -> tuple[Row, ...]:
-    gap = asked.gap
-    if gap.count is None:
-        left = total - (gap.new_first + shown - 1)
-    else:
-        left = gap.count - asked.skipped - shown if shown else 0
-    if left <= 0:
-        return ()
-    count = None if gap.count is None else left
-    return (Row("hunk", gap=Gap(gap.old_first + asked.skipped + shown, gap.new_first + asked.skipped + shown, count)),)
-
-
 ROUTES = (
     PageRoute("/reviews/{review_id}/files/{index}", show),
     PageRoute("/reviews/{review_id}/files/{index}/part", show_part, inbox_rows=0),
-    PageRoute("/reviews/{review_id}/files/{index}/lines", show_context, inbox_rows=0),
 )
