@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tandem import platforms
+from tandem.atomic_dirs import turn
 from tandem.errors import Unavailable
-from tandem.folders import turn
 from tandem.workflow.edits.changes import Change, FileRecord, Manifest
 from tandem.workflow.edits.edit import content_of
 
