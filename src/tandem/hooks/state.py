@@ -91,8 +91,8 @@ class GateFile:
         self.data_dir: str = facts["data_dir"]
         self.usual_url: str | None = facts.get("usual_url")
         self.config_dir: str = facts["config_dir"]
-        self.branches: tuple[str, ...] = tuple(facts["branches"])
-        self.accepted: tuple[str, ...] = tuple(facts.get("accepted", ()))
+        self.branches = _names(facts["branches"])
+        self.accepted = _names(facts.get("accepted", []))
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})
@@ -100,6 +100,12 @@ class GateFile:
     def facts(self) -> dict[str, Any]:
         """What the file holds."""
         return {"version": VERSION} | {name: value for name, value in vars(self).items() if name != "place"}
+
+
+def _names(stated: list[str]) -> tuple[str, ...]:
+    if not isinstance(stated, list):  # pyright: ignore[reportUnnecessaryIsInstance] - a text would be taken letter by letter
+        raise TypeError(type(stated).__name__)
+    return tuple(stated)
 
 
 def find_place(folder: str | None = None) -> Place | None:
