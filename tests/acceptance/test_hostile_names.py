@@ -68,7 +68,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "review search": ("--text", "allowed"),
     "review mark": (ID, "--path", LINE, "--round", "1", "--viewed", "--person", LINE),
     "review viewed": (ID, "--round", "1", "--person", LINE),
-    **{f"review {verb}": (ID,) for verb in ("status", "proposal", "discussion", "timeline", "retry")},
+    **{f"review {verb}": (ID,) for verb in ("show", "status", "proposal", "discussion", "timeline", "retry")},
     "review close": ("{other}",),
     "gate check": ("--staged",),
     "gate on": ("--yes", "--reason", LINE),

@@ -107,7 +107,7 @@ def test_every_page_reads_without_scripts(browser_windows: OpenWindows, stock: S
             # Nothing waits for a script to come and fill it in.
             expect(page.locator("main")).not_to_contain_text(re.compile(r"loading|please wait", re.IGNORECASE))
         page.goto(address("inbox", stock))
-        page.get_by_role("link", name="ReviewerLifecycle again when the payment provider is away").first.click()
+        page.get_by_role("link", name="Charge again when the payment provider is away").first.click()
         main = page.locator("main")
         for words in ("for some seconds after each of its releases", "Idempotency-Key", "charge twice", "codex-2"):
             expect(main).to_contain_text(words)
