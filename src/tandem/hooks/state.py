@@ -102,9 +102,9 @@ class GateFile:
         return {"version": VERSION} | {name: value for name, value in vars(self).items() if name != "place"}
 
 
-def _names(stated: list[str]) -> tuple[str, ...]:
-    if not isinstance(stated, list):  # pyright: ignore[reportUnnecessaryIsInstance] - a text would be taken letter by letter
-        raise TypeError(type(stated).__name__)
+def _names(stated: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(stated, str):  # it would be taken letter by letter
+        raise TypeError(stated)
     return tuple(stated)
 
 
