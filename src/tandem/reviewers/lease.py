@@ -146,7 +146,7 @@ class Lease:
             return float("inf")
         whole = self._first_seconds + (ends - self._claimed.lease_ends) / 1_000_000
         left = self._began + whole - time.monotonic()
-        return time.monotonic() + left - min(self._grace_seconds + _LAST_SECONDS, left / 4)
+        return time.monotonic() + left - min(self._grace_seconds + _LAST_SECONDS, left / 2)
 
     def _end(self, why: str) -> None:
         self.ended = why
