@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from tandem.domain.events import LOG_SUBJECT, Event, Seal
+from tandem.schema import TANDEM
 from tandem.secret_key import Tokens, load_or_make
-from tandem.store.schema import TANDEM
 from tandem.store.statement import SQLITE
 from tandem.store.tables import metadata
 

@@ -35,16 +35,19 @@ from tandem.operations.authorisation import Authorisation
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.handlers import HANDLERS
+from tandem.schema import TANDEM, UNCHANGED
 from tandem.secret_key import Tokens, load_or_make
 from tandem.services import log
 from tandem.services.access import Gatekeeper
+from tandem.services.commits import CommittedReviews
 from tandem.services.context import Services
+from tandem.services.handoffs import HandoffReviews
 from tandem.services.maintenance import Maintenance
 from tandem.services.projects import GitSettings, Projects
+from tandem.services.reviewer_runs import PoolReviews
 from tandem.services.waits import WaitHub
 from tandem.store.base import Store
 from tandem.store.engine import make_store
-from tandem.store.schema import UNCHANGED
 
 if TYPE_CHECKING:
     from tandem.reviewers.supervisor import Supervisor
@@ -78,7 +81,9 @@ def policy_of(settings: Settings) -> Policy:
 
 def store_of(settings: Settings, seal: Seal) -> Store:
     """The store that the settings name, not open yet; its events are hashed with the seal."""
-    return make_store(settings.database, durability=settings.durability, readers=settings.reader_threads, seal=seal)
+    return make_store(
+        settings.database, schema=TANDEM, durability=settings.durability, readers=settings.reader_threads, seal=seal
+    )
 
 
 def reading_store_of(settings: Settings) -> Store:
@@ -138,6 +143,7 @@ class Broker:
             gatekeeper=Gatekeeper(self._store, self._clock, tokens, required=settings.auth == "token"),
             archives=settings.archives,
             reviewer_logs=settings.reviewer_logs,
+            participants=(PoolReviews(), CommittedReviews(), HandoffReviews()),
             options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},
         )
         self._record = log.Record(settings.data_dir, masked("database_url", settings.database))

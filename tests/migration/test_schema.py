@@ -20,8 +20,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, insert, select
 
 from tandem.errors import ConfigInvalid, Unavailable
+from tandem.schema import TANDEM
 from tandem.store.engine import Statement, Store, make_store
-from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, TANDEM, Schema, Words, migrating
+from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, Words, migrating
 
 if TYPE_CHECKING:
     from tandem.store.engine import Unit
@@ -333,8 +334,8 @@ def loaded(code: str) -> set[str]:
 
 def test_a_fresh_or_current_file_starts_without_alembic_and_without_the_other_databases_driver(path: Path) -> None:
     code = (
-        "from tandem.store.engine import make_store\n"
-        f"store = make_store({f'sqlite:///{path}'!r}); store.open_blocking(); store.close_blocking()"
+        "from tandem.schema import TANDEM; from tandem.store.engine import make_store\n"
+        f"store = make_store(schema=TANDEM, url={f'sqlite:///{path}'!r}); store.open_blocking(); store.close_blocking()"
     )
     for _ in ("fresh", "current"):
         assert {"alembic", "psycopg"}.isdisjoint(loaded(code))
@@ -343,8 +344,9 @@ def test_a_fresh_or_current_file_starts_without_alembic_and_without_the_other_da
 @pytest.mark.parametrize("starters", [4])
 def test_nodes_that_start_at_once_on_an_empty_server_all_open(postgres_url: str, starters: int) -> None:
     code = (
-        "from tandem.store.engine import make_store\n"
-        f"store = make_store({postgres_url!r}, connections=2); store.open_blocking(); store.close_blocking()"
+        "from tandem.schema import TANDEM; from tandem.store.engine import make_store\n"
+        f"store = make_store({postgres_url!r}, schema=TANDEM, connections=2)\n"
+        "store.open_blocking(); store.close_blocking()"
     )
     nodes = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(starters)]
     errors = [node.communicate(timeout=60)[1] for node in nodes]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tandem.schema import TANDEM
 from tandem.store.engine import make_store
 from tests.store.notes import SCHEMA
 
@@ -32,7 +33,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """An open store with Tandem's tables."""
-    store = make_store(database_url)
+    store = make_store(database_url, schema=TANDEM)
     store.open_blocking()
     yield store
     store.close_blocking()

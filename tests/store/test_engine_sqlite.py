@@ -137,7 +137,7 @@ def test_an_interpreter_with_an_old_sqlite_is_refused() -> None:
 @pytest.mark.parametrize("url", ["sqlite:///", "sqlite:///:memory:", "sqlite://", "mysql://localhost/x", "tandem.db"])
 def test_a_url_that_names_no_database_is_refused(url: str) -> None:
     with pytest.raises(ConfigInvalid, match="sqlite:///path or postgresql://"):
-        make_store(url)
+        make_store(url, schema=SCHEMA)
 
 
 @posix_only

@@ -12,6 +12,7 @@ import pytest
 
 from tandem.domain.access import Names
 from tandem.domain.events import Seal
+from tandem.schema import TANDEM
 from tandem.store import inbox, search
 from tandem.store.engine import make_store
 from tandem.store.postgres_unit import PostgresUnit
@@ -111,7 +112,7 @@ def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: in
     server = request.getfixturevalue("postgres_server") if kind == "postgresql" else None
     path = tmp_path / f"{reviews}.db"
     url = server.create_database() if server else f"sqlite:///{path}"
-    store = make_store(url)
+    store = make_store(url, schema=TANDEM)
     store.open_blocking()
     store.close_blocking()
     yield from _on_postgresql(url, reviews) if server else _on_sqlite(str(path), reviews)

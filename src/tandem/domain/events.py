@@ -190,3 +190,30 @@ def sealed_value(seal: Seal, value: str) -> str:
 def unkeyed(content: bytes) -> str:
     """The hash of events from before hashes were keyed, which whoever has the database can make too."""
     return hashlib.sha256(content).hexdigest()
+
+
+ALL_TIME = ""
+
+
+class CounterMove(NamedTuple):
+    """One counter and how far it moves; sorted, in the order in which counters are locked.
+
+    Field order is the column order of the counters' table.
+
+    Attributes:
+        day: ISO date in UTC, or `ALL_TIME`.
+        total_us: Microseconds that go into the metric's mean.
+    """
+
+    project: str
+    day: str
+    category: str
+    reviewer_id: str
+    metric: str
+    amount: int
+    total_us: int = 0
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells the counter from all others."""
+        return self[:5]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
 
 
 class Gate(NamedTuple):
@@ -81,32 +84,7 @@ class Commit(NamedTuple):
         return f"commit:{self.project}/{self.id}"
 
 
-class Rollback(NamedTuple):
-    """One change that was taken back. Field order is the column order of its table.
-
-    `reverted`, `carried` and `rework` are JSON: pairs of a commit and the one that reverted it, pairs of a commit and
-    the one that it became, and commits that have to be done again.
-    """
-
-    review_id: str
-    head_after: str
-    project: str
-    plan: str
-    branch: str
-    head_before: str
-    reverted: str
-    carried: str
-    rework: str
-    rolled_back_at: int
-    rolled_back_by: str
-
-
-class TakenBack(NamedTuple):
-    """What a rollback did to one commit. Field order is the column order of its table."""
-
-    project: str
-    commit_id: str
-    review_id: str
-    head_after: str
-    reverted_by: str | None
-    becomes: str | None
+def commit_reviews_of(commit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows that follow from a recorded commit: one for each review that it names."""
+    shared = {"project": commit["project"], "commit_id": commit["id"], "plan": commit["plan"]}
+    return [{**shared, "review_id": review} for review in dict.fromkeys(orjson.loads(commit["review_ids"]))]

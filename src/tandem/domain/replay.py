@@ -6,15 +6,15 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.events import Event, Kind
-from tandem.domain.reviews import Review
-from tandem.domain.statistics import CounterMove, moves, reviewer_moves
+from tandem.domain.events import CounterMove, Event, Kind
+from tandem.domain.gate_records import commit_reviews_of
+from tandem.domain.reviews import VOLATILE, Review, taken_back_by
+from tandem.domain.statistics import moves
+from tandem.store.reviewers import reviewer_moves
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-VOLATILE = frozenset({"lease_expires_at"})
-"""Columns of a review that no event restores: renewals of a lease are not events."""
 
 UNRESTORED = VOLATILE | {"last_seen_at"}
 """All such columns: the use of a session is no event either."""
@@ -226,20 +226,3 @@ def _says_its_kind(event: Event, delta: Row) -> bool:
             prefix = _PREFIXES.get(first, f"{first}:")
             return event.subject.startswith(prefix) and (prefix != "" or event.is_of_review)
     return False
-
-
-def commit_reviews_of(commit: Row) -> list[Row]:
-    """The rows that follow from a recorded commit: one for each review that it names."""
-    shared: Row = {"project": commit["project"], "commit_id": commit["id"], "plan": commit["plan"]}
-    return [{**shared, "review_id": review} for review in dict.fromkeys(orjson.loads(commit["review_ids"]))]
-
-
-def taken_back_by(rollback: Row) -> list[Row]:
-    """The rows that follow from a rollback: one for each commit that it reverted or made anew."""
-    found: dict[str, Row] = {}
-    for column, part in (("reverted_by", "reverted"), ("becomes", "carried")):
-        for commit, other in orjson.loads(rollback[part]):
-            row = found.setdefault(commit, {"commit_id": commit, "reverted_by": None, "becomes": None})
-            row[column] = other
-    shared: Row = {name: rollback[name] for name in ("project", "review_id", "head_after")}
-    return [{**row, **shared} for row in found.values()]

@@ -6,9 +6,12 @@ every pair that is not in the table is refused.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import orjson
 
 from tandem.errors import InvalidTransition
 
@@ -332,3 +335,38 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
             return "escalate" if review.round >= ESCALATION_ROUND else "revise"
         case _:
             return "decide_counter_patch" if undecided else "answer_message"
+
+
+VOLATILE = frozenset({"lease_expires_at"})
+"""Columns of a review that no event restores: renewals of a lease are not events."""
+
+
+def taken_back_by(rollback: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows that follow from a rollback: one for each commit that it reverted or made anew."""
+    found: dict[str, dict[str, Any]] = {}
+    for column, part in (("reverted_by", "reverted"), ("becomes", "carried")):
+        for commit, other in orjson.loads(rollback[part]):
+            row = found.setdefault(commit, {"commit_id": commit, "reverted_by": None, "becomes": None})
+            row[column] = other
+    shared = {name: rollback[name] for name in ("project", "review_id", "head_after")}
+    return [{**row, **shared} for row in found.values()]
+
+
+class Rollback(NamedTuple):
+    """One change that was taken back. Field order is the column order of its table.
+
+    `reverted`, `carried` and `rework` are JSON: pairs of a commit and the one that reverted it, pairs of a commit and
+    the one that it became, and commits that have to be done again.
+    """
+
+    review_id: str
+    head_after: str
+    project: str
+    plan: str
+    branch: str
+    head_before: str
+    reverted: str
+    carried: str
+    rework: str
+    rolled_back_at: int
+    rolled_back_by: str

@@ -2,57 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 from tandem.clock import utc_day
-from tandem.domain.events import Kind
+from tandem.domain.events import ALL_TIME, CounterMove, Kind
 from tandem.domain.reviews import Review
 
-ALL_TIME = ""
 OPEN_PREFIX = "open:"
 """Metrics that say how many reviews are in a state now, rather than how often something happened."""
-
-
-class CounterMove(NamedTuple):
-    """One counter and how far it moves; sorted, in the order in which counters are locked.
-
-    Field order is the column order of the counters' table.
-
-    Attributes:
-        day: ISO date in UTC, or `ALL_TIME`.
-        total_us: Microseconds that go into the metric's mean.
-    """
-
-    project: str
-    day: str
-    category: str
-    reviewer_id: str
-    metric: str
-    amount: int
-    total_us: int = 0
-
-    @property
-    def key(self) -> tuple[str, str, str, str, str]:
-        """What tells the counter from all others."""
-        return self[:5]
-
-
-SPENT = ("tokens_in", "tokens_out", "cost_microusd")
-"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
-
-
-def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
-    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
-
-    Args:
-        before: The reviewer's columns before the event; empty when it was created by it.
-        after: The columns after it.
-        at_us: The event's time.
-    """
-    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
-    day = utc_day(at_us)
-    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])
 
 
 def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:

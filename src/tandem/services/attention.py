@@ -16,7 +16,7 @@ from tandem.errors import InvalidTransition
 from tandem.operations.requests import RetryReview
 from tandem.services import views
 from tandem.services.context import Services, transact
-from tandem.store import ledger, reviews
+from tandem.store import reviews, writing
 from tandem.store.base import Unit
 
 
@@ -52,7 +52,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     }
     if after.attempts != before.attempts:
         facts.update(attempts=after.attempts, not_before=views.time_or_none(after.not_before))
-    written = ledger.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
+    written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
     if after.attempts == before.attempts or after.attempts <= RETRIES:
         return written
     return raise_attention(
@@ -63,7 +63,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
 def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: int) -> Review:
     """Take a pending review out of the queue until a person has looked; its proposer hears of it."""
     after = with_turn(before._replace(attention=why, not_before=None, updated_at=now_us))
-    return ledger.change_review(unit, before, after, actor=actor, kind=Kind.ATTENTION_RAISED, data={"reason": why})
+    return writing.change_review(unit, before, after, actor=actor, kind=Kind.ATTENTION_RAISED, data={"reason": why})
 
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
@@ -71,7 +71,7 @@ def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Revi
     if before.attention is None:
         return before
     after = with_turn(before._replace(attention=None, not_before=None, attempts=0, updated_at=now_us))
-    return ledger.change_review(
+    return writing.change_review(
         unit, before, after, actor=actor, kind=Kind.ATTENTION_CLEARED, data={"reason": before.attention}
     )
 
@@ -105,6 +105,6 @@ def _put_back(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
     if before.not_before is None:
         return before
     after = before._replace(not_before=None, attempts=0, updated_at=now_us)
-    return ledger.change_review(
+    return writing.change_review(
         unit, before, after, actor=actor, kind=Kind.ATTENTION_CLEARED, data={"reason": "tried again by hand"}
     )

@@ -15,9 +15,8 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.events import GENESIS, LOG_SUBJECT, Event, Kind, Seal, sealed_value, unkeyed
+from tandem.domain.events import GENESIS, LOG_SUBJECT, CounterMove, Event, Kind, Seal, sealed_value, unkeyed
 from tandem.domain.replay import SEALED, UNRESTORED, Replay
-from tandem.domain.statistics import CounterMove
 from tandem.errors import TandemError
 from tandem.services import log
 from tandem.store import events, inspection, snapshots

@@ -20,7 +20,7 @@ from tandem.errors import StaleClaim, TandemError, Unavailable
 from tandem.operations.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.services import attention, contents, reviewer_runs, views
 from tandem.services.context import Services, transact
-from tandem.store import ledger, reviewers, reviews
+from tandem.store import reviewers, reviews, writing
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.claims")
@@ -93,7 +93,7 @@ class _HeadUnknown(Exception):
 def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
     holder = after.reviewer_id or ""
     if is_new:
-        return ledger.change_review(
+        return writing.change_review(
             unit,
             before,
             after,
@@ -104,7 +104,7 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
     if after.claim_round != before.claim_round:
         # The holder has now been given a round that came up under its claim: that is worth an event,
         # since from here on a verdict without a round means the new one.
-        return ledger.change_review(
+        return writing.change_review(
             unit,
             before,
             after._replace(updated_at=now),
@@ -177,7 +177,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             Action.RELEASE, before, generation=request.claim_generation, reviewer_id=None, access=caller.access
         )
         after = with_turn(claims.end_claim(before, found, services.clock.now_us()))
-        written = ledger.change_review(
+        written = writing.change_review(
             unit,
             before,
             after,

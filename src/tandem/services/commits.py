@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Sequence
 
 import orjson
+from typing_extensions import override
 
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_answers import Carried, CommitPage, CommitRecord, Reverted, RollbackRecorded
-from tandem.domain.gate_records import Commit, Rollback
+from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Change, inverse
-from tandem.domain.reviews import Review
+from tandem.domain.reviews import Review, Rollback
 from tandem.errors import InvalidInput, TooLarge
 from tandem.git import digest_of
 from tandem.operations.gate_requests import ListCommits, RecordCommit, RecordRollback
@@ -21,12 +22,22 @@ from tandem.services import pages
 from tandem.services.context import Services, transact
 from tandem.services.gate_switch import require_known
 from tandem.services.gates import changes_of, check_paths, exempt_patterns
+from tandem.services.participants import Decision, Participant
 from tandem.services.views import shown
-from tandem.store import commits, events, ledger, reviews
+from tandem.store import commits, events, reviews, writing
 from tandem.store.base import Unit
 
 _GIT = "git"
 """Who records what a hook does without saying for whom."""
+
+
+class CommittedReviews(Participant):
+    """Reviews whose change was committed already: a verdict against one stops the work on its plan."""
+
+    @override
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        if decision.verdict in commits.AGAINST:
+            commits.note_refusal(unit, decision.review.id)
 
 
 async def record_commit(services: Services, caller: Caller, request: RecordCommit) -> CommitRecord:
@@ -115,14 +126,14 @@ async def record_rollback(services: Services, caller: Caller, request: RecordRol
             return _rolled_back(earlier)
         now = services.clock.now_us()
         rollback = _rollback(unit, before, request, now, caller.agent or _GIT)
-        ledger.change_review(
+        writing.change_review(
             unit,
             before,
             before._replace(updated_at=now),
             actor=rollback.rolled_back_by,
             kind=Kind.CHANGE_ROLLED_BACK,
             data=_rollback_facts(rollback, request),
-            rows=ledger.Rows(rollback=rollback),
+            rows=writing.Rows(rollback=rollback),
         )
         return _rolled_back(rollback)
 

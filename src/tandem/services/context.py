@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import orjson
 
@@ -16,11 +16,14 @@ from tandem.domain.policy import Policy
 from tandem.domain.workflows import Workflow
 from tandem.errors import IdempotencyConflict
 from tandem.secret_key import Tokens
-from tandem.services.access import Gatekeeper
-from tandem.services.projects import Projects
 from tandem.services.waits import WaitHub, wait_until
 from tandem.store import idempotency
 from tandem.store.base import Store, Unit
+
+if TYPE_CHECKING:
+    from tandem.services.access import Gatekeeper
+    from tandem.services.participants import Participant
+    from tandem.services.projects import Projects
 
 T = TypeVar("T")
 
@@ -36,6 +39,7 @@ class Services:
         gatekeeper: Tells who calls, and makes the passes of reviewers and the codes of logins.
         archives: The folder that archived cycles are written to.
         reviewer_logs: The folder of the logs of this machine's reviewers.
+        participants: The subjects with a stake in reviews.
         options: The settings that the command line can name, as the broker was started with them.
         archiving: Held while one is written.
     """
@@ -51,6 +55,7 @@ class Services:
     gatekeeper: Gatekeeper
     archives: Path
     reviewer_logs: Path
+    participants: tuple[Participant, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
 

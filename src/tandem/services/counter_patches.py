@@ -15,9 +15,9 @@ from tandem.errors import NoCounterPatch, NotFound
 from tandem.operations.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.services import attention, contents
 from tandem.services.context import Services, transact
-from tandem.store import discussion, ledger, reviews
+from tandem.store import discussion, ledger, reviews, writing
 from tandem.store.base import Unit
-from tandem.store.ledger import Decision, Rows
+from tandem.store.writing import Decision, Rows
 
 PENDING = "pending"
 ACCEPTED = "accepted"
@@ -62,7 +62,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now),
             accepted_by=accepted_by,
         )
-        written = ledger.change_review(
+        written = writing.change_review(
             unit,
             before,
             after,
@@ -90,7 +90,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
         patch = _pending(unit, before, request.counter_patch_id, Action.REJECT_COUNTER_PATCH)
         now = services.clock.now_us()
         decided = before._replace(counter_patch_status=REJECTED, updated_at=now)
-        written = ledger.change_review(
+        written = writing.change_review(
             unit,
             before,
             record_speaker(decided, "proposer", "decision"),
@@ -109,7 +109,7 @@ def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: st
     if review.counter_patch_status != PENDING or review.counter_patch_id is None:
         return review
     after = with_turn(review._replace(counter_patch_status=SUPERSEDED, updated_at=now_us))
-    return ledger.change_review(
+    return writing.change_review(
         unit,
         review,
         after,

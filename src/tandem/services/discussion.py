@@ -16,9 +16,9 @@ from tandem.operations.requests import AddMessage, GetDiscussion
 from tandem.services import contents, pages, views
 from tandem.services.context import Services, transact
 from tandem.store import discussion as rows
-from tandem.store import ledger, reviews
+from tandem.store import reviews, writing
 from tandem.store.base import Unit
-from tandem.store.ledger import Rows
+from tandem.store.writing import Rows
 
 _BEFORE_ALL = (0, -2)
 
@@ -45,7 +45,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             _check_resolvable(unit, before.id, request.resolves)
         now = services.clock.now_us()
         message = _message(message_id, before, sender, request, metadata, now)
-        written = ledger.change_review(
+        written = writing.change_review(
             unit,
             before,
             record_speaker(entered._replace(updated_at=now), request.sender_role, "message"),
@@ -55,7 +55,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             rows=Rows(messages=(message,)),
         )
         if request.resolves is not None:
-            written = ledger.change_review(
+            written = writing.change_review(
                 unit,
                 written,
                 written,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from typing_extensions import override
 
 from tandem.contract.caller import Caller
 from tandem.domain import cycles as rules
@@ -15,12 +16,13 @@ from tandem.domain.cycles import Cycle, Handoff, Transition
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round, ValidatedContent
 from tandem.domain.reviews import Review, State
-from tandem.errors import InvalidPhase, SchemaInvalid
+from tandem.errors import InvalidPhase, InvalidTransition, SchemaInvalid
 from tandem.operations.cycle_requests import HandoffRead, HandoffWrite
 from tandem.operations.requests import CreateReview
 from tandem.services import contents, cycle_history, cycle_scope, proposals
 from tandem.services.context import Services, transact
 from tandem.services.cycles import check_token, refuse_undecided
+from tandem.services.participants import Decision, Participant
 from tandem.services.reviews import close_in
 from tandem.store import cycles, ledger, reviews
 from tandem.store.base import Unit
@@ -96,6 +98,38 @@ async def handoff_read(services: Services, caller: Caller, request: HandoffRead)
     return await services.store.read(work)
 
 
+class HandoffReviews(Participant):
+    """Reviews of hand-offs: they are revised by their producers, and advance their cycles."""
+
+    @override
+    def lock(self, unit: Unit, review_id: str) -> None:
+        cycles.lock_of_review(unit, review_id)
+
+    @override
+    def check_revision(self, unit: Unit, review: Review) -> None:
+        handoff = cycles.find_by_review(unit, review.id) if review.category == CATEGORY else None
+        if handoff is not None:
+            raise InvalidTransition(
+                f"This review is the hand-off of the cycle {handoff.cycle_id}; {handoff.producer} revises it with"
+                " handoff_write.",
+                review_id=review.id,
+                cycle_id=handoff.cycle_id,
+                status=review.state,
+            )
+
+    @override
+    def check_counter_patch(self, unit: Unit, review: Review, body: str) -> None:
+        gated = find_gated(unit, review, lock=False)
+        if gated is not None:
+            schema.parsed(body, gated.cycle, gated.step)
+
+    @override
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        gated = find_gated(unit, decision.review) if decision.verdict == "approved" else None
+        if gated is not None:
+            advance(unit, services, gated, decision.current, decision.reviewer)
+
+
 def find_gated(unit: Unit, review: Review, *, lock: bool = True) -> GatedHandoff | None:
     """The cycle and the hand-off that a review decides about; null for a review that no cycle opened."""
     if review.category != CATEGORY:
@@ -103,17 +137,6 @@ def find_gated(unit: Unit, review: Review, *, lock: bool = True) -> GatedHandoff
     handoff = cycles.find_by_review(unit, review.id)
     cycle = cycles.find(unit, handoff.cycle_id, lock=lock) if handoff else None
     return GatedHandoff(cycle, handoff) if cycle and handoff else None
-
-
-def check_replacement(unit: Unit, review: Review, body: str) -> None:
-    """Refuse a counter-patch to a hand-off that is not a payload for it.
-
-    Raises:
-        SchemaInvalid: It is not.
-    """
-    gated = find_gated(unit, review, lock=False)
-    if gated is not None:
-        schema.parsed(body, gated.cycle, gated.step)
 
 
 def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round, reviewer: str) -> None:

@@ -13,12 +13,12 @@ from tandem.domain.discussion import next_round, reset_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round, ValidatedContent
 from tandem.domain.reviews import PRIORITIES, Action, Review, infer_priority, step
-from tandem.errors import InvalidInput, InvalidTransition
+from tandem.errors import InvalidInput
 from tandem.operations.requests import CreateReview
 from tandem.services import attention, contents, counter_patches, views
 from tandem.services.context import Services, transact
 from tandem.services.projects import ProjectMoved
-from tandem.store import cycles, ledger, reviews
+from tandem.store import ledger, reviews, writing
 from tandem.store.base import Unit
 
 
@@ -61,7 +61,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     review_id = request.review_id or ""
     if request.parent_id is not None:
         raise InvalidInput("A revision keeps its review; send review_id or parent_id, not both.", field="parent_id")
-    known = await services.store.read(lambda unit: _revisable(unit, review_id, request.project))
+    known = await services.store.read(lambda unit: _revisable(unit, services, review_id, request.project))
     if request.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
@@ -88,7 +88,7 @@ def open_in(
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
-    written = ledger.open_review(
+    written = writing.open_review(
         unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
     )
     _check_registration(unit, services, project, content)
@@ -117,14 +117,14 @@ def revise_in(
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
     new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
-    written = ledger.change_review(
+    written = writing.change_review(
         unit,
         current,
         after,
         actor=actor,
         kind=Kind.REVIEW_REVISED,
         data=_facts(after, content),
-        rows=ledger.Rows(round=new_round),
+        rows=writing.Rows(round=new_round),
     )
     _check_registration(unit, services, before.project, content)
     return written
@@ -136,17 +136,10 @@ def _check_registration(unit: Unit, services: Services, project: str, content: V
         services.projects.check(unit, project, content.registration)
 
 
-def _revisable(unit: Unit, review_id: str, project: str | None) -> Review:
+def _revisable(unit: Unit, services: Services, review_id: str, project: str | None) -> Review:
     review = reviews.get(unit, review_id, project)
-    handoff = cycles.find_by_review(unit, review_id) if review.category == "handoff" else None
-    if handoff is not None:
-        raise InvalidTransition(
-            f"This review is the hand-off of the cycle {handoff.cycle_id}; {handoff.producer} revises it with"
-            " handoff_write.",
-            review_id=review_id,
-            cycle_id=handoff.cycle_id,
-            status=review.state,
-        )
+    for participant in services.participants:
+        participant.check_revision(unit, review)
     return review
 
 

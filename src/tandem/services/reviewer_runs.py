@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import orjson
+from typing_extensions import override
 
 from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.contract.caller import Caller
@@ -15,10 +16,19 @@ from tandem.operations.pool_requests import ReportOutcome
 from tandem.services import attention, pool_plan
 from tandem.services.attention import Failure
 from tandem.services.context import Services, transact
+from tandem.services.participants import Decision, Participant
 from tandem.store import events, reviewers, reviews
 from tandem.store.base import Unit
 
 _SUPERVISOR = "supervisor"
+
+
+class PoolReviews(Participant):
+    """Reviews that reviewers of a pool do: their verdicts are counted."""
+
+    @override
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        note_verdict(unit, decision.reviewer, decision.verdict, decision.review, decision.at_us)
 
 
 def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now_us: int) -> None:

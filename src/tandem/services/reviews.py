@@ -20,7 +20,7 @@ from tandem.services import attention, contents, counter_patches, discussion, pa
 from tandem.services.context import Services, look_or_wait, transact
 from tandem.services.waits import topic
 from tandem.store import discussion as rows
-from tandem.store import events, ledger, reports, reviews, viewed
+from tandem.store import events, reports, reviews, viewed, writing
 from tandem.store.base import Unit
 
 
@@ -233,7 +233,7 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     after = with_turn(
         end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
     )
-    return ledger.change_review(
+    return writing.change_review(
         unit,
         current,
         after,

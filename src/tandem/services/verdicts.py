@@ -15,11 +15,12 @@ from tandem.domain.patches import CounterPatch, Round, ValidatedContent
 from tandem.domain.reviews import Action, Review
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.operations.requests import SubmitVerdict
-from tandem.services import contents, counter_patches, handoffs, reviewer_runs
+from tandem.services import contents, counter_patches
 from tandem.services.context import Services, transact
-from tandem.store import commits, cycles, ledger, reviews
+from tandem.services.participants import Decision
+from tandem.store import ledger, reviews, writing
 from tandem.store.base import Unit
-from tandem.store.ledger import Rows
+from tandem.store.writing import Rows
 
 COMMENT = "comment"
 APPROVED = "approved"
@@ -59,9 +60,9 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
     ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in request.comments or ()))
 
     def work(unit: Unit) -> VerdictGiven:
-        cycles.lock_of_review(unit, request.review_id)
+        for participant in services.participants:
+            participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        gated = handoffs.find_gated(unit, before)
         action, reviewer, current = _admit(unit, before, verdict, request, caller)
         now = services.clock.now_us()
         superseding = verdict != APPROVED and facts is not None
@@ -69,7 +70,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             why = "a newer counter-patch" if superseding else "the verdict"
             before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason=why)
         after = _decided(services, before, action, verdict, reviewer, ids, request.reason, now)
-        written = ledger.change_review(
+        written = writing.change_review(
             unit,
             before,
             after,
@@ -79,13 +80,10 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             rows=_rows(before, verdict, reviewer, ids, request, now),
         )
         if verdict != COMMENT:
-            reviewer_runs.note_verdict(unit, reviewer, verdict, before, now)
-        if verdict in commits.AGAINST:
-            commits.note_refusal(unit, written.id)
+            for participant in services.participants:
+                participant.decided(unit, services, Decision(before, current, verdict, reviewer, now))
         if facts is not None and ids.counter_patch is not None:
             written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, caller.agent, now)
-        if gated is not None and verdict == APPROVED:
-            handoffs.advance(unit, services, gated, current, reviewer)
         return VerdictGiven(
             review_id=written.id,
             status=written.state,
@@ -149,7 +147,8 @@ async def counter_patch_facts(
     def look(unit: Unit) -> tuple[Review, Round]:
         review = reviews.get(unit, review_id, project)
         admit(unit, review)
-        handoffs.check_replacement(unit, review, body)
+        for participant in services.participants:
+            participant.check_counter_patch(unit, review, body)
         return review, reviews.get_round(unit, review.id, review.round)
 
     review, replaced = await services.store.read(look)
@@ -271,7 +270,7 @@ def _offer(
         sent_by=agent,
     )
     offered = review._replace(counter_patch_id=patch_id, counter_patch_status=counter_patches.PENDING)
-    return ledger.change_review(
+    return writing.change_review(
         unit,
         review,
         record_speaker(offered, "reviewer", "verdict"),

@@ -1,10 +1,10 @@
-"""The tables of access tokens and of logins by them; `tables` has the others, and says how all are made."""
+"""The tables of access tokens and of logins by them."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Table, Text
 
-from tandem.store.metadata import metadata
+from tandem.store.tables import metadata
 
 access_tokens = Table(
     "access_tokens",

@@ -9,7 +9,8 @@ from sqlalchemy import bindparam, insert, select, update
 
 from tandem.domain.access import AccessToken
 from tandem.domain.events import GENESIS, Event, Kind, sealed_value
-from tandem.store import ledger, tables
+from tandem.store import access_tables as tables
+from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 

@@ -12,9 +12,10 @@ from sqlalchemy import FromClause, and_, bindparam, exists, func, insert, or_, s
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.domain.events import GENESIS, Event, Kind
-from tandem.domain.gate_records import Commit, Rollback
-from tandem.domain.replay import commit_reviews_of
-from tandem.store import ledger, tables
+from tandem.domain.gate_records import Commit, commit_reviews_of
+from tandem.domain.reviews import Rollback
+from tandem.store import gate_tables as tables
+from tandem.store import ledger, review_tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
 from tandem.store.gates import row_of
@@ -22,11 +23,11 @@ from tandem.store.statement import Statement
 
 _c = tables.commits.c
 _cr = tables.commit_reviews.c
-_r = tables.reviews.c
-_v = tables.verdicts.c
+_r = review_tables.reviews.c
+_v = review_tables.verdicts.c
 _p = tables.plan_refusals.c
-_b = tables.rollbacks.c
-_t = tables.taken_back.c
+_b = review_tables.rollbacks.c
+_t = review_tables.taken_back.c
 
 AGAINST: Final = ("changes_requested", "rejected")
 """Verdicts that decide against a change; states of a review as well."""
@@ -70,7 +71,7 @@ def _was(table: FromClause, *conditions: Any) -> Any:
 # A commit that still stands: no rollback took it back, and no amend or rebase put another in its place.
 _newer = tables.commits.alias("newer")
 _stands = and_(
-    ~_was(tables.taken_back, _t.project == _cr.project, _t.commit_id == _cr.commit_id),
+    ~_was(review_tables.taken_back, _t.project == _cr.project, _t.commit_id == _cr.commit_id),
     ~_was(_newer, _aside(_newer.c.project) == _cr.project, _newer.c.replaces == _cr.commit_id),
 )
 _against = Statement(
@@ -81,7 +82,7 @@ _against = Statement(
         _p.plan == bindparam("plan"),
         _r.project == _p.project,
         or_(_r.verdict.in_(AGAINST), _r.state.in_(AGAINST), _r.outcome == "rejected"),
-        ~_was(tables.rollbacks, _b.review_id == _r.id),
+        ~_was(review_tables.rollbacks, _b.review_id == _r.id),
         _was(
             tables.commit_reviews,
             _aside(_cr.project) == _p.project,
@@ -108,7 +109,9 @@ _taken = Statement(
     select(_t.reverted_by, _t.becomes).where(_t.project == bindparam("project"), _t.commit_id == bindparam("commit"))
 )
 _rollback = Statement(
-    select(tables.rollbacks).where(_b.review_id == bindparam("review_id"), _b.head_after == bindparam("head_after"))
+    select(review_tables.rollbacks).where(
+        _b.review_id == bindparam("review_id"), _b.head_after == bindparam("head_after")
+    )
 )
 _plan_of = Statement(
     select(func.max(_cr.plan)).where(

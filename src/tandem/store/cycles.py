@@ -11,7 +11,8 @@ from sqlalchemy import bindparam, insert, select, update
 
 from tandem.domain.cycles import Cycle, Handoff
 from tandem.domain.events import GENESIS, Event, Kind
-from tandem.store import ledger, tables
+from tandem.store import cycle_tables as tables
+from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 

@@ -9,7 +9,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from tandem.domain.discussion import Message, Verdict
 from tandem.domain.patches import CounterPatch
-from tandem.store import tables
+from tandem.store import review_tables as tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from tandem.domain.events import Seal, unkeyed
 from tandem.errors import ConfigInvalid
 from tandem.store.base import REREAD, Conflict, Row, Statistics, Store, StoreError, Unit
-from tandem.store.schema import TANDEM, Schema
+from tandem.store.schema import Schema
 from tandem.store.sqlite import SqliteStore
 from tandem.store.statement import Statement
 
@@ -35,7 +35,7 @@ async def open_store(
     durability: Literal["full", "normal"] = "full",
     readers: int = 2,
     connections: int = 8,
-    schema: Schema = TANDEM,
+    schema: Schema,
     seal: Seal = unkeyed,
 ) -> Store:
     """Make a store and open it; see `make_store` and `Store.open`."""
@@ -50,7 +50,7 @@ def make_store(
     durability: Literal["full", "normal"] = "full",
     readers: int = 2,
     connections: int = 8,
-    schema: Schema = TANDEM,
+    schema: Schema,
     seal: Seal = unkeyed,
 ) -> Store:
     """A store that is not open yet.

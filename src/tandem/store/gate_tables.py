@@ -1,10 +1,10 @@
-"""The tables of gates; `tables` has the others, and says how all are made."""
+"""The tables of gates."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
 
-from tandem.store.metadata import metadata
+from tandem.store.tables import metadata
 
 gates = Table(
     "gates",
@@ -96,36 +96,4 @@ plan_refusals = Table(
     Column("review_id", Text, primary_key=True),
     sqlite_with_rowid=False,
     comment="Reviews of a plan's commits that were ever decided against, so that few have to be looked at.",
-)
-
-rollbacks = Table(
-    "rollbacks",
-    metadata,
-    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
-    Column("head_after", Text, primary_key=True),
-    Column("project", Text, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("branch", Text, nullable=False),
-    Column("head_before", Text, nullable=False),
-    Column("reverted", Text, nullable=False),
-    Column("carried", Text, nullable=False),
-    Column("rework", Text, nullable=False),
-    Column("rolled_back_at", BigInteger, nullable=False),
-    Column("rolled_back_by", Text, nullable=False),
-    Index("ix_rollbacks_plan", "project", "plan", "rolled_back_at"),
-    sqlite_with_rowid=False,
-)
-
-taken_back = Table(
-    "taken_back",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("commit_id", Text, primary_key=True),
-    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
-    Column("head_after", Text, primary_key=True),
-    Column("reverted_by", Text),
-    Column("becomes", Text),
-    Index("ix_taken_back_review", "review_id"),
-    sqlite_with_rowid=False,
-    comment="What rollbacks did to which commits.",
 )

@@ -11,7 +11,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.domain.events import GENESIS, Event, Kind
 from tandem.domain.gate_records import Gate, Override
-from tandem.store import ledger, tables
+from tandem.store import gate_tables as tables
+from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
 from tandem.store.statement import Statement

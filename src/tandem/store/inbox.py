@@ -9,28 +9,28 @@ from sqlalchemy import bindparam, exists, or_, select, true
 
 from tandem.domain.access import Names
 from tandem.domain.reviews import ESCALATION_ROUND, Review, State
-from tandem.store import tables
+from tandem.store import cycle_tables, gate_tables, review_tables
 from tandem.store.base import Unit
 from tandem.store.reviews import IS_OWN, own_params
 from tandem.store.statement import Statement
 
-_r = tables.reviews.c
-_cr = tables.commit_reviews.c
-_t = tables.taken_back.c
-_b = tables.rollbacks.c
-_newer = tables.commits.alias("newer")
+_r = review_tables.reviews.c
+_cr = gate_tables.commit_reviews.c
+_t = review_tables.taken_back.c
+_b = review_tables.rollbacks.c
+_newer = gate_tables.commits.alias("newer")
 
 Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue"]
 
 LOOK_LIMIT: Final = 5_000
 """Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
 
-_h = tables.handoffs.c
+_h = cycle_tables.handoffs.c
 # An approved hand-off has had all the effect that it can have, though nobody need ever close its review.
 _is_open = or_(
     _r.state != State.APPROVED.value,
     _r.category != "handoff",
-    ~exists().where(_h.review_id == _r.id, _h.advanced_at.is_not(None)).correlate(tables.reviews),
+    ~exists().where(_h.review_id == _r.id, _h.advanced_at.is_not(None)).correlate(review_tables.reviews),
 )
 _order = (_r.priority, _r.created_at, _r.id)
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
@@ -49,11 +49,11 @@ _standing = Statement(
     select(_cr.commit_id)
     .where(
         _cr.review_id == bindparam("review_id"),
-        ~exists().where(_b.review_id == _cr.review_id).correlate(tables.commit_reviews),
-        ~exists().where(_t.project == _cr.project, _t.commit_id == _cr.commit_id).correlate(tables.commit_reviews),
+        ~exists().where(_b.review_id == _cr.review_id).correlate(gate_tables.commit_reviews),
+        ~exists().where(_t.project == _cr.project, _t.commit_id == _cr.commit_id).correlate(gate_tables.commit_reviews),
         ~exists()
         .where(_newer.c.project + "" == _cr.project, _newer.c.replaces == _cr.commit_id)
-        .correlate(tables.commit_reviews),
+        .correlate(gate_tables.commit_reviews),
     )
     .limit(1)
 )
@@ -61,7 +61,7 @@ _standing = Statement(
 
 @cache
 def _side(*, project: bool) -> Statement:
-    statement = select(tables.reviews, IS_OWN).where(_r.turn == bindparam("turn"))
+    statement = select(review_tables.reviews, IS_OWN).where(_r.turn == bindparam("turn"))
     return Statement(_of(statement, project=project).order_by(*_order).limit(bindparam("limit")))
 
 
@@ -70,7 +70,7 @@ def _special(name: Special, *, project: bool) -> Statement:
     source, condition = _SPECIAL[name]
     looked = _of(select(_r.id).where(source), project=project).order_by(*_order).limit(LOOK_LIMIT).subquery()
     is_own = true() if name in _OF_PROPOSER else IS_OWN
-    statement = select(tables.reviews, is_own).join(looked, looked.c.id == _r.id).where(condition)
+    statement = select(review_tables.reviews, is_own).join(looked, looked.c.id == _r.id).where(condition)
     return Statement(statement.order_by(*_order).limit(bindparam("limit")))
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from sqlalchemy import text
 
+from tandem.schema import TANDEM
 from tandem.store.base import Unit
-from tandem.store.schema import TANDEM, VERSION_TABLE
+from tandem.store.schema import VERSION_TABLE
 from tandem.store.statement import Statement
 
 Query = Callable[[str], list[tuple[Any, ...]]]

@@ -1,10 +1,10 @@
-"""The tables of reviewer pools; `tables` has the others, and says how all are made."""
+"""The tables of reviewer pools."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
-from tandem.store.metadata import metadata
+from tandem.store.tables import metadata
 
 pools = Table(
     "pools",

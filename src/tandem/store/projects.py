@@ -10,7 +10,8 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.domain.events import GENESIS, Event
-from tandem.store import ledger, tables
+from tandem.store import ledger
+from tandem.store import project_tables as tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
 from tandem.store.statement import Statement

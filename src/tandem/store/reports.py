@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 from sqlalchemy import bindparam, func, select, tuple_, union_all
 
-from tandem.domain.events import Event
+from tandem.domain.events import ALL_TIME, Event
 from tandem.domain.reviews import Review, State
-from tandem.domain.statistics import ALL_TIME, OPEN_PREFIX
-from tandem.store import tables
+from tandem.domain.statistics import OPEN_PREFIX
+from tandem.store import review_tables as tables
+from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 
 _r = tables.reviews.c
-_c = tables.counters.c
+_c = log_tables.counters.c
 _a = tables.approvals.c
 _ap = tables.approved_paths.c
 _EQUALS = ("project", "state", "category", "priority", "turn")
@@ -107,7 +108,7 @@ def list_queue(
     return [Review(*row) for row in unit.all(_queue_page(shape), limit=limit, **params)]
 
 
-_e = tables.events.c
+_e = log_tables.events.c
 _ACTIVITY_FILTERS = ("state", "category")
 SCAN_LIMIT = 5_000
 """Events that one page of activity looks through at most; beyond it the next page goes on."""
@@ -117,8 +118,8 @@ SCAN_LIMIT = 5_000
 def _activity_page(filters: tuple[str, ...], *, project: bool) -> Statement:
     """Reviews by their newest event, found by going back in the log: no index has to be kept up for that."""
     statement = (
-        select(tables.reviews, tables.events)
-        .join_from(tables.events, tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
+        select(tables.reviews, log_tables.events)
+        .join_from(log_tables.events, tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
         .where(_e.seq < bindparam("before"), _e.seq >= bindparam("floor"))
         .order_by(_e.seq.desc())
         .limit(bindparam("limit"))

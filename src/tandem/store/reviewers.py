@@ -13,18 +13,20 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import bindparam, func, insert, or_, select, update
 
-from tandem.domain.events import GENESIS, Event, Kind
+from tandem.clock import utc_day
+from tandem.domain.events import GENESIS, CounterMove, Event, Kind
 from tandem.domain.reviewers import Pool, Reviewer, ReviewerState
 from tandem.domain.reviews import State
-from tandem.domain.statistics import reviewer_moves
-from tandem.store import ledger, tables
+from tandem.store import ledger, review_tables
+from tandem.store import pool_tables as tables
+from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 
 _p = tables.pools.c
 _w = tables.reviewers.c
-_r = tables.reviews.c
-_k = tables.counters.c
+_r = review_tables.reviews.c
+_k = log_tables.counters.c
 _Record = TypeVar("_Record", Pool, Reviewer)
 _UNLOGGED: Final = ("last_seen_at",)
 _STAMPS: Final = ("event_seq", "event_hash")
@@ -88,7 +90,7 @@ def _recent(*, project: bool) -> Statement:
 
 @cache
 def _update(table: str, names: tuple[str, ...]) -> Statement:
-    found = tables.metadata.tables[table]
+    found = log_tables.metadata.tables[table]
     return Statement(
         update(found)
         .where(found.c.id == bindparam("key"), found.c.event_seq == bindparam("expected_seq"))
@@ -251,3 +253,20 @@ def _write(unit: Unit, table: str, before: _Record, changed: tuple[str, ...], wr
     touched = unit.execute(_update(table, names), key=before.id, expected_seq=before.event_seq, **values)
     if touched != 1:
         raise LookupError(f"{before.id} changed within its own transaction")
+
+
+SPENT = ("tokens_in", "tokens_out", "cost_microusd")
+"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
+
+
+def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
+    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
+
+    Args:
+        before: The reviewer's columns before the event; empty when it was created by it.
+        after: The columns after it.
+        at_us: The event's time.
+    """
+    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
+    day = utc_day(at_us)
+    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])

@@ -11,7 +11,8 @@ from tandem.domain.claims import COUNTER_PATCH
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Review, State
 from tandem.errors import NotFound
-from tandem.store import tables
+from tandem.store import review_tables as tables
+from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 
@@ -41,7 +42,7 @@ _get_round = Statement(
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
 )
-_get_content = Statement(select(tables.contents.c.body).where(tables.contents.c.id == bindparam("id")))
+_get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
     select(tables.rounds.c.author)
     .where(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,9 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateTable
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.store import migrations
 from tandem.store.statement import POSTGRESQL, SQLITE
-from tandem.store.tables import metadata
 
 if TYPE_CHECKING:
     import sqlite3
@@ -229,9 +227,3 @@ def _transaction(connection: Any, words: Words) -> Generator[None]:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
-
-
-TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent)
-UNCHANGED: Final = replace(TANDEM, changes=False)
-"""For readers beside a broker, which must not bring its database to another version."""
-"""The schema of this version of Tandem."""

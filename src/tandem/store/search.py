@@ -12,14 +12,15 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import bindparam, select, tuple_, union_all
 
 from tandem.domain.reviews import PRIORITIES, Review, State
-from tandem.store import tables
+from tandem.store import review_tables as tables
+from tandem.store import tables as log_tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement
 
 _r = tables.reviews.c
 _o = tables.rounds.c
-_e = tables.events.c
-_texts = tables.contents.c
+_e = log_tables.events.c
+_texts = log_tables.contents.c
 
 Sort = Literal["queue", "newest", "oldest", "updated"]
 Key = tuple[Any, ...]
@@ -155,7 +156,7 @@ def _with_round(join: Any, *, texts: bool) -> Any:
     join = join.join(tables.rounds, (_o.review_id == _r.id) & (_o.round == _r.round))
     if not texts:
         return select(tables.reviews, _o.affected_files).select_from(join)
-    join = join.outerjoin(tables.contents, _texts.id == _o.description_id)
+    join = join.outerjoin(log_tables.contents, _texts.id == _o.description_id)
     return select(tables.reviews, _o.affected_files, _texts.body).select_from(join)
 
 
@@ -215,7 +216,7 @@ def _log_end(*, project: bool) -> Statement:
 
 @cache
 def _active(*, project: bool, texts: bool) -> Statement:
-    newest = tables.events.join(tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
+    newest = log_tables.events.join(tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
     statement = (
         _with_round(newest, texts=texts)
         .where(_e.seq < bindparam("before"), _e.seq >= bindparam("floor"))

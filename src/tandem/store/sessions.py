@@ -10,7 +10,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.domain.events import GENESIS, Event, Kind, sealed_value
 from tandem.domain.sessions import CycleKey, Session
-from tandem.store import ledger, tables
+from tandem.store import cycle_tables as tables
+from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
 from tandem.store.statement import Statement

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Table, bindparam, exists, select, tuple_
 
 from tandem.domain.events import Event, Kind
-from tandem.store import tables
+from tandem.store import access_tables, cycle_tables, gate_tables, pool_tables, project_tables, review_tables, tables
 from tandem.store.base import Unit
 from tandem.store.commits import AGAINST
 from tandem.store.sqlite_unit import ILLEGIBLE
@@ -20,40 +20,40 @@ _PAGE = 1_000
 _e = tables.events.c
 
 _OF_REVIEW: Final = {
-    tables.reviews: tables.reviews.c.id,
-    tables.rounds: tables.rounds.c.review_id,
-    tables.verdicts: tables.verdicts.c.review_id,
-    tables.messages: tables.messages.c.review_id,
-    tables.counter_patches: tables.counter_patches.c.review_id,
-    tables.approvals: tables.approvals.c.review_id,
-    tables.approved_paths: tables.approved_paths.c.review_id,
-    tables.rollbacks: tables.rollbacks.c.review_id,
-    tables.taken_back: tables.taken_back.c.review_id,
+    review_tables.reviews: review_tables.reviews.c.id,
+    review_tables.rounds: review_tables.rounds.c.review_id,
+    review_tables.verdicts: review_tables.verdicts.c.review_id,
+    review_tables.messages: review_tables.messages.c.review_id,
+    review_tables.counter_patches: review_tables.counter_patches.c.review_id,
+    review_tables.approvals: review_tables.approvals.c.review_id,
+    review_tables.approved_paths: review_tables.approved_paths.c.review_id,
+    review_tables.rollbacks: review_tables.rollbacks.c.review_id,
+    review_tables.taken_back: review_tables.taken_back.c.review_id,
 }
 
 _OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
-    "project:": {tables.projects: tables.projects.c.name},
-    "session:": {tables.sessions: tables.sessions.c.id},
-    "cycle:": {tables.cycles: tables.cycles.c.id, tables.handoffs: tables.handoffs.c.cycle_id},
-    "pool:": {tables.pools: tables.pools.c.id},
-    "reviewer:": {tables.reviewers: tables.reviewers.c.id},
-    "gate:": {tables.gates: tables.gates.c.project},
-    "token:": {tables.access_tokens: tables.access_tokens.c.id},
+    "project:": {project_tables.projects: project_tables.projects.c.name},
+    "session:": {cycle_tables.sessions: cycle_tables.sessions.c.id},
+    "cycle:": {cycle_tables.cycles: cycle_tables.cycles.c.id, cycle_tables.handoffs: cycle_tables.handoffs.c.cycle_id},
+    "pool:": {pool_tables.pools: pool_tables.pools.c.id},
+    "reviewer:": {pool_tables.reviewers: pool_tables.reviewers.c.id},
+    "gate:": {gate_tables.gates: gate_tables.gates.c.project},
+    "token:": {access_tables.access_tokens: access_tables.access_tokens.c.id},
     "key:": {
-        tables.cycle_keys: tables.cycle_keys.c.project
+        cycle_tables.cycle_keys: cycle_tables.cycle_keys.c.project
         + "/"
-        + tables.cycle_keys.c.workflow
+        + cycle_tables.cycle_keys.c.workflow
         + "/"
-        + tables.cycle_keys.c.role
+        + cycle_tables.cycle_keys.c.role
     },
 }
 """What is stored of the subjects that are no reviews: by the prefix of their names, the column that has the rest."""
 
 _OF_PROJECT: Final[dict[str, dict[Table, tuple[ColumnElement[Any], ColumnElement[Any]]]]] = {
-    "override:": {tables.overrides: (tables.overrides.c.project, tables.overrides.c.id)},
+    "override:": {gate_tables.overrides: (gate_tables.overrides.c.project, gate_tables.overrides.c.id)},
     "commit:": {
-        tables.commits: (tables.commits.c.project, tables.commits.c.id),
-        tables.commit_reviews: (tables.commit_reviews.c.project, tables.commit_reviews.c.commit_id),
+        gate_tables.commits: (gate_tables.commits.c.project, gate_tables.commits.c.id),
+        gate_tables.commit_reviews: (gate_tables.commit_reviews.c.project, gate_tables.commit_reviews.c.commit_id),
     },
 }
 """Likewise, of which there are many: the two columns by which they are found, a slash between them in the name."""
@@ -92,14 +92,16 @@ _unexplained = tuple(
 _unexplained_reviews = (
     # Other subjects have events too: a review is made by one of a kind of its own.
     Statement(
-        select(tables.reviews.c.id)
-        .where(~exists().where(_e.subject == tables.reviews.c.id, _e.kind == str(Kind.REVIEW_CREATED)))
+        select(review_tables.reviews.c.id)
+        .where(~exists().where(_e.subject == review_tables.reviews.c.id, _e.kind == str(Kind.REVIEW_CREATED)))
         .limit(bindparam("limit"))
     ),
     *(
-        Statement(select(name).distinct().where(~exists().where(tables.reviews.c.id == name)).limit(bindparam("limit")))
+        Statement(
+            select(name).distinct().where(~exists().where(review_tables.reviews.c.id == name)).limit(bindparam("limit"))
+        )
         for table, name in _OF_REVIEW.items()
-        if table is not tables.reviews
+        if table is not review_tables.reviews
     ),
     # Of a name with a slash in it nobody could tell which project it is of.
     *(
@@ -115,21 +117,21 @@ _missing_contents = tuple(
         .limit(bindparam("limit"))
     )
     for of, name in (
-        (tables.rounds.c.review_id, tables.rounds.c.description_id),
-        (tables.rounds.c.review_id, tables.rounds.c.diff_id),
-        (tables.counter_patches.c.review_id, tables.counter_patches.c.content_id),
-        (tables.handoffs.c.cycle_id, tables.handoffs.c.content_id),
+        (review_tables.rounds.c.review_id, review_tables.rounds.c.description_id),
+        (review_tables.rounds.c.review_id, review_tables.rounds.c.diff_id),
+        (review_tables.counter_patches.c.review_id, review_tables.counter_patches.c.content_id),
+        (cycle_tables.handoffs.c.cycle_id, cycle_tables.handoffs.c.content_id),
     )
 )
-_p, _cr, _v = tables.plan_refusals.c, tables.commit_reviews.c, tables.verdicts.c
-_refused = exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(tables.commit_reviews)
+_p, _cr, _v = gate_tables.plan_refusals.c, gate_tables.commit_reviews.c, review_tables.verdicts.c
+_refused = exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(gate_tables.commit_reviews)
 _wrong_refusals = (
     Statement(
         select(_p.project, _p.plan, _p.review_id)
         .where(
             ~exists()
             .where(_cr.project + "" == _p.project, _cr.plan == _p.plan, _cr.review_id == _p.review_id, _refused)
-            .correlate(tables.plan_refusals)
+            .correlate(gate_tables.plan_refusals)
         )
         .limit(bindparam("limit"))
     ),
@@ -140,7 +142,7 @@ _wrong_refusals = (
             _refused,
             ~exists()
             .where(_p.project == _cr.project, _p.plan == _cr.plan, _p.review_id == _cr.review_id)
-            .correlate(tables.commit_reviews),
+            .correlate(gate_tables.commit_reviews),
         )
         .limit(bindparam("limit"))
     ),

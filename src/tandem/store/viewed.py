@@ -7,8 +7,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
+from tandem.store.review_tables import viewed_files
 from tandem.store.statement import Statement
-from tandem.store.viewed_tables import viewed_files
 
 _v = viewed_files.c
 _insert = PerDialect(

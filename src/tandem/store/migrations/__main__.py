@@ -13,7 +13,8 @@ from contextlib import closing
 
 from alembic import command
 
-from tandem.store.schema import SQLITE_WORDS, TANDEM, migrating
+from tandem.schema import TANDEM
+from tandem.store.schema import SQLITE_WORDS, migrating
 
 
 def main() -> None:

@@ -1,0 +1,27 @@
+"""The schema of this version of Tandem: the tables of all subjects, and the migrations that lead to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from tandem.store import (
+    access_tables,
+    cycle_tables,
+    gate_tables,
+    migrations,
+    pool_tables,
+    project_tables,
+    review_tables,
+)
+from tandem.store.schema import Schema
+from tandem.store.tables import metadata
+
+SUBJECTS: Final = (access_tables, project_tables, review_tables, gate_tables, cycle_tables, pool_tables)
+"""Each adds its tables to the metadata when it is imported."""
+
+TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent)
+"""What a broker brings its database to."""
+UNCHANGED: Final = replace(TANDEM, changes=False)
+"""For readers beside a broker, which must not bring its database to another version."""
