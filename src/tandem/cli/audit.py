@@ -34,7 +34,7 @@ from tandem.cli.terminal import console, progress, show, show_data
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
-from tandem.domain.answers import GateDecision
+from tandem.domain.gate_answers import GateDecision
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused

@@ -6,6 +6,17 @@
 
 from __future__ import annotations
 
+from tandem.operations import gate_requests
+
+from tandem.domain import gate_answers
+
+from tandem.domain import file_answers
+
+
+from tandem.domain import pool_answers
+
+from tandem.domain import project_answers
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -286,11 +297,11 @@ class Operations(ABC):
         self,
         *,
         project: str,
-        changes: list[requests.GateChange] | None = None,
+        changes: list[gate_requests.GateChange] | None = None,
         digest: str | None = None,
         head: str | None = None,
         base: str | None = None,
-    ) -> answers.GateDecision:
+    ) -> gate_answers.GateDecision:
         """Is exactly this content approved? Give the raw changes or a digest."""
         return await self._operate("check_gate", locals())
 
@@ -299,11 +310,11 @@ class Operations(ABC):
         *,
         root: str,
         name: str | None = None,
-    ) -> answers.ProjectView:
+    ) -> project_answers.ProjectView:
         """Register a folder as a project; its name defaults to the folder's."""
         return await self._operate("register_project", locals())
 
-    async def list_projects(self) -> answers.ProjectList:
+    async def list_projects(self) -> project_answers.ProjectList:
         """All registered projects; with a token of one project, that one."""
         return await self._operate("list_projects", locals())
 
@@ -311,7 +322,7 @@ class Operations(ABC):
         self,
         *,
         name: str,
-    ) -> answers.ProjectRemoved:
+    ) -> project_answers.ProjectRemoved:
         """Forget a project's folder; its reviews stay."""
         return await self._operate("remove_project", locals())
 
@@ -350,7 +361,7 @@ class Operations(ABC):
     async def override_gate(
         self,
         *,
-        changes: list[requests.GateChange],
+        changes: list[gate_requests.GateChange],
         reason: str,
         project: str | None = None,
         idempotency_key: str | None = None,
@@ -376,7 +387,7 @@ class Operations(ABC):
         unreviewed: bool = False,
         replaces: str | None = None,
         depends_on: list[str] | None = None,
-        changes: list[requests.GateChange] | None = None,
+        changes: list[gate_requests.GateChange] | None = None,
     ) -> gate_answers.CommitRecord:
         """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
         return await self._operate("record_commit", locals())
@@ -715,7 +726,7 @@ class Operations(ABC):
         project: str | None = None,
         lines: int = 200,
         position: str | None = None,
-    ) -> file_answers.ReviewerLog:
+    ) -> pool_answers.ReviewerLog:
         """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
         return await self._operate("get_reviewer_log", locals())
 
@@ -723,7 +734,7 @@ class Operations(ABC):
         self,
         *,
         project: str,
-    ) -> file_answers.ProjectSettings:
+    ) -> gate_answers.ProjectSettings:
         """The settings that hold for a project and where each comes from, and its gate."""
         return await self._operate("get_project_settings", locals())
 
@@ -753,7 +764,7 @@ class Operations(ABC):
         sort: Literal["queue", "newest", "oldest", "updated"] = "queue",
         limit: int = 50,
         page: str | None = None,
-    ) -> inbox_answers.SearchPage:
+    ) -> file_answers.SearchPage:
         """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
         return await self._operate("search_reviews", locals())
 
@@ -767,7 +778,7 @@ class Operations(ABC):
         person: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> inbox_answers.ViewedFiles:
+    ) -> file_answers.ViewedFiles:
         """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
         return await self._operate("mark_viewed", locals())
 
@@ -778,7 +789,7 @@ class Operations(ABC):
         round: int,
         person: str,
         project: str | None = None,
-    ) -> inbox_answers.ViewedFiles:
+    ) -> file_answers.ViewedFiles:
         """The files of a round that a person has marked as viewed."""
         return await self._operate("list_viewed", locals())
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tandem.domain.access import Subject
-from tandem.domain.reviews import Category, Priority, Side
 from tandem.domain.texts import storable_json, storable_text
 from tandem.errors import TandemError
 
@@ -58,9 +57,6 @@ WaitFlag = Annotated[bool, Field(description="Wait until there is something new.
 WaitSeconds = Annotated[float | None, Field(ge=0, le=86_400, description="Seconds to wait; 25 by default, 50 at most.")]
 WaitCursor = Annotated[Token | None, Field(description="From an earlier answer: wait for what comes after it.")]
 StateFilter = Annotated[StatusName | None, Field(description="Only reviews in this state.")]
-CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
-PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
-TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]
 AttentionFilter = Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")]
 
 
@@ -113,3 +109,6 @@ class WriteRequest(ProjectRequest):
     """Whether a key that somebody chose is in it, and so might be guessed."""
 
     idempotency_key: IdempotencyKey = None
+
+
+Person = Annotated[Name, Field(description="Who asks, as proposer and reviewer alike.")]

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tandem.domain.fields import (
-    AlwaysTrue,
     Attention,
     Changed,
     CreatedAt,
@@ -478,62 +477,3 @@ class Statistics:
         Field(description="A tally for each day (UTC), at most the newest 400; empty without `since`."),
     ]
     by_project: Annotated[dict[str, Tally], Field(description="A tally for each project.")]
-
-
-@dataclass(frozen=True, slots=True)
-class PathDecision:
-    """Why one path may pass the gate, or may not."""
-
-    path: Annotated[str, Field(description="The file.")]
-    allowed: Annotated[bool, Field(description="Whether it may pass.")]
-    review_id: Annotated[str | None, Field(description="The review whose approval covers the path.")]
-    round: Annotated[int | None, Field(description="The approved round.")]
-    reason: Annotated[str, Field(description="Which approval covers it, or why none does.")]
-    kind: Annotated[
-        str | None,
-        Field(
-            description=(
-                "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `rollback` (exactly "
-                "takes back a commit of a change that was not approved) or `overridden`; null if it does "
-                "not."
-            )
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class GateDecision:
-    """Whether everything that was asked about may pass, to the byte."""
-
-    allowed: Annotated[bool, Field(description="Whether it may pass.")]
-    project: ProjectName
-    reason: Annotated[str, Field(description="The decision in words.")]
-    review_ids: Annotated[tuple[str, ...], Field(description="The reviews whose approvals were used.")]
-    paths: Annotated[
-        tuple[PathDecision, ...],
-        Field(description="The decision for each path; empty when a digest was asked about."),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectView:
-    """A registered project and its folder."""
-
-    project: ProjectName
-    root: Annotated[str, Field(description="The top level of its git repository.")]
-    registered_at: Annotated[str, Field(description="When it was registered.")]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectList:
-    """All registered projects, by name."""
-
-    projects: Annotated[tuple[ProjectView, ...], Field(description="The projects, by name.")]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectRemoved:
-    """The project is a label again; its reviews stay."""
-
-    project: ProjectName
-    removed: AlwaysTrue

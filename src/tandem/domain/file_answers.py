@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from tandem.domain.fields import ProjectName, ReviewId
-from tandem.domain.gate_answers import GateState
+from tandem.domain.answers import ReviewRow
+from tandem.domain.fields import Cursor, NextPage, ReviewId, RoundNumber
 from tandem.domain.patches import AffectedFile
 
 
@@ -79,35 +79,35 @@ class CounterPatchDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewerLog:
-    """Lines of what a pool's reviewer and its program wrote."""
+class FoundReview(ReviewRow):
+    """A review that was found."""
 
-    reviewer_id: Annotated[str, Field(description="The reviewer.")]
-    lines: Annotated[
-        tuple[str, ...],
-        Field(description="Whole lines, oldest first, with control and direction characters spelled out."),
+    files: Annotated[int, Field(description="How many files the current round touches.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPage:
+    """Reviews that were found."""
+
+    reviews: Annotated[tuple[FoundReview, ...], Field(description="The reviews that were found.")]
+    next_page: NextPage | None
+    searched_back_to: Annotated[
+        str | None,
+        Field(
+            description=(
+                "The time at which the search stopped because it had looked through enough; null if the "
+                "page is full, or if it has looked through everything."
+            )
+        ),
     ]
-    position: Annotated[str | None, Field(description="Where to go on; null where there is no log.")]
-    available: Annotated[bool, Field(description="Whether the log is on the broker's machine.")]
-    host: Annotated[str, Field(description="The machine that the reviewer runs, or ran, on.")]
+    cursor: Cursor
 
 
 @dataclass(frozen=True, slots=True)
-class SettingView:
-    """One setting as it holds for a project."""
+class ViewedFiles:
+    """The files of a round that a person has marked as viewed, in path order."""
 
-    name: Annotated[str, Field(description="The setting; those of a table are named with a dot.")]
-    value: Annotated[Any, Field(description="Its value as JSON, without passwords.")]
-    origin: Annotated[str, Field(description="`default`, a file, a variable or an option of the command line.")]
-    description: Annotated[str, Field(description="What it is for.")]
-    ignored: Annotated[str | None, Field(description="What was found in a file of the project and not used, and why.")]
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectSettings:
-    """The settings that hold for a registered project, and its gate."""
-
-    project: ProjectName
-    root: Annotated[str, Field(description="The top level of its git repository.")]
-    settings: Annotated[tuple[SettingView, ...], Field(description="The settings, by name.")]
-    gate: Annotated[GateState | None, Field(description="The project's gate.")]
+    review_id: ReviewId
+    round: RoundNumber
+    person: Annotated[str, Field(description="Whose it is.")]
+    paths: Annotated[tuple[str, ...], Field(description="The files that are marked, in order.")]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from tandem.domain.fields import NextPage, ProjectName, ReviewId
+from tandem.domain.fields import (
+    NextPage,
+    ProjectName,
+    ReviewId,
+)
 
 CommitId = Annotated[str, Field(description="The commit's id.")]
 
@@ -126,3 +130,59 @@ class RollbackRecorded:
     rework: Annotated[tuple[str, ...], Field(description="Commits whose work has to be done again.")]
     rolled_back_at: Annotated[str, Field(description="When it was recorded.")]
     rolled_back_by: Annotated[str, Field(description="Who recorded it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingView:
+    """One setting as it holds for a project."""
+
+    name: Annotated[str, Field(description="The setting; those of a table are named with a dot.")]
+    value: Annotated[Any, Field(description="Its value as JSON, without passwords.")]
+    origin: Annotated[str, Field(description="`default`, a file, a variable or an option of the command line.")]
+    description: Annotated[str, Field(description="What it is for.")]
+    ignored: Annotated[str | None, Field(description="What was found in a file of the project and not used, and why.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """The settings that hold for a registered project, and its gate."""
+
+    project: ProjectName
+    root: Annotated[str, Field(description="The top level of its git repository.")]
+    settings: Annotated[tuple[SettingView, ...], Field(description="The settings, by name.")]
+    gate: Annotated[GateState | None, Field(description="The project's gate.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PathDecision:
+    """Why one path may pass the gate, or may not."""
+
+    path: Annotated[str, Field(description="The file.")]
+    allowed: Annotated[bool, Field(description="Whether it may pass.")]
+    review_id: Annotated[str | None, Field(description="The review whose approval covers the path.")]
+    round: Annotated[int | None, Field(description="The approved round.")]
+    reason: Annotated[str, Field(description="Which approval covers it, or why none does.")]
+    kind: Annotated[
+        str | None,
+        Field(
+            description=(
+                "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `rollback` (exactly "
+                "takes back a commit of a change that was not approved) or `overridden`; null if it does "
+                "not."
+            )
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """Whether everything that was asked about may pass, to the byte."""
+
+    allowed: Annotated[bool, Field(description="Whether it may pass.")]
+    project: ProjectName
+    reason: Annotated[str, Field(description="The decision in words.")]
+    review_ids: Annotated[tuple[str, ...], Field(description="The reviews whose approvals were used.")]
+    paths: Annotated[
+        tuple[PathDecision, ...],
+        Field(description="The decision for each path; empty when a digest was asked about."),
+    ]

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tandem.domain.answers import ReviewRow
-from tandem.domain.fields import Cursor, NextPage, ReviewId, RoundNumber
+from tandem.domain.fields import Cursor
 from tandem.domain.pool_answers import PoolView
 
 WHY = {
@@ -83,38 +83,3 @@ class Inbox:
         InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
     ]
     cursor: Cursor
-
-
-@dataclass(frozen=True, slots=True)
-class FoundReview(ReviewRow):
-    """A review that was found."""
-
-    files: Annotated[int, Field(description="How many files the current round touches.")]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchPage:
-    """Reviews that were found."""
-
-    reviews: Annotated[tuple[FoundReview, ...], Field(description="The reviews that were found.")]
-    next_page: NextPage | None
-    searched_back_to: Annotated[
-        str | None,
-        Field(
-            description=(
-                "The time at which the search stopped because it had looked through enough; null if the "
-                "page is full, or if it has looked through everything."
-            )
-        ),
-    ]
-    cursor: Cursor
-
-
-@dataclass(frozen=True, slots=True)
-class ViewedFiles:
-    """The files of a round that a person has marked as viewed, in path order."""
-
-    review_id: ReviewId
-    round: RoundNumber
-    person: Annotated[str, Field(description="Whose it is.")]
-    paths: Annotated[tuple[str, ...], Field(description="The files that are marked, in order.")]

@@ -172,3 +172,17 @@ class OutcomeReported:
     paused: Annotated[
         str | None, Field(description="Why the reviewer's pool starts nothing more; null while it is not paused.")
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerLog:
+    """Lines of what a pool's reviewer and its program wrote."""
+
+    reviewer_id: Annotated[str, Field(description="The reviewer.")]
+    lines: Annotated[
+        tuple[str, ...],
+        Field(description="Whole lines, oldest first, with control and direction characters spelled out."),
+    ]
+    position: Annotated[str | None, Field(description="Where to go on; null where there is no log.")]
+    available: Annotated[bool, Field(description="Whether the log is on the broker's machine.")]
+    host: Annotated[str, Field(description="The machine that the reviewer runs, or ran, on.")]

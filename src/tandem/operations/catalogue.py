@@ -10,6 +10,7 @@ from tandem.operations import (
     gate_operations,
     inbox_operations,
     pool_operations,
+    project_operations,
     review_operations,
 )
 
@@ -22,5 +23,6 @@ REGISTRY = Registry(
         *file_operations.OPERATIONS,
         *inbox_operations.OPERATIONS,
         *access_operations.OPERATIONS,
+        *project_operations.OPERATIONS,
     )
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import ADMIN, ALL, OPERATOR, READ, Operation
+from tandem.contract.operation import ALL, OPERATOR, READ, REPEATABLE_WRITE, Operation
 from tandem.domain import file_answers as answers
 from tandem.operations import file_requests as ask
 
@@ -29,17 +29,33 @@ OPERATIONS = (
         listed=False,
     ),
     Operation(
-        "get_reviewer_log", "reviewers", "output", ask.GetReviewerLog, answers.ReviewerLog, OPERATOR, READ, listed=False
-    ),
-    Operation(
-        "get_project_settings",
-        "project",
-        "settings",
-        ask.GetProjectSettings,
-        answers.ProjectSettings,
-        OPERATOR | ADMIN,
+        "search_reviews",
+        "review",
+        "search",
+        ask.SearchReviews,
+        answers.SearchPage,
+        OPERATOR,
         READ,
         listed=False,
-        for_agents=False,
+    ),
+    Operation(
+        "mark_viewed",
+        "review",
+        "mark",
+        ask.MarkViewed,
+        answers.ViewedFiles,
+        OPERATOR,
+        REPEATABLE_WRITE,
+        listed=False,
+    ),
+    Operation(
+        "list_viewed",
+        "review",
+        "viewed",
+        ask.ListViewed,
+        answers.ViewedFiles,
+        OPERATOR,
+        READ,
+        listed=False,
     ),
 )

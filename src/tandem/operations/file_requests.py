@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from tandem.contract.request import (
+    AttentionFilter,
     FilePath,
     FullText,
     Name,
+    PageLimit,
+    PageToken,
+    Person,
     ProjectRequest,
     Refusals,
     Request,
-    ReviewerName,
     ReviewId,
     RoundNumber,
+    StateFilter,
     Text,
-    Token,
+    WriteRequest,
 )
-from tandem.domain.access import Subject
-from tandem.errors import ConfigInvalid, NotFound, StaleRound, UnknownReviewer
+from tandem.errors import NotFound, StaleRound
+from tandem.operations.requests import CategoryFilter, PriorityFilter, TurnFilter
 
 _LARGEST_LINE = 2**31 - 1
 _MOST_EDITS = 500
-_MOST_LOG_LINES = 5_000
 
 LineNumber = Annotated[int, Field(ge=1, le=_LARGEST_LINE)]
 AnyRound = Annotated[RoundNumber | None, Field(description="Default: the current round.")]
@@ -77,20 +79,57 @@ class CheckCounterPatch(ProjectRequest):
     round: CurrentRound = None
 
 
-class GetReviewerLog(ProjectRequest):
-    """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+_TEXT_LENGTH = 500
 
-    refusals: ClassVar[Refusals] = (UnknownReviewer,)
-    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
-
-    reviewer_id: ReviewerName
-    lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200
-    position: Annotated[Token | None, Field(description="From an earlier answer: what comes after it.")] = None
+SearchText = Annotated[FullText, Field(max_length=_TEXT_LENGTH)]
 
 
-class GetProjectSettings(Request):
-    """The settings that hold for a project and where each comes from, and its gate."""
+class SearchReviews(ProjectRequest):
+    """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
 
-    refusals: ClassVar[Refusals] = (NotFound, ConfigInvalid)
+    refusals: ClassVar[Refusals] = ()
 
-    project: Annotated[Name, Field(description="The project.")]
+    status: StateFilter = None
+    category: CategoryFilter = None
+    priority: PriorityFilter = None
+    turn: TurnFilter = None
+    attention: AttentionFilter = None
+    proposer: Annotated[Name | None, Field(description="Only reviews that they put up.")] = None
+    reviewer: Annotated[Name | None, Field(description="Only reviews that they hold, or decided last.")] = None
+    text: Annotated[
+        SearchText | None,
+        Field(description="Words that all occur in intent, description, names or ids; case does not matter."),
+    ] = None
+    path: Annotated[
+        SearchText | None, Field(description="Part of the path of a file that the current round touches.")
+    ] = None
+    sort: Annotated[
+        Literal["queue", "newest", "oldest", "updated"],
+        Field(description="By priority and age, by age, or by latest activity."),
+    ] = "queue"
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class MarkViewed(WriteRequest):
+    """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    speaks_as: ClassVar[str | None] = "person"
+
+    review_id: ReviewId
+    round: RoundNumber
+    path: Annotated[FilePath, Field(description="A file that the round touches.")]
+    viewed: Annotated[bool, Field(description="Whether it is viewed.")]
+    person: Person
+
+
+class ListViewed(ProjectRequest):
+    """The files of a round that a person has marked as viewed."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    speaks_as: ClassVar[str | None] = "person"
+
+    review_id: ReviewId
+    round: RoundNumber
+    person: Person

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from tandem.contract.operation import ADMIN, ALL, PROPOSER, READ, REPEATABLE_WRITE, Operation
+from tandem.contract.operation import ADMIN, ALL, OPERATOR, PROPOSER, READ, REPEATABLE_WRITE, Operation
 from tandem.domain import gate_answers as answers
-from tandem.domain.answers import GateDecision
+from tandem.domain.gate_answers import GateDecision
 from tandem.operations import gate_requests as ask
-from tandem.operations.requests import CheckGate
-
-CHECK_GATE = Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ)
+from tandem.operations.gate_requests import CheckGate
 
 OPERATIONS = (
+    Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ),
     Operation("set_gate", "gate", "set", ask.SetGate, answers.GateState, ADMIN, REPEATABLE_WRITE),
     Operation("get_gate", "gate", "show", ask.GetGate, answers.GateState, ALL, READ, listed=False),
     Operation(
@@ -36,5 +35,16 @@ OPERATIONS = (
         PROPOSER,
         REPEATABLE_WRITE,
         listed=False,
+    ),
+    Operation(
+        "get_project_settings",
+        "project",
+        "settings",
+        ask.GetProjectSettings,
+        answers.ProjectSettings,
+        OPERATOR | ADMIN,
+        READ,
+        listed=False,
+        for_agents=False,
     ),
 )

@@ -8,6 +8,8 @@ from typing import Annotated, ClassVar
 from pydantic import AfterValidator, Field
 
 from tandem.contract.request import (
+    Digest,
+    FilePath,
     FullText,
     Id,
     Name,
@@ -23,8 +25,10 @@ from tandem.contract.request import (
 )
 from tandem.domain.access import Subject
 from tandem.domain.texts import storable_text
-from tandem.errors import NotFound
-from tandem.operations.requests import CommitId, GateChange
+from tandem.errors import (
+    ConfigInvalid,
+    NotFound,
+)
 
 _REF_LENGTH = 500
 _MOST_REFS = 100
@@ -45,6 +49,21 @@ def _ref(text: str) -> str:
 
 Ref = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text), AfterValidator(_ref)]
 PlanKey = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text)]
+CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", max_length=64)]
+FileMode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
+BlobId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+
+
+class GateChange(Request):
+    """One path's change, as `git diff-index --raw` reports it."""
+
+    path: Annotated[FilePath, Field(description="The file.")]
+    mode_before: Annotated[FileMode, Field(description="File mode before; `000000` if there was no file.")] = "000000"
+    blob_before: Annotated[BlobId, Field(description="Blob id before; zeros if there was no file.")] = "0" * 40
+    mode_after: Annotated[FileMode, Field(description="File mode after; `000000` if there is no file.")] = "000000"
+    blob_after: Annotated[BlobId, Field(description="Blob id after; zeros if there is no file.")] = "0" * 40
+
+
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
 
 
@@ -168,3 +187,31 @@ class RecordRollback(WriteRequest):
     rework: Annotated[
         list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits whose work has to be done again.")
     ] = Field(default_factory=list[str])
+
+
+class GetProjectSettings(Request):
+    """The settings that hold for a project and where each comes from, and its gate."""
+
+    refusals: ClassVar[Refusals] = (NotFound, ConfigInvalid)
+
+    project: Annotated[Name, Field(description="The project.")]
+
+
+class CheckGate(Request):
+    """Is exactly this content approved? Give the raw changes or a digest."""
+
+    refusals: ClassVar[Refusals] = ()
+    has_long_list: ClassVar[bool] = True
+
+    project: Annotated[Name, Field(description="The project.")]
+    changes: Annotated[
+        list[GateChange] | None,
+        Field(max_length=100_000, description="The raw changes of the commit: every path once."),
+    ] = None
+    digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
+    head: Annotated[
+        CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
+    ] = None
+    base: Annotated[
+        CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
+    ] = None

@@ -43,4 +43,14 @@ OPERATIONS = (
         listed=False,
         for_agents=False,
     ),
+    Operation(
+        "get_reviewer_log",
+        "reviewers",
+        "output",
+        ask.GetReviewerLog,
+        answers.ReviewerLog,
+        OPERATOR,
+        READ,
+        listed=False,
+    ),
 )

@@ -22,7 +22,14 @@ from tandem.contract.request import (
 )
 from tandem.domain.access import Subject
 from tandem.domain.reviewers import RunOutcome
-from tandem.errors import InvalidSession, NotFound, PoolCapReached, PoolDisabled, SpawnCooldown, UnknownReviewer
+from tandem.errors import (
+    InvalidSession,
+    NotFound,
+    PoolCapReached,
+    PoolDisabled,
+    SpawnCooldown,
+    UnknownReviewer,
+)
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _LARGEST_COUNT = 2**53
@@ -193,3 +200,17 @@ class ReportOutcome(WriteRequest):
         int | None,
         Field(ge=-(2**31), le=2**32, description="The program's exit status, or the negative number of a signal."),
     ] = None
+
+
+_MOST_LOG_LINES = 5_000
+
+
+class GetReviewerLog(ProjectRequest):
+    """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+
+    refusals: ClassVar[Refusals] = (UnknownReviewer,)
+    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
+
+    reviewer_id: ReviewerName
+    lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200
+    position: Annotated[Token | None, Field(description="From an earlier answer: what comes after it.")] = None

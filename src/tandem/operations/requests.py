@@ -10,8 +10,6 @@ from pydantic import Field
 from tandem.contract.request import (
     LARGEST,
     AttentionFilter,
-    CategoryFilter,
-    Digest,
     FilePath,
     FullText,
     Generation,
@@ -21,7 +19,6 @@ from tandem.contract.request import (
     OptionalReason,
     PageLimit,
     PageToken,
-    PriorityFilter,
     ProjectRequest,
     Refusals,
     Request,
@@ -30,14 +27,13 @@ from tandem.contract.request import (
     StateFilter,
     Text,
     Token,
-    TurnFilter,
     WaitCursor,
     WaitFlag,
     WaitSeconds,
     WriteRequest,
 )
 from tandem.domain.access import Subject
-from tandem.domain.reviews import Category, Side
+from tandem.domain.reviews import Category, Priority, Side
 from tandem.errors import (
     AlreadyClaimed,
     CursorExpired,
@@ -316,68 +312,16 @@ class GetReviewStats(ProjectRequest):
     since: Annotated[Name | None, Field(description="ISO date or time; whole days, UTC.")] = None
 
 
-CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", max_length=64)]
-FileMode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
-BlobId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
-
-
-class GateChange(Request):
-    """One path's change, as `git diff-index --raw` reports it."""
-
-    path: Annotated[FilePath, Field(description="The file.")]
-    mode_before: Annotated[FileMode, Field(description="File mode before; `000000` if there was no file.")] = "000000"
-    blob_before: Annotated[BlobId, Field(description="Blob id before; zeros if there was no file.")] = "0" * 40
-    mode_after: Annotated[FileMode, Field(description="File mode after; `000000` if there is no file.")] = "000000"
-    blob_after: Annotated[BlobId, Field(description="Blob id after; zeros if there is no file.")] = "0" * 40
-
-
-class CheckGate(Request):
-    """Is exactly this content approved? Give the raw changes or a digest."""
-
-    refusals: ClassVar[Refusals] = ()
-    has_long_list: ClassVar[bool] = True
-
-    project: Annotated[Name, Field(description="The project.")]
-    changes: Annotated[
-        list[GateChange] | None,
-        Field(max_length=100_000, description="The raw changes of the commit: every path once."),
-    ] = None
-    digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
-    head: Annotated[
-        CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
-    ] = None
-    base: Annotated[
-        CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
-    ] = None
-
-
-class RegisterProject(Request):
-    """Register a folder as a project; its name defaults to the folder's."""
-
-    refusals: ClassVar[Refusals] = (TimedOut,)
-
-    root: Annotated[FilePath, Field(description="The folder: absolute, in a git repository.")]
-    name: Annotated[Name | None, Field(description="The project's name.")] = None
-
-
-class ListProjects(Request):
-    """All registered projects; with a token of one project, that one."""
-
-    refusals: ClassVar[Refusals] = ()
-    keeps_to_caller: ClassVar[bool] = True
-
-
-class RemoveProject(Request):
-    """Forget a project's folder; its reviews stay."""
-
-    refusals: ClassVar[Refusals] = (NotFound,)
-
-    name: Annotated[Name, Field(description="The project's name.")]
-
-
 class RetryReview(WriteRequest):
     """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
 
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
 
     review_id: ReviewId
+
+
+CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
+
+PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
+
+TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tandem.contract.operation import (
     ADMIN,
     ALL,
-    EVERY_ROLE,
     OPERATOR,
     PROPOSER,
     READ,
@@ -16,7 +15,6 @@ from tandem.contract.operation import (
 )
 from tandem.domain import answers
 from tandem.operations import requests as ask
-from tandem.operations.gate_operations import CHECK_GATE
 
 OPERATIONS = (
     Operation("create_review", "review", "create", ask.CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
@@ -45,19 +43,5 @@ OPERATIONS = (
     ),
     Operation("get_audit_log", "audit", "log", ask.GetAuditLog, answers.AuditPage, OPERATOR, READ, blocking=True),
     Operation("get_review_stats", "review", "stats", ask.GetReviewStats, answers.Statistics, OPERATOR, READ),
-    CHECK_GATE,
-    Operation("register_project", "project", "add", ask.RegisterProject, answers.ProjectView, ADMIN, REPEATABLE_WRITE),
-    Operation(
-        "list_projects",
-        "project",
-        "list",
-        ask.ListProjects,
-        answers.ProjectList,
-        EVERY_ROLE,
-        READ,
-        listed=False,
-        for_agents=False,
-    ),
-    Operation("remove_project", "project", "remove", ask.RemoveProject, answers.ProjectRemoved, ADMIN, WRITE),
     Operation("retry_review", "review", "retry", ask.RetryReview, answers.ReviewStatus, ADMIN, REPEATABLE_WRITE),
 )

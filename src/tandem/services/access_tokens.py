@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain.access import NAME_LENGTH, OWNER, REVIEWER_PREFIX, ROLES, UNBOUND_ROLES, AccessToken
 from tandem.domain.access_answers import Login, TokenCreated, TokenList, TokenRevoked, TokenView
@@ -13,7 +14,6 @@ from tandem.operations.access_requests import CreateLogin, CreateToken, ListToke
 from tandem.services import pages
 from tandem.services.access import LOGIN_SECONDS, TOKEN_PREFIX, hash_of, new_token
 from tandem.services.context import Services, transact
-from tandem.services.views import shown, time_or_none
 from tandem.store import access_tokens, events
 from tandem.store.base import Unit
 

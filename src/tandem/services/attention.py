@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import ReviewStatus
@@ -51,7 +52,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
         "claim_generation": after.claim_generation,
     }
     if after.attempts != before.attempts:
-        facts.update(attempts=after.attempts, not_before=views.time_or_none(after.not_before))
+        facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
     written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
     if after.attempts == before.attempts or after.attempts <= RETRIES:
         return written

@@ -8,6 +8,7 @@ import logging
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import Claim, ClaimReleased, ClaimRenewed
@@ -117,7 +118,7 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
 
 
 def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
-    return views.shown(
+    return answer.shown(
         Claim,
         review,
         review=views.proposal(unit, review, current),

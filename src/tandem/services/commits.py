@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import orjson
 from typing_extensions import override
 
+from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.exempt import is_exempt
@@ -23,7 +24,6 @@ from tandem.services.context import Services, transact
 from tandem.services.gate_switch import require_known
 from tandem.services.gates import changes_of, check_paths, exempt_patterns
 from tandem.services.participants import Decision, Participant
-from tandem.services.views import shown
 from tandem.store import commits, events, reviews, writing
 from tandem.store.base import Unit
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from tandem.atomic_dirs import write_whole
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain import cycles as rules
 from tandem.domain.archives import archive_files
@@ -22,7 +23,6 @@ from tandem.operations.cycle_requests import CycleArchive, GetCycle, ListCycles
 from tandem.services import cycle_scope, pages
 from tandem.services.context import Services, transact
 from tandem.services.cycles import check_token, lock_of
-from tandem.services.views import shown, time_or_none
 from tandem.store import cycles, reviews
 from tandem.store.base import Unit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tandem.clock import isoformat
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain import cycle_answers as answers
 from tandem.domain import cycles as rules
@@ -28,7 +29,6 @@ from tandem.services.context import Services, look_or_wait, transact
 from tandem.services.cycle_scope import Standing
 from tandem.services.reviews import close_in
 from tandem.services.sessions import check_role
-from tandem.services.views import shown, time_or_none
 from tandem.services.waits import topic
 from tandem.store import cycles, events, reviews
 from tandem.store.base import Conflict, Unit

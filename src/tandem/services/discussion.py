@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from tandem.clock import isoformat
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain import claims
 from tandem.domain.answers import Discussion, DiscussionEntry, MessageSent
@@ -13,7 +14,7 @@ from tandem.domain.events import Kind
 from tandem.domain.reviews import Action, Review, step
 from tandem.errors import NotFound
 from tandem.operations.requests import AddMessage, GetDiscussion
-from tandem.services import contents, pages, views
+from tandem.services import contents, pages
 from tandem.services.context import Services, transact
 from tandem.store import discussion as rows
 from tandem.store import reviews, writing
@@ -149,7 +150,7 @@ def read_page(
     """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
     found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
     listed = found[:limit]
-    return views.shown(
+    return answer.shown(
         Discussion,
         review,
         review_id=review.id,
@@ -173,7 +174,7 @@ def _verdict_entry(unit: Unit, verdict_id: str) -> DiscussionEntry:
     found = rows.find_verdict(unit, verdict_id)
     if found is None:
         raise LookupError(f"the verdict {verdict_id} is missing")
-    return views.shown(
+    return answer.shown(
         DiscussionEntry,
         found,
         kind="verdict",
@@ -189,7 +190,7 @@ def _counter_patch_entry(unit: Unit, review_id: str, patch_id: str) -> Discussio
     if found is None:
         raise LookupError(f"the counter-patch {patch_id} is missing")
     body = reviews.find_content(unit, found.content_id)
-    return views.shown(
+    return answer.shown(
         DiscussionEntry,
         found,
         kind="counter_patch",
@@ -205,7 +206,7 @@ def _message_entry(unit: Unit, review_id: str, message_id: str) -> DiscussionEnt
     found = rows.find_message(unit, review_id, message_id)
     if found is None:
         raise LookupError(f"the message {message_id} is missing")
-    return views.shown(
+    return answer.shown(
         DiscussionEntry,
         found,
         at=isoformat(found.created_at),

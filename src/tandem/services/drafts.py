@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain.claims import check_round
 from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft
@@ -11,7 +12,7 @@ from tandem.domain.patches import ValidatedContent
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
 from tandem.operations.file_requests import CheckCounterPatch, DraftCounterPatch
-from tandem.services import contents, round_files, verdicts, views
+from tandem.services import contents, round_files, verdicts
 from tandem.services.context import Services
 from tandem.services.round_files import RoundContent
 from tandem.store.base import Unit
@@ -36,7 +37,7 @@ async def draft_counter_patch(services: Services, _caller: Caller, request: Draf
         judged = CounterPatchCheck(request.review_id, found.round.round, (), None, applies=False, problem=problem)
     else:
         judged = await _judged(services, found, request.project, body)
-    return views.shown(CounterPatchDraft, judged, counter_patch=body)
+    return answer.shown(CounterPatchDraft, judged, counter_patch=body)
 
 
 async def check_counter_patch(services: Services, _caller: Caller, request: CheckCounterPatch) -> CounterPatchCheck:

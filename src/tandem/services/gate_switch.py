@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat
+from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.gate_answers import GateOverridden, GateState, PlanState
 from tandem.domain.gate_records import Gate, Override
@@ -18,7 +19,6 @@ from tandem.operations.gate_requests import GetGate, OverrideGate, SetGate
 from tandem.services import contents
 from tandem.services.context import Services, transact
 from tandem.services.gates import changes_of, check_paths
-from tandem.services.views import shown
 from tandem.store import commits, events, gates
 from tandem.store.base import Unit
 

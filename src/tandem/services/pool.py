@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import orjson
 
 from tandem.clock import MICROSECONDS
+from tandem.contract.answer import time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.pool_answers import Order, Orders, Registered
@@ -17,7 +18,6 @@ from tandem.operations.pool_requests import ReviewerSighting, SupervisorHeartbea
 from tandem.services import pool_plan, reviewer_runs
 from tandem.services.context import Services, transact, wait_seconds
 from tandem.services.pool_plan import Circumstances, Decision
-from tandem.services.views import time_or_none
 from tandem.services.waits import topic
 from tandem.store import events, reviewers
 from tandem.store.base import Unit

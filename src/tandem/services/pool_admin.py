@@ -7,6 +7,7 @@ from collections.abc import Callable
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat, utc_day
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain.pool_answers import PoolsChanged, PoolView, ReviewerList, ReviewerView
 from tandem.domain.reviewers import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
@@ -14,7 +15,6 @@ from tandem.errors import NotFound, PoolDisabled, TandemError
 from tandem.operations.pool_requests import KillReviewer, ListReviewers, PauseReviewers, ResumeReviewers, SpawnReviewer
 from tandem.services import pool_plan, reviewer_runs
 from tandem.services.context import Services, amend, transact
-from tandem.services.views import shown, time_or_none
 from tandem.services.waits import wait_until
 from tandem.store import events, reviewers
 from tandem.store.base import Unit

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain.answers import ReviewCreated
 from tandem.domain.claims import end_claim
@@ -15,7 +16,7 @@ from tandem.domain.patches import Round, ValidatedContent
 from tandem.domain.reviews import PRIORITIES, Action, Review, infer_priority, step
 from tandem.errors import InvalidInput
 from tandem.operations.requests import CreateReview
-from tandem.services import attention, contents, counter_patches, views
+from tandem.services import attention, contents, counter_patches
 from tandem.services.context import Services, transact
 from tandem.services.projects import ProjectMoved
 from tandem.store import ledger, reviews, writing
@@ -229,7 +230,7 @@ def _facts(review: Review, content: ValidatedContent) -> dict[str, Any]:
 
 
 def _created(services: Services, review: Review, content: ValidatedContent) -> ReviewCreated:
-    return views.shown(
+    return answer.shown(
         ReviewCreated,
         review,
         review_id=review.id,

@@ -6,11 +6,11 @@ import asyncio
 from contextlib import suppress
 
 from tandem.contract.caller import Caller
-from tandem.domain.file_answers import ReviewerLog
+from tandem.domain.pool_answers import ReviewerLog
 from tandem.domain.reviewers import Reviewer
 from tandem.domain.texts import visible
 from tandem.errors import InvalidInput
-from tandem.operations.file_requests import GetReviewerLog
+from tandem.operations.pool_requests import GetReviewerLog
 from tandem.reviewers import logs
 from tandem.reviewers.logs import Part
 from tandem.services import reviewer_runs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.domain.claims import end_claim
@@ -90,7 +91,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             status=views.status(review, services.waits.cursor(review.event_seq), changed=True),
             proposal=shown,
             rounds=tuple(
-                views.shown(RoundRow, one, verdict=verdicts.get(one.round))
+                answer.shown(RoundRow, one, verdict=verdicts.get(one.round))
                 for one in reviews.list_rounds(unit, review.id)
             ),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),

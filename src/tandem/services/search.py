@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import orjson
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
-from tandem.domain.inbox_answers import FoundReview, SearchPage
+from tandem.domain.file_answers import FoundReview, SearchPage
 from tandem.domain.patches import AffectedFile
 from tandem.domain.reviews import PRIORITIES, Review, State
-from tandem.operations.inbox_requests import SearchReviews
+from tandem.operations.file_requests import SearchReviews
 from tandem.services import pages, views
 from tandem.services.context import Services
 from tandem.store import search
@@ -43,7 +44,7 @@ async def search_reviews(services: Services, caller: Caller, request: SearchRevi
         return SearchPage(
             reviews=tuple(found),
             next_page=pages.encode(services, *following) if following else None,
-            searched_back_to=views.time_or_none(stopped_us),
+            searched_back_to=answer.time_or_none(stopped_us),
             cursor=services.waits.cursor(newest),
         )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tandem.contract.caller import Caller
-from tandem.domain.inbox_answers import ViewedFiles
+from tandem.domain.file_answers import ViewedFiles
 from tandem.domain.patches import Round
 from tandem.errors import NotFound
-from tandem.operations.inbox_requests import ListViewed, MarkViewed
+from tandem.operations.file_requests import ListViewed, MarkViewed
 from tandem.services import views
 from tandem.services.context import Services, transact
 from tandem.store import reviews, viewed

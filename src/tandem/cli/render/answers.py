@@ -13,7 +13,7 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
-from tandem.domain import answers, inbox_answers
+from tandem.domain import answers, file_answers, inbox_answers
 
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",
@@ -266,7 +266,7 @@ def _what(item: inbox_answers.InboxItem) -> Text:
 
 
 @render.register
-def _(answer: inbox_answers.SearchPage) -> RenderableType:
+def _(answer: file_answers.SearchPage) -> RenderableType:
     shown: list[RenderableType] = []
     if answer.reviews:
         columns = ("id", "state", "priority", "project", "intent", "by", "files", "age")
@@ -283,7 +283,7 @@ def _(answer: inbox_answers.SearchPage) -> RenderableType:
 
 
 @render.register
-def _(answer: inbox_answers.ViewedFiles) -> RenderableType:
+def _(answer: file_answers.ViewedFiles) -> RenderableType:
     if not answer.paths:
         return Text("No file of this round is marked as viewed.", style="dim")
     return Group(*(plain(path) for path in answer.paths))

@@ -12,7 +12,7 @@ from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import ago, block, duration, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
-from tandem.domain import access_answers, answers, file_answers, gate_answers
+from tandem.domain import access_answers, answers, file_answers, gate_answers, pool_answers, project_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
@@ -89,7 +89,7 @@ def _add_tally(table: Table, name: str, tally: answers.Tally) -> None:
 
 
 @render.register
-def _(answer: answers.GateDecision) -> RenderableType:
+def _(answer: gate_answers.GateDecision) -> RenderableType:
     word = Text("allowed", style="bold green") if answer.allowed else Text("refused", style="bold red")
     table = Table.grid(padding=(0, 2))
     for path in answer.paths:
@@ -100,12 +100,12 @@ def _(answer: answers.GateDecision) -> RenderableType:
 
 
 @render.register
-def _(answer: answers.ProjectView) -> RenderableType:
+def _(answer: project_answers.ProjectView) -> RenderableType:
     return facts([("project", plain(answer.project, "bold")), ("folder", answer.root)])
 
 
 @render.register
-def _(answer: answers.ProjectList) -> RenderableType:
+def _(answer: project_answers.ProjectList) -> RenderableType:
     if not answer.projects:
         return Text("No project is registered; in a repository: tandem project add", style="dim")
     table = listing("project", "folder", "registered", fixed=("project", "registered"))
@@ -115,7 +115,7 @@ def _(answer: answers.ProjectList) -> RenderableType:
 
 
 @render.register
-def _(answer: answers.ProjectRemoved) -> RenderableType:
+def _(answer: project_answers.ProjectRemoved) -> RenderableType:
     return Text.assemble("removed  ", plain(answer.project, "bold"))
 
 
@@ -261,7 +261,7 @@ def _(answer: file_answers.CounterPatchDraft) -> RenderableType:
 
 
 @render.register
-def _(answer: file_answers.ReviewerLog) -> RenderableType:
+def _(answer: pool_answers.ReviewerLog) -> RenderableType:
     if not answer.available:
         return plain(
             f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
@@ -270,7 +270,7 @@ def _(answer: file_answers.ReviewerLog) -> RenderableType:
 
 
 @render.register
-def _(answer: file_answers.ProjectSettings) -> RenderableType:
+def _(answer: gate_answers.ProjectSettings) -> RenderableType:
     table = listing("setting", "value", "from", "ignored", fixed=("setting",))
     for one in answer.settings:
         style = "dim" if one.origin == "default" and one.ignored is None else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.file_answers import ProjectSettings, SettingView
+from tandem.domain.gate_answers import ProjectSettings, SettingView
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/projects"

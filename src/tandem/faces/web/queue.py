@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from tandem.domain.answers import ProjectList, Statistics
-from tandem.domain.inbox_answers import SearchPage
+from tandem.domain.answers import Statistics
+from tandem.domain.file_answers import SearchPage
+from tandem.domain.project_answers import ProjectList
 from tandem.errors import InvalidInput, TandemError
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from starlette.responses import JSONResponse, Response
 
-from tandem.domain.answers import ProjectList
 from tandem.domain.pool_answers import ReviewerList, ReviewerView
+from tandem.domain.project_answers import ProjectList
 from tandem.errors import NotFound, TandemError
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 

@@ -15,7 +15,8 @@ from typing import Any
 from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
-from tandem.domain.answers import CounterPatchView, GateDecision, Proposal, ReviewCreated, ReviewStatus
+from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
+from tandem.domain.gate_answers import GateDecision
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.git import Repository, Scope
 from tandem.git.layout import Layout, layout_at

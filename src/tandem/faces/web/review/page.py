@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
-from tandem.domain.inbox_answers import ViewedFiles
+from tandem.domain.file_answers import ViewedFiles
 from tandem.errors import InvalidInput
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.faces.web.review import discussion
