@@ -34,13 +34,13 @@ from tandem.cli.terminal import console, progress, show, show_data
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
-from tandem.domain.gate_answers import GateDecision
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.history import Bases
 from tandem.hooks.ranges import Judge, Judged, Judgement
 from tandem.hooks.state import GateFile
+from tandem.operations.gate_contract import GateDecision
 from tandem.secret_key import Tokens, find
 
 NAME = "commits"

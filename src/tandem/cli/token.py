@@ -16,7 +16,7 @@ from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import progress, say
 from tandem.client.session import read_envelope
-from tandem.domain.access_answers import TokenCreated
+from tandem.operations.access_contract import TokenCreated
 
 _EPILOG = """[bold]Examples[/bold]
 

@@ -6,33 +6,22 @@
 
 from __future__ import annotations
 
-from tandem.operations import gate_requests
-
-from tandem.domain import gate_answers
-
-from tandem.domain import file_answers
-
-
-from tandem.domain import pool_answers
-
-from tandem.domain import project_answers
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the types would take longer than a call.
-    from tandem.domain import access_answers
     from tandem.domain import answers
     from tandem.domain import cycle_answers
     from tandem.domain import file_answers
-    from tandem.domain import gate_answers
-    from tandem.domain import inbox_answers
     from tandem.domain import pool_answers
+    from tandem.operations import access_contract
     from tandem.operations import file_requests
-    from tandem.operations import gate_requests
+    from tandem.operations import gate_contract
+    from tandem.operations import inbox_contract
     from tandem.operations import pool_requests
+    from tandem.operations import project_contract
     from tandem.operations import requests
 
 
@@ -293,39 +282,6 @@ class Operations(ABC):
         """Counts, approval rate and mean times, by category and reviewer."""
         return await self._operate("get_review_stats", locals())
 
-    async def check_gate(
-        self,
-        *,
-        project: str,
-        changes: list[gate_requests.GateChange] | None = None,
-        digest: str | None = None,
-        head: str | None = None,
-        base: str | None = None,
-    ) -> gate_answers.GateDecision:
-        """Is exactly this content approved? Give the raw changes or a digest."""
-        return await self._operate("check_gate", locals())
-
-    async def register_project(
-        self,
-        *,
-        root: str,
-        name: str | None = None,
-    ) -> project_answers.ProjectView:
-        """Register a folder as a project; its name defaults to the folder's."""
-        return await self._operate("register_project", locals())
-
-    async def list_projects(self) -> project_answers.ProjectList:
-        """All registered projects; with a token of one project, that one."""
-        return await self._operate("list_projects", locals())
-
-    async def remove_project(
-        self,
-        *,
-        name: str,
-    ) -> project_answers.ProjectRemoved:
-        """Forget a project's folder; its reviews stay."""
-        return await self._operate("remove_project", locals())
-
     async def retry_review(
         self,
         review_id: str,
@@ -336,6 +292,18 @@ class Operations(ABC):
         """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
         return await self._operate("retry_review", locals())
 
+    async def check_gate(
+        self,
+        *,
+        project: str,
+        changes: list[gate_contract.GateChange] | None = None,
+        digest: str | None = None,
+        head: str | None = None,
+        base: str | None = None,
+    ) -> gate_contract.GateDecision:
+        """Is exactly this content approved? Give the raw changes or a digest."""
+        return await self._operate("check_gate", locals())
+
     async def set_gate(
         self,
         *,
@@ -345,7 +313,7 @@ class Operations(ABC):
         branches: list[str] | None = None,
         accepted: list[str] | None = None,
         reason: str | None = None,
-    ) -> gate_answers.GateState:
+    ) -> gate_contract.GateState:
         """Switch a project's gate on or off: whether its commits have to be approved."""
         return await self._operate("set_gate", locals())
 
@@ -354,21 +322,21 @@ class Operations(ABC):
         *,
         project: str | None = None,
         plan: str | None = None,
-    ) -> gate_answers.GateState:
+    ) -> gate_contract.GateState:
         """Whether a project's gate is on, and where one of its plans stands."""
         return await self._operate("get_gate", locals())
 
     async def override_gate(
         self,
         *,
-        changes: list[gate_requests.GateChange],
+        changes: list[gate_contract.GateChange],
         reason: str,
         project: str | None = None,
         idempotency_key: str | None = None,
         override_id: str | None = None,
         branch: str | None = None,
         at: str | None = None,
-    ) -> gate_answers.GateOverridden:
+    ) -> gate_contract.GateOverridden:
         """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
         return await self._operate("override_gate", locals())
 
@@ -387,8 +355,8 @@ class Operations(ABC):
         unreviewed: bool = False,
         replaces: str | None = None,
         depends_on: list[str] | None = None,
-        changes: list[gate_requests.GateChange] | None = None,
-    ) -> gate_answers.CommitRecord:
+        changes: list[gate_contract.GateChange] | None = None,
+    ) -> gate_contract.CommitRecord:
         """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
         return await self._operate("record_commit", locals())
 
@@ -401,7 +369,7 @@ class Operations(ABC):
         commits: list[str] | None = None,
         limit: int = 50,
         page: str | None = None,
-    ) -> gate_answers.CommitPage:
+    ) -> gate_contract.CommitPage:
         """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
         return await self._operate("list_commits", locals())
 
@@ -414,12 +382,20 @@ class Operations(ABC):
         head_after: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-        reverted: list[gate_requests.RevertedCommit] | None = None,
-        carried: list[gate_requests.CarriedCommit] | None = None,
+        reverted: list[gate_contract.RevertedCommit] | None = None,
+        carried: list[gate_contract.CarriedCommit] | None = None,
         rework: list[str] | None = None,
-    ) -> gate_answers.RollbackRecorded:
+    ) -> gate_contract.RollbackRecorded:
         """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
         return await self._operate("record_rollback", locals())
+
+    async def get_project_settings(
+        self,
+        *,
+        project: str,
+    ) -> gate_contract.ProjectSettings:
+        """The settings that hold for a project and where each comes from, and its gate."""
+        return await self._operate("get_project_settings", locals())
 
     async def session_open(
         self,
@@ -681,6 +657,17 @@ class Operations(ABC):
         """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
         return await self._operate("report_outcome", locals())
 
+    async def get_reviewer_log(
+        self,
+        *,
+        reviewer_id: str,
+        project: str | None = None,
+        lines: int = 200,
+        position: str | None = None,
+    ) -> pool_answers.ReviewerLog:
+        """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+        return await self._operate("get_reviewer_log", locals())
+
     async def get_round_file(
         self,
         review_id: str,
@@ -718,35 +705,6 @@ class Operations(ABC):
     ) -> file_answers.CounterPatchCheck:
         """What submit_verdict would say of a counter-patch; nothing is sent or kept."""
         return await self._operate("check_counter_patch", locals())
-
-    async def get_reviewer_log(
-        self,
-        *,
-        reviewer_id: str,
-        project: str | None = None,
-        lines: int = 200,
-        position: str | None = None,
-    ) -> pool_answers.ReviewerLog:
-        """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
-        return await self._operate("get_reviewer_log", locals())
-
-    async def get_project_settings(
-        self,
-        *,
-        project: str,
-    ) -> gate_answers.ProjectSettings:
-        """The settings that hold for a project and where each comes from, and its gate."""
-        return await self._operate("get_project_settings", locals())
-
-    async def get_inbox(
-        self,
-        *,
-        person: str,
-        project: str | None = None,
-        limit: int = 50,
-    ) -> inbox_answers.Inbox:
-        """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
-        return await self._operate("get_inbox", locals())
 
     async def search_reviews(
         self,
@@ -793,6 +751,16 @@ class Operations(ABC):
         """The files of a round that a person has marked as viewed."""
         return await self._operate("list_viewed", locals())
 
+    async def get_inbox(
+        self,
+        *,
+        person: str,
+        project: str | None = None,
+        limit: int = 50,
+    ) -> inbox_contract.Inbox:
+        """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+        return await self._operate("get_inbox", locals())
+
     async def create_token(
         self,
         *,
@@ -801,7 +769,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         days: float | None = None,
-    ) -> access_answers.TokenCreated:
+    ) -> access_contract.TokenCreated:
         """Make an access token for a person or program; it is shown this once, and only a hash is kept."""
         return await self._operate("create_token", locals())
 
@@ -810,7 +778,7 @@ class Operations(ABC):
         *,
         limit: int = 50,
         page: str | None = None,
-    ) -> access_answers.TokenList:
+    ) -> access_contract.TokenList:
         """Access tokens, newest first, those included that are void; never what proves them."""
         return await self._operate("list_tokens", locals())
 
@@ -820,10 +788,31 @@ class Operations(ABC):
         token_id: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> access_answers.TokenRevoked:
+    ) -> access_contract.TokenRevoked:
         """Make an access token void at once."""
         return await self._operate("revoke_token", locals())
 
-    async def create_login(self) -> access_answers.Login:
+    async def create_login(self) -> access_contract.Login:
         """Where to open a browser that is then logged in to the pages as you; works once, within a minute."""
         return await self._operate("create_login", locals())
+
+    async def register_project(
+        self,
+        *,
+        root: str,
+        name: str | None = None,
+    ) -> project_contract.ProjectView:
+        """Register a folder as a project; its name defaults to the folder's."""
+        return await self._operate("register_project", locals())
+
+    async def list_projects(self) -> project_contract.ProjectList:
+        """All registered projects; with a token of one project, that one."""
+        return await self._operate("list_projects", locals())
+
+    async def remove_project(
+        self,
+        *,
+        name: str,
+    ) -> project_contract.ProjectRemoved:
+        """Forget a project's folder; its reviews stay."""
+        return await self._operate("remove_project", locals())

@@ -52,6 +52,10 @@ from tandem.errors import (
     TurnViolation,
 )
 
+CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
+PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
+TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]
+
 
 class CreateReview(WriteRequest):
     """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
@@ -318,10 +322,3 @@ class RetryReview(WriteRequest):
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
 
     review_id: ReviewId
-
-
-CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
-
-PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
-
-TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]

@@ -8,9 +8,18 @@ from tandem.clock import MICROSECONDS, isoformat
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.domain.access import NAME_LENGTH, OWNER, REVIEWER_PREFIX, ROLES, UNBOUND_ROLES, AccessToken
-from tandem.domain.access_answers import Login, TokenCreated, TokenList, TokenRevoked, TokenView
 from tandem.errors import Forbidden, InvalidInput, NotFound
-from tandem.operations.access_requests import CreateLogin, CreateToken, ListTokens, RevokeToken
+from tandem.operations.access_contract import (
+    CreateLogin,
+    CreateToken,
+    ListTokens,
+    Login,
+    RevokeToken,
+    TokenCreated,
+    TokenList,
+    TokenRevoked,
+    TokenView,
+)
 from tandem.services import pages
 from tandem.services.access import LOGIN_SECONDS, TOKEN_PREFIX, hash_of, new_token
 from tandem.services.context import Services, transact

@@ -12,13 +12,21 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.exempt import is_exempt
-from tandem.domain.gate_answers import Carried, CommitPage, CommitRecord, Reverted, RollbackRecorded
 from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Change, inverse
 from tandem.domain.reviews import Review, Rollback
 from tandem.errors import InvalidInput, TooLarge
 from tandem.git import digest_of
-from tandem.operations.gate_requests import ListCommits, RecordCommit, RecordRollback
+from tandem.operations.gate_contract import (
+    Carried,
+    CommitPage,
+    CommitRecord,
+    ListCommits,
+    RecordCommit,
+    RecordRollback,
+    Reverted,
+    RollbackRecorded,
+)
 from tandem.services import pages
 from tandem.services.context import Services, transact
 from tandem.services.gate_switch import require_known

@@ -10,12 +10,11 @@ import orjson
 from tandem.clock import MICROSECONDS, isoformat
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
-from tandem.domain.gate_answers import GateOverridden, GateState, PlanState
 from tandem.domain.gate_records import Gate, Override
 from tandem.domain.gates import Change
 from tandem.errors import InvalidInput, NotFound
 from tandem.git import digest_of
-from tandem.operations.gate_requests import GetGate, OverrideGate, SetGate
+from tandem.operations.gate_contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.services import contents
 from tandem.services.context import Services, transact
 from tandem.services.gates import changes_of, check_paths

@@ -14,12 +14,11 @@ import orjson
 from tandem.config import PROJECT_FILE, load_settings
 from tandem.contract.caller import Caller
 from tandem.domain.exempt import is_exempt
-from tandem.domain.gate_answers import GateDecision, PathDecision
 from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Approval, Change, cover, inverse
 from tandem.errors import InvalidInput, TandemError
 from tandem.git import digest_of
-from tandem.operations.gate_requests import CheckGate, GateChange
+from tandem.operations.gate_contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.services.context import Services
 from tandem.store import commits, gates, reports
 from tandem.store.base import Unit

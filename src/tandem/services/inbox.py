@@ -14,10 +14,9 @@ from tandem.contract.caller import Caller
 from tandem.domain import inbox as rules
 from tandem.domain.access import Names
 from tandem.domain.inbox import Around, Placement, Tray
-from tandem.domain.inbox_answers import Inbox, InboxCounts, InboxItem
 from tandem.domain.reviewers import Pool
 from tandem.domain.reviews import Review, State
-from tandem.operations.inbox_requests import GetInbox
+from tandem.operations.inbox_contract import GetInbox, Inbox, InboxCounts, InboxItem
 from tandem.services import pages, pool_admin, views
 from tandem.services.context import Services
 from tandem.store import cycles, inbox, reviewers

@@ -11,11 +11,10 @@ from typing import Any, Final
 from tandem import pool_settings
 from tandem.config import LoadedSettings, load_settings
 from tandem.contract.caller import Caller
-from tandem.domain.gate_answers import ProjectSettings, SettingView
 from tandem.domain.texts import visible
 from tandem.errors import ConfigInvalid, NotFound
 from tandem.hooks import planning
-from tandem.operations.gate_requests import GetProjectSettings
+from tandem.operations.gate_contract import GetProjectSettings, ProjectSettings, SettingView
 from tandem.pool_settings import PoolSettings
 from tandem.project_settings import PROJECT_FILE
 from tandem.services import gate_switch, settings_view

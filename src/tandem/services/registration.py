@@ -8,10 +8,16 @@ from pathlib import Path
 from tandem.clock import isoformat
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
-from tandem.domain.project_answers import ProjectList, ProjectRemoved, ProjectView
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.repository import Repository
-from tandem.operations.project_requests import ListProjects, RegisterProject, RemoveProject
+from tandem.operations.project_contract import (
+    ListProjects,
+    ProjectList,
+    ProjectRemoved,
+    ProjectView,
+    RegisterProject,
+    RemoveProject,
+)
 from tandem.services.context import Services
 from tandem.store import projects
 from tandem.store.base import Unit

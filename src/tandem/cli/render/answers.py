@@ -13,7 +13,8 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
-from tandem.domain import answers, file_answers, inbox_answers
+from tandem.domain import answers, file_answers
+from tandem.operations import inbox_contract
 
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",
@@ -232,7 +233,7 @@ def _(answer: answers.ReviewClosed) -> RenderableType:
 
 
 @render.register
-def _(answer: inbox_answers.Inbox) -> RenderableType:
+def _(answer: inbox_contract.Inbox) -> RenderableType:
     trays = (
         ("Your turn", "bold green", answer.your_turn, answer.counts.your_turn),
         ("Waiting on others", "bold", answer.waiting, answer.counts.waiting),
@@ -242,23 +243,23 @@ def _(answer: inbox_answers.Inbox) -> RenderableType:
     return Group(*shown) if shown else Text("Nothing waits for anybody.", style="dim")
 
 
-def _tray(name: str, style: str, items: tuple[inbox_answers.InboxItem, ...], count: int) -> RenderableType:
+def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> RenderableType:
     number = f"{len(items)}+" if count > len(items) else str(count)
     table = listing("id", "why", "what", "who", "for", fixed=("id", "for"))
     for item in items:
         table.add_row(
-            _id(item), inbox_answers.WHY.get(item.why, item.why), _what(item), plain(item.who), ago(item.since)
+            _id(item), inbox_contract.WHY.get(item.why, item.why), _what(item), plain(item.who), ago(item.since)
         )
     return Group(Text.assemble((f"{name} ", style), (number, "dim")), table)
 
 
-def _id(item: inbox_answers.InboxItem) -> str:
+def _id(item: inbox_contract.InboxItem) -> str:
     if item.review is not None:
         return item.review.review_id
     return item.pool.supervisor_id if item.pool is not None else ""
 
 
-def _what(item: inbox_answers.InboxItem) -> Text:
+def _what(item: inbox_contract.InboxItem) -> Text:
     about = plain(item.review.intent if item.review is not None else "")
     if item.detail:
         about.append("\n" if about.plain else "").append_text(plain(item.detail, "dim"))

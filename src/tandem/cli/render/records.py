@@ -12,7 +12,8 @@ from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import ago, block, duration, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
-from tandem.domain import access_answers, answers, file_answers, gate_answers, pool_answers, project_answers
+from tandem.domain import answers, file_answers, pool_answers
+from tandem.operations import access_contract, gate_contract, project_contract
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
@@ -89,7 +90,7 @@ def _add_tally(table: Table, name: str, tally: answers.Tally) -> None:
 
 
 @render.register
-def _(answer: gate_answers.GateDecision) -> RenderableType:
+def _(answer: gate_contract.GateDecision) -> RenderableType:
     word = Text("allowed", style="bold green") if answer.allowed else Text("refused", style="bold red")
     table = Table.grid(padding=(0, 2))
     for path in answer.paths:
@@ -100,12 +101,12 @@ def _(answer: gate_answers.GateDecision) -> RenderableType:
 
 
 @render.register
-def _(answer: project_answers.ProjectView) -> RenderableType:
+def _(answer: project_contract.ProjectView) -> RenderableType:
     return facts([("project", plain(answer.project, "bold")), ("folder", answer.root)])
 
 
 @render.register
-def _(answer: project_answers.ProjectList) -> RenderableType:
+def _(answer: project_contract.ProjectList) -> RenderableType:
     if not answer.projects:
         return Text("No project is registered; in a repository: tandem project add", style="dim")
     table = listing("project", "folder", "registered", fixed=("project", "registered"))
@@ -115,12 +116,12 @@ def _(answer: project_answers.ProjectList) -> RenderableType:
 
 
 @render.register
-def _(answer: project_answers.ProjectRemoved) -> RenderableType:
+def _(answer: project_contract.ProjectRemoved) -> RenderableType:
     return Text.assemble("removed  ", plain(answer.project, "bold"))
 
 
 @render.register
-def _(answer: gate_answers.GateState) -> RenderableType:
+def _(answer: gate_contract.GateState) -> RenderableType:
     word = Text("on", style="bold green") if answer.enabled else Text("off", style="bold yellow")
     switched = answer.switched_at and f"{ago(answer.switched_at)}, by {answer.switched_by}"
     rows: list[tuple[str, object]] = [
@@ -141,7 +142,7 @@ def _(answer: gate_answers.GateState) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.GateOverridden) -> RenderableType:
+def _(answer: gate_contract.GateOverridden) -> RenderableType:
     return facts(
         [
             ("override", Text(answer.override_id, style="bold")),
@@ -153,7 +154,7 @@ def _(answer: gate_answers.GateOverridden) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.CommitRecord) -> RenderableType:
+def _(answer: gate_contract.CommitRecord) -> RenderableType:
     return facts(
         [
             ("commit", Text(answer.commit, style="bold")),
@@ -171,7 +172,7 @@ def _(answer: gate_answers.CommitRecord) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.CommitPage) -> RenderableType:
+def _(answer: gate_contract.CommitPage) -> RenderableType:
     if not answer.commits:
         return Text("No commits.", style="dim")
     table = listing("commit", "plan", "reviews", "became", "recorded", fixed=("commit", "recorded"))
@@ -182,7 +183,7 @@ def _(answer: gate_answers.CommitPage) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.RollbackRecorded) -> RenderableType:
+def _(answer: gate_contract.RollbackRecorded) -> RenderableType:
     return facts(
         [
             ("rolled back", Text(answer.review_id, style="bold")),
@@ -195,18 +196,18 @@ def _(answer: gate_answers.RollbackRecorded) -> RenderableType:
     )
 
 
-def _reviews(commit: gate_answers.CommitRecord) -> str | None:
+def _reviews(commit: gate_contract.CommitRecord) -> str | None:
     return ", ".join(commit.review_ids) or ("unreviewed" if commit.unreviewed else None)
 
 
-def _became(commit: gate_answers.CommitRecord) -> str:
+def _became(commit: gate_contract.CommitRecord) -> str:
     if commit.rolled_back_by is not None:
         return f"reverted by {commit.rolled_back_by[:_SHORT]}"
     return commit.replaced_by[:_SHORT] if commit.replaced_by is not None else ""
 
 
 @render.register
-def _(answer: access_answers.TokenList) -> RenderableType:
+def _(answer: access_contract.TokenList) -> RenderableType:
     if not answer.tokens:
         return Text("No tokens. Make one with: tandem token create NAME --role ROLE", style="dim")
     table = listing("id", "name", "for", "project", "state", "made", "by", "expires", fixed=("id", "state", "made"))
@@ -225,12 +226,12 @@ def _(answer: access_answers.TokenList) -> RenderableType:
 
 
 @render.register
-def _(answer: access_answers.TokenRevoked) -> RenderableType:
+def _(answer: access_contract.TokenRevoked) -> RenderableType:
     return Text(f"{answer.token_id} is void since {ago(answer.revoked_at)}.")
 
 
 @render.register
-def _(answer: access_answers.Login) -> RenderableType:
+def _(answer: access_contract.Login) -> RenderableType:
     return Unbroken(Text(answer.path))
 
 
@@ -270,7 +271,7 @@ def _(answer: pool_answers.ReviewerLog) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.ProjectSettings) -> RenderableType:
+def _(answer: gate_contract.ProjectSettings) -> RenderableType:
     table = listing("setting", "value", "from", "ignored", fixed=("setting",))
     for one in answer.settings:
         style = "dim" if one.origin == "default" and one.ignored is None else ""

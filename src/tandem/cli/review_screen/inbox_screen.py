@@ -17,8 +17,8 @@ from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.cli.terminal import visible
-from tandem.domain.inbox_answers import WHY, Inbox, InboxItem
 from tandem.hooks.visible import visible_line
+from tandem.operations.inbox_contract import WHY, Inbox, InboxItem
 
 _LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."

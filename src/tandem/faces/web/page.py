@@ -15,10 +15,10 @@ from starlette.responses import RedirectResponse, Response
 from tandem.contract.caller import Caller
 from tandem.domain.access import Access
 from tandem.domain.answers import AuditPage
-from tandem.domain.inbox_answers import Inbox
 from tandem.errors import InvalidInput
 from tandem.faces.web.person import Person
 from tandem.operations.dispatch import Dispatcher
+from tandem.operations.inbox_contract import Inbox
 
 P = ParamSpec("P")
 T = TypeVar("T")

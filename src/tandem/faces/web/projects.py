@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.gate_answers import ProjectSettings, SettingView
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
+from tandem.operations.gate_contract import ProjectSettings, SettingView
 
 PATH = "/projects"
 

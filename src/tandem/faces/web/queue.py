@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from tandem.domain.answers import Statistics
 from tandem.domain.file_answers import SearchPage
-from tandem.domain.project_answers import ProjectList
 from tandem.errors import InvalidInput, TandemError
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
+from tandem.operations.project_contract import ProjectList
 
 PATH = "/queue"
 _ROWS = 50

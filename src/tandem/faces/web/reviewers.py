@@ -8,9 +8,9 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from tandem.domain.pool_answers import ReviewerList, ReviewerView
-from tandem.domain.project_answers import ProjectList
 from tandem.errors import NotFound, TandemError
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
+from tandem.operations.project_contract import ProjectList
 
 PATH = "/reviewers"
 _LINES = 300

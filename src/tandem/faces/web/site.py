@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
 from tandem.clock import Clock
-from tandem.domain.inbox_answers import Inbox
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
 from tandem.faces.asgi.admission import bearer_of
 from tandem.faces.asgi.body import ClientGone, read_body, replaying
@@ -30,6 +29,7 @@ from tandem.faces.web.review import actions, binary, context, drafts, files, lin
 from tandem.faces.web.static import StaticFiles
 from tandem.faces.web.stream import events
 from tandem.operations.dispatch import Dispatcher
+from tandem.operations.inbox_contract import Inbox
 
 _log = logging.getLogger("tandem.faces")
 _FIELDS = 2_000

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tandem.domain.gate_answers import CommitRecord
 from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.hooks.message import REVIEW
+from tandem.operations.gate_contract import CommitRecord
 from tandem.workflow.rollback.repository import (
     Checkout,
     Commit,

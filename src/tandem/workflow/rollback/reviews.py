@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
-from tandem.domain.gate_answers import CommitRecord
 from tandem.domain.reviews import ESCALATION_ROUND
 from tandem.errors import InvalidInput, NotFound
 from tandem.hooks.message import plan_key
+from tandem.operations.gate_contract import CommitRecord
 from tandem.workflow.rollback.repository import Difference
 
 _AGAINST = frozenset({"changes_requested", "rejected"})

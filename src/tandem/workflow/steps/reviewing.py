@@ -16,12 +16,12 @@ from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
-from tandem.domain.gate_answers import GateDecision
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.git import Repository, Scope
 from tandem.git.layout import Layout, layout_at
 from tandem.git.runner import Git
 from tandem.hooks import person
+from tandem.operations.gate_contract import GateDecision
 from tandem.workflow.rollback.repository import Checkout
 from tandem.workflow.steps.outcomes import Outcome, Patch, Remark, Word
 from tandem.workflow.steps.pointers import Pointer, Pointers

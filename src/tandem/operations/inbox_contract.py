@@ -1,15 +1,32 @@
-"""What the inbox, the search and the marks on files answer. Times are ISO 8601 in UTC."""
+"""The operations on the inbox: what they ask and what they answer. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from tandem.contract.operation import OPERATOR, READ, Operation
+from tandem.contract.request import (
+    Person,
+    ProjectRequest,
+    Refusals,
+)
 from tandem.domain.answers import ReviewRow
 from tandem.domain.fields import Cursor
 from tandem.domain.pool_answers import PoolView
+
+
+class GetInbox(ProjectRequest):
+    """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+
+    refusals: ClassVar[Refusals] = ()
+    speaks_as: ClassVar[str | None] = "person"
+
+    person: Person
+    limit: Annotated[int, Field(ge=1, description="Rows of each list, at most 200.")] = 50
+
 
 WHY = {
     "review": "nobody has taken it",
@@ -83,3 +100,6 @@ class Inbox:
         InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
     ]
     cursor: Cursor
+
+
+OPERATIONS = (Operation("get_inbox", "inbox", "show", GetInbox, Inbox, OPERATOR, READ, listed=False),)
