@@ -1,7 +1,7 @@
-"""Writes the next migration: `python -m tandem.store.migrations "what changed"`, for developers.
+"""Writes the next migration: `python tools/migration.py "what changed"`, for developers.
 
 Takes an empty SQLite database through the migrations that there are, compares it to the tables, and writes
-the difference into `versions`. Read it before it is committed, and add its name to `REVISIONS`.
+the difference into `store/migrations/versions`. Read it before it is committed, and add its name to `REVISIONS`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tandem.store.schema import SQLITE_WORDS, migrating
 
 def main() -> None:
     """Parse the command line and write the file."""
-    parser = argparse.ArgumentParser(prog="python -m tandem.store.migrations", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tools/migration.py", description=__doc__)
     parser.add_argument("message", help="what the step does, in a few words")
     message: str = parser.parse_args().message
     number = sum(1 for _ in (TANDEM.scripts / "versions").glob("*.py")) + 1
