@@ -101,7 +101,7 @@ class Settings(BaseSettings):
         json_schema_extra={"tighten": Tighten.FULL_DURABILITY},
     )
     reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
-    wait_seconds: Seconds = Field(25, description="How long a wait lasts that names no time.")
+    wait_seconds: Seconds = Field(25, description="How long a wait lasts by default.")
     wait_max_seconds: Seconds = Field(
         50, description="The longest that one call waits.", json_schema_extra={"tighten": Tighten.LOWER}
     )
@@ -168,14 +168,14 @@ class Settings(BaseSettings):
         tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], NoDecode, BeforeValidator(_comma_separated)
     ] = Field(
         exempt.DEFAULT_PATTERNS,
-        description="Paths that a gate sets aside, as patterns from the repository's root: `*` and `?` within a"
+        description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
     verify_command: Annotated[
         tuple[Annotated[str, Field(min_length=1)], ...], NoDecode, BeforeValidator(_from_json)
     ] = Field(
         (),
-        description="Program and arguments that say by their exit status whether a rolled back plan still works;"
+        description="Command whose exit status says whether a rolled back plan still works, as a list;"
         " default: none. The variable holds JSON.",
     )
     reviewer_pool: Annotated[PoolSettings, NoDecode, BeforeValidator(_sound_pool)] = Field(

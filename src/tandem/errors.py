@@ -78,7 +78,7 @@ class TandemError(Exception):
 
 
 class InvalidInput(TandemError):
-    """A request that no state could accept; `details.field` names the culprit.
+    """An invalid request; `details.field` names the field.
 
     Correct the field that `details.field` names; `details.problems` lists every complaint.
     """
@@ -356,7 +356,7 @@ class ArchiveNotAllowed(TandemError):
 class PoolDisabled(TandemError):
     """No pool serves the project now: none is enabled, or it is paused; `details.why` says which.
 
-    Read `details.why`. Enable a pool (`enabled = true` in `[reviewer_pool]`) and start the broker anew, let a paused
+    Read `details.why`. Enable a pool (`enabled = true` in `[reviewer_pool]`) and restart the broker, let a paused
     one go on with `tandem reviewers resume`, or register the project's folder.
     """
 
@@ -417,7 +417,7 @@ class SpawnCooldown(TandemError):
 
 
 class ConfigInvalid(TandemError):
-    """A setting that cannot be used; `details.setting` and `details.origin` say which and whence.
+    """A setting that cannot be used; `details.setting` and `details.origin` say which, and where it comes from.
 
     Correct the setting that `details.setting` names, at the place that `details.origin` names; for `keys`, give the
     roles in `details.missing` theirs with `tandem cycle init`.

@@ -107,7 +107,7 @@ def test_every_operation_and_field_is_on_the_page() -> None:
 def test_limits_and_defaults_are_told() -> None:
     page = reference.operations()
     assert "| `reviewer_id` | text | required | 1 to 200 characters |" in page
-    assert "| `limit` | integer | `50` | at least 1 | Rows a page, at most 200. |" in page
+    assert "| `limit` | integer | `50` | at least 1 | Rows per page, at most 200. |" in page
     assert "| `port` | `TANDEM_PORT` | integer | `8321` | 0 to 65 535 |" in reference.settings()
 
 

@@ -38,7 +38,7 @@ def test_the_second_call_does_nothing_and_says_so(plan: Plan) -> None:
     before = plan.snapshot()
     ended = plan.rollback(task.review)
     assert ended.status == 0
-    assert ended.stdout.startswith("Already taken back")
+    assert ended.stdout.startswith("Already rolled back")
     assert plan.rolled_back(task.review)["already"] == [first["head_after"]]
     assert plan.snapshot() == before
 

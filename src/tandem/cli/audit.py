@@ -63,7 +63,7 @@ _VERIFY_EPILOG = """[bold]Examples[/bold]
   tandem audit verify
 
   tandem audit verify --data-dir ./copy --json"""
-_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
+_ABOUT = """Check whether the commits of a range are approved; show and verify the event log.
 
 [bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
 _GROUP_EPILOG = """[bold]Examples[/bold]
@@ -117,7 +117,7 @@ async def commits(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Judge every commit of a range: is what it changes approved, to the byte? Exit status 0 if all is, else 1.
+    """Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.
 
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
     where they were approved as one change.

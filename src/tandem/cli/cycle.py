@@ -65,7 +65,7 @@ def example(
     *,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """List the ready workflows, or print one to be appended to your config.toml."""
+    """List the example workflows, or print one to append to your config.toml."""
     from tandem.config import user_file
     from tandem.examples import examples
 

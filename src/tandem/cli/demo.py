@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch folder for a look.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the scratch folder.")] = False,
     only: Annotated[
         Literal["review", "cycle"] | None,
         typer.Option("--only", help="Play the review alone, or the hand-off cycles; default: both."),

@@ -42,11 +42,11 @@ def register(app: typer.Typer) -> None:
 @command()
 async def doctor(
     *,
-    fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended safely, then look again.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe remedies, then check again.")] = False,
     broker: BrokerOption = None,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Find what is wrong: programs, broker, database, gate, clients. Fires every hook with what it must refuse.
+    """Find problems: programs, broker, database, gate, clients. Runs every hook with something that it must refuse.
 
     Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
     """

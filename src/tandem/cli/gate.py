@@ -34,9 +34,9 @@ _EPILOG = """[bold]Examples[/bold]
 
 _OTHERS = {
     "tandem.cli.gate_switch": {
-        "on": "Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them.",
-        "off": "Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal.",
-        "status": "Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it.",
+        "on": "Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks.",
+        "off": "Switch the gate off and restore the former hooks, to the byte. Asks at the terminal.",
+        "status": "Show the gate's status, here and at the broker. Exit status 1 if something is wrong.",
         "override": "Run git commit past the gate: only a person at a terminal can, who is asked to type the project's"
         " name.",
     },
@@ -53,7 +53,7 @@ _OTHERS = {
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    group = typer.Typer(help="The gate: is exactly this content approved?", no_args_is_help=True)
+    group = typer.Typer(help="The gate: check whether content is approved, and switch it.", no_args_is_help=True)
     group.command("check", epilog=_EPILOG)(check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():

@@ -46,7 +46,7 @@ BranchOption = Annotated[
 ]
 AcceptOption = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="REF", help="Take this ref's commits as they are, e.g. what others pushed."),
+    typer.Option("--accept", metavar="REF", help="Accept this ref's commits without review, e.g. what others pushed."),
 ]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
@@ -61,7 +61,7 @@ def override_gate(
     *,
     reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
 ) -> int:
-    """Run git commit past the gate: only a person at a terminal can, who is asked to type the project's name."""
+    """Run git commit and override the gate: only for a person at a terminal, who has to type the project's name."""
     arguments, reason = arguments or [], reason.strip()
     if not reason:
         raise InvalidInput("Say why; it is recorded.", field="reason")
@@ -91,7 +91,7 @@ async def on(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Have git refuse what is not approved: switches the gate on and installs its hooks. Again repairs them."""
+    """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
     wish = Wish(
         options.project, options.broker, tuple(branch) if branch else None, tuple(accept) if accept else None, reason
     )
@@ -105,7 +105,7 @@ async def on(
         except (GitTrouble, OSError) as error:
             raise Unavailable(f"The gate was not switched on: {error}.") from error
         found = await gate_status(client.data, here)
-    say("Agents can put up a change with: tandem submit --staged --wait -m 'what it is for'")
+    say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
     return _present(found, as_json=as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
 
 
@@ -117,7 +117,7 @@ async def off(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Switch the gate off and take its hooks away, to the byte. Asks the person at the terminal."""
+    """Switch the gate off and restore the former hooks, to the byte. Asks at the terminal."""
     here = gate_switch.place_at(Path.cwd())
     known = gate_switch.switch(here)
     async with _calling(options, known) as call:
@@ -148,7 +148,7 @@ async def status(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Say how the gate stands, here and at the broker. Exit status 1 if something is wrong with it."""
+    """Show the gate's status, here and at the broker. Exit status 1 if something is wrong."""
     here = gate_switch.place_at(Path.cwd())
     gate = gate_switch.switch(here)
     async with _calling(options, gate) as call:

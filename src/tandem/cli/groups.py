@@ -15,11 +15,11 @@ from tandem.cli.generated import add_operation, new_group
 from tandem.client.table import OPERATIONS
 
 _GROUPS = {
-    "commit": "What hooks told of commits and rollbacks.",
-    "inbox": "What waits for you, what for others, and what is wrong.",
+    "commit": "Records of commits and rollbacks.",
+    "inbox": "What waits for you, what waits for others, and problems.",
     "handoff": "What one role hands over to the next.",
     "lock": "The lock of the role whose turn it is.",
-    "supervisor": "What programs call that run reviewers themselves.",
+    "supervisor": "Operations for programs that run a reviewer pool.",
 }
 _ADD_EPILOG = "[bold]Examples[/bold]\n\n  tandem project add\n\n  tandem project add ~/webshop --name shop"
 

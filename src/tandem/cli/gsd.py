@@ -53,7 +53,7 @@ def overlay(
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """Put one-line pointers to 'tandem gate …' into what GSD installed, here and in your home folder.
+    """Add one-line pointers to 'tandem gate …' to GSD's installed files, here and in your home folder.
 
     Each stands between marks at the step that it is for, and says to go on where nothing is reviewed. The review's
     tools are added to the lists of allowed tools, and GSD's own manifest is kept true, so that its updater sees no
@@ -167,7 +167,7 @@ def on(
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """Have GSD's steps put their work up for review: three keys in .planning/config.json, and the skill.
+    """Have GSD's steps submit their work for review: three keys in .planning/config.json, and the skill.
 
     per_plan and optimistic loosen, so that they count only once a person has trusted the file: this asks at the
     terminal. Everything else in the file stays as it is, to the byte.
@@ -185,7 +185,7 @@ def on(
 
 @command()
 def off(*, as_json: EnvelopeOption = False) -> None:
-    """Take back what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
+    """Undo what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
     project = GsdProject.at(".")
     remarks = project.off()
     _show(_Standing.of(project), remarks, as_json=as_json)

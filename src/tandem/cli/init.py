@@ -255,7 +255,7 @@ async def init(
 
 @command()
 async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: EnvelopeOption = False) -> Exit:
-    """Take back what 'tandem init' did: every file as it was, the gate off if it switched it on."""
+    """Undo what 'tandem init' did: every file as it was, the gate off if it switched it on."""
     plan = plan_uninit(Path.cwd())
     report = Report("uninit", plan, dry_run=dry_run)
     report.project = plan.before.project if plan.before else None

@@ -34,23 +34,23 @@ class Entry:
 
 
 COMMANDS: dict[str, Entry] = {
-    "submit": Entry("tandem.cli.submit", "Put your change up for review.", _REVIEWING),
+    "submit": Entry("tandem.cli.submit", "Submit your change for review.", _REVIEWING),
     "apply": Entry("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
     "inbox": Entry("tandem.cli.groups", "What waits for you, and what for others.", _REVIEWING),
-    "review": Entry("tandem.cli.review", "Reviews: put up, claim, discuss, decide, close.", _REVIEWING),
+    "review": Entry("tandem.cli.review", "Reviews: propose, claim, discuss, decide, close.", _REVIEWING),
     "open": Entry("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
-    "gate": Entry("tandem.cli.gate", "Is exactly this content approved?", _REVIEWING),
-    "commit": Entry("tandem.cli.groups", "What hooks told of commits and rollbacks.", _REVIEWING),
-    "rollback": Entry("tandem.cli.rollback", "Take back a commit that was decided against.", _REVIEWING),
-    "audit": Entry("tandem.cli.audit", "Is every commit approved? And the log, with its proof.", _REVIEWING),
+    "gate": Entry("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
+    "commit": Entry("tandem.cli.groups", "Records of commits and rollbacks.", _REVIEWING),
+    "rollback": Entry("tandem.cli.rollback", "Revert a commit that was not approved.", _REVIEWING),
+    "audit": Entry("tandem.cli.audit", "Check commits; show and verify the log.", _REVIEWING),
     "reviewers": Entry("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
     "cycle": Entry("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
     "session": Entry("tandem.cli.role_keys", "Sessions of roles, opened with their keys.", _HANDING_OVER),
     "lock": Entry("tandem.cli.groups", "The lock of the role whose turn it is.", _HANDING_OVER),
     "handoff": Entry("tandem.cli.groups", "What one role hands over to the next.", _HANDING_OVER),
     "init": Entry("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
-    "uninit": Entry("tandem.cli.init", "Take back exactly what 'tandem init' did.", _SETTING_UP),
-    "doctor": Entry("tandem.cli.doctor", "Find what is wrong, and how it is mended.", _SETTING_UP),
+    "uninit": Entry("tandem.cli.init", "Undo exactly what 'tandem init' did.", _SETTING_UP),
+    "doctor": Entry("tandem.cli.doctor", "Find problems and their remedies.", _SETTING_UP),
     "project": Entry("tandem.cli.groups", "Registered projects and their folders.", _SETTING_UP),
     "up": Entry("tandem.cli.broker", "Start the broker.", _SETTING_UP),
     "status": Entry("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
@@ -58,9 +58,9 @@ COMMANDS: dict[str, Entry] = {
     "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
     "config": Entry("tandem.cli.config", "Show settings and where each comes from.", _SETTING_UP),
     "gsd": Entry("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
-    "trust": Entry("tandem.cli.trust", "Let a project's settings loosen, by their hash.", _SETTING_UP),
-    "token": Entry("tandem.cli.token", "Access tokens: who is let in, and for what.", _SETTING_UP),
-    "supervisor": Entry("tandem.cli.groups", "For programs that run reviewers themselves.", _SETTING_UP),
+    "trust": Entry("tandem.cli.trust", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
+    "token": Entry("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
+    "supervisor": Entry("tandem.cli.groups", "Operations for programs that run a reviewer pool.", _SETTING_UP),
     "mcp": Entry("tandem.cli.bridge", "Speak MCP over stdio for an agent.", _SETTING_UP),
     "demo": Entry("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
 }
@@ -110,7 +110,7 @@ def load(name: str) -> Any:
 app = typer.Typer(
     cls=Commands,
     help=(
-        "Put changes up for review, review them, and hand work to each other.\n\n"
+        "Submit changes for review, review them, and hand work to each other.\n\n"
         "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'what it is for' --wait[/bold]."
     ),
     epilog=(

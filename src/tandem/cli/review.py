@@ -16,7 +16,7 @@ from tandem.cli.persons import refuse_agents
 from tandem.errors import Forbidden
 
 NAME = "screen"
-_ABOUT = """Reviews: put up, claim, discuss, decide, close.
+_ABOUT = """Reviews: propose, claim, discuss, decide, close.
 
 At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold]."""
 _EPILOG = """[bold]Examples[/bold]

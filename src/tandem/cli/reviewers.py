@@ -43,7 +43,7 @@ _LOGS_EPILOG = """[bold]Examples[/bold]
 _LISTED = 10
 _LINES_AT_ONCE = 1_000
 _FOLLOW_SECONDS = 0.2
-_HELP = """Reviewers that are started when proposals wait: who runs, what each does and did, and why none is started.
+_HELP = """The reviewer pool: reviewers that are started when proposals wait.
 
 With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
 limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""

@@ -254,7 +254,7 @@ async def init(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+    """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
     given = keys_by_role(key or [])
     arguments: dict[str, Any] = {"keys": {role: own.key for role, own in given.items()}} if given else {}
     arguments |= {"workflow": workflow} if workflow else {}
@@ -356,7 +356,7 @@ async def open_session(
     idempotency_key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+    """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
     whose = one_of(role or None, role_option or None, "--role") or stated_role()
     if whose is None:
         raise typer.BadParameter("Missing ROLE.", param_hint="--role")

@@ -51,7 +51,7 @@ def rollback(
     agent: AgentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take back the commit of a review that was rejected or has changes requested, and what its plan built upon it.
+    """Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
     It is reverted, never reset: history stays, and so do other people's commits and local changes.
     """
@@ -113,7 +113,7 @@ def _lines(report: Report) -> Unbroken:
 def _nothing_done(report: Report) -> Iterator[Text]:
     by = ", ".join(commit[:_SHORT] for commit in report.already)
     yield Text(
-        f"Already taken back: what was committed of {report.review_id} is reverted by {by}. Nothing was changed."
+        f"Already rolled back: what was committed of {report.review_id} is reverted by {by}. Nothing was changed."
     )
     if report.waiting_round is not None:
         yield Text(

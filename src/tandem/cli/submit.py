@@ -102,7 +102,7 @@ def submit(  # noqa: PLR0913 an option each
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Put your change up for review: by default the whole working tree, new files included."""
+    """Submit your change for review: by default all changes of the working tree, new files included."""
     source = Source(staged, commit, range_, text)
     if text is not None and description is not None:
         raise typer.BadParameter("With --text the file is the description.", param_hint="--description")

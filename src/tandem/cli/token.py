@@ -62,13 +62,13 @@ async def create(
         ),
     ] = None,
     days: Annotated[
-        float | None, typer.Option("--days", metavar="N", help="Days that it is good for; default: until revoked.")
+        float | None, typer.Option("--days", metavar="N", help="Days that it is valid; default: until revoked.")
     ] = None,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
+    """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
     stated = {"project": project, "days": days, "idempotency_key": idempotency_key}
     arguments = {"name": name, "roles": role} | {field: value for field, value in stated.items() if value is not None}
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.

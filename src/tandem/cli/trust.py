@@ -44,11 +44,11 @@ def trust_files(
     ] = None,
     *,
     list_: Annotated[bool, typer.Option("--list", help="Show what is trusted, in every project.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Take the trust back.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Show it and do not ask; still only at a terminal.")] = False,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """Let this project's settings loosen what a repository else may only tighten.
+    """Allow this project's settings to loosen, not only to tighten.
 
     Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
     project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count.

@@ -60,7 +60,7 @@ class Operations(ABC):
         parent_id: str | None = None,
         skip_diff_validation: bool = False,
     ) -> answers.ReviewCreated:
-        """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+        """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
         return await self._operate("create_review", locals())
 
     async def get_review_status(
@@ -73,7 +73,7 @@ class Operations(ABC):
         wake_on: Literal["turn", "any"] = "turn",
         timeout_s: float | None = None,
     ) -> answers.ReviewStatus:
-        """Where a review stands; with wait, answers when it is your turn."""
+        """The state of a review; with wait, returns when it is your turn."""
         return await self._operate("get_review_status", locals())
 
     async def get_proposal(
@@ -98,7 +98,7 @@ class Operations(ABC):
         files: list[str] | None = None,
         person: str | None = None,
     ) -> answers.FullReview:
-        """A review as a whole: where it stands, a round's content, all rounds, and the beginning of the discussion."""
+        """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
         return await self._operate("get_review", locals())
 
     async def list_reviews(
@@ -208,7 +208,7 @@ class Operations(ABC):
         reviewer_id: str | None = None,
         claim_generation: int | None = None,
     ) -> answers.MessageSent:
-        """Say something in the discussion; the two sides alternate."""
+        """Add a message to the discussion; the two sides alternate."""
         return await self._operate("add_message", locals())
 
     async def get_discussion(
@@ -289,7 +289,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> answers.ReviewStatus:
-        """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
+        """Put a review that waits for a person, or for a later try, back into the queue now."""
         return await self._operate("retry_review", locals())
 
     async def check_gate(
@@ -301,7 +301,7 @@ class Operations(ABC):
         head: str | None = None,
         base: str | None = None,
     ) -> gate_contract.GateDecision:
-        """Is exactly this content approved? Give the raw changes or a digest."""
+        """Check whether exactly this content is approved, given as raw changes or a digest."""
         return await self._operate("check_gate", locals())
 
     async def set_gate(
@@ -323,7 +323,7 @@ class Operations(ABC):
         project: str | None = None,
         plan: str | None = None,
     ) -> gate_contract.GateState:
-        """Whether a project's gate is on, and where one of its plans stands."""
+        """Whether a project's gate is on, and the state of one of its plans."""
         return await self._operate("get_gate", locals())
 
     async def override_gate(
@@ -337,7 +337,7 @@ class Operations(ABC):
         branch: str | None = None,
         at: str | None = None,
     ) -> gate_contract.GateOverridden:
-        """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
+        """Override the gate for exactly this difference; recorded with who and why."""
         return await self._operate("override_gate", locals())
 
     async def record_commit(
@@ -357,7 +357,7 @@ class Operations(ABC):
         depends_on: list[str] | None = None,
         changes: list[gate_contract.GateChange] | None = None,
     ) -> gate_contract.CommitRecord:
-        """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
+        """Record a commit, so that it can be found by its plan and review. Idempotent."""
         return await self._operate("record_commit", locals())
 
     async def list_commits(
@@ -386,7 +386,7 @@ class Operations(ABC):
         carried: list[gate_contract.CarriedCommit] | None = None,
         rework: list[str] | None = None,
     ) -> gate_contract.RollbackRecorded:
-        """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
+        """Record that a review's change was rolled back; its plan continues in blocking mode. Idempotent."""
         return await self._operate("record_rollback", locals())
 
     async def get_project_settings(
@@ -406,7 +406,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         workflow: str | None = None,
     ) -> cycle_answers.SessionOpened:
-        """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+        """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
         return await self._operate("session_open", locals())
 
     async def cycle_start(
@@ -430,7 +430,7 @@ class Operations(ABC):
         cursor: str | None = None,
         timeout_s: float | None = None,
     ) -> cycle_answers.CycleStatus:
-        """Where the cycle is; with wait and your role, answers when it is your turn."""
+        """The state of the cycle; with wait and your role, returns when it is your turn."""
         return await self._operate("cycle_status", locals())
 
     async def lock_acquire(
@@ -465,7 +465,7 @@ class Operations(ABC):
         project: str | None = None,
         workflow: str | None = None,
     ) -> dict[str, Any]:
-        """What was handed over to a role last, or {}."""
+        """The latest hand-off to a role, or {}."""
         return await self._operate("handoff_read", locals())
 
     async def cycle_complete(
@@ -510,7 +510,7 @@ class Operations(ABC):
         workflow: str | None = None,
         keys: dict[str, str] | None = None,
     ) -> cycle_answers.KeysMade:
-        """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+        """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
         return await self._operate("cycle_init", locals())
 
     async def cycle_rotate(
@@ -533,7 +533,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         workflow: str | None = None,
     ) -> cycle_answers.KeyRevoked:
-        """Make a role's key void; its sessions end, and the workflow rests until the role has a new one."""
+        """Revoke a role's key; its sessions end, and the workflow is blocked until the role has a new key."""
         return await self._operate("cycle_revoke", locals())
 
     async def list_cycles(
@@ -562,7 +562,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
     ) -> pool_answers.ReviewerList:
-        """The pool's reviewers: who runs, what each does and did, what it cost; and why none is started, if none is."""
+        """The pool's reviewers: which run, their current and past work and cost; and why none is started."""
         return await self._operate("list_reviewers", locals())
 
     async def spawn_reviewer(
@@ -593,7 +593,7 @@ class Operations(ABC):
         supervisor_id: str | None = None,
         reason: str | None = None,
     ) -> pool_answers.PoolsChanged:
-        """Start no reviewer any more; those that run finish their review and end."""
+        """Pause the pool: no reviewer is started; running ones finish their review and end."""
         return await self._operate("pause_reviewers", locals())
 
     async def resume_reviewers(
@@ -603,7 +603,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         supervisor_id: str | None = None,
     ) -> pool_answers.PoolsChanged:
-        """Let reviewers be started again, whatever paused the pool; forgets failed starts too."""
+        """Resume the pool, whatever paused it; also closes the circuit breaker."""
         return await self._operate("resume_reviewers", locals())
 
     async def supervisor_register(
@@ -620,7 +620,7 @@ class Operations(ABC):
         projects: list[str] | None = None,
         rules: pool_requests.Rules | None = None,
     ) -> pool_answers.Registered:
-        """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
+        """Register a supervisor at its start: reviewers of its earlier starts count as ended; the pool uses these rules."""
         return await self._operate("supervisor_register", locals())
 
     async def supervisor_heartbeat(
@@ -635,7 +635,7 @@ class Operations(ABC):
         cursor: str | None = None,
         timeout_s: float | None = None,
     ) -> pool_answers.Orders:
-        """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
+        """A supervisor reports its reviewers' state and receives orders; with wait, when there are new ones."""
         return await self._operate("supervisor_heartbeat", locals())
 
     async def report_outcome(
@@ -654,7 +654,7 @@ class Operations(ABC):
         cost_usd: float | None = None,
         exit_code: int | None = None,
     ) -> pool_answers.OutcomeReported:
-        """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
+        """Report how a run of a reviewer's program ended. Without a verdict the review is tried again later."""
         return await self._operate("report_outcome", locals())
 
     async def get_reviewer_log(
@@ -665,7 +665,7 @@ class Operations(ABC):
         lines: int = 200,
         position: str | None = None,
     ) -> pool_answers.ReviewerLog:
-        """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+        """The log of a pool's reviewer and its program: the last lines, or those after a position."""
         return await self._operate("get_reviewer_log", locals())
 
     async def get_round_file(
@@ -680,7 +680,7 @@ class Operations(ABC):
         last_line: int | None = None,
         as_base64: bool = False,
     ) -> file_answers.RoundFile:
-        """Lines of a file as a round's change found it or leaves it, at most 2,000 a call."""
+        """Lines of a file before or after a round's change, at most 2,000 per call."""
         return await self._operate("get_round_file", locals())
 
     async def draft_counter_patch(
@@ -692,7 +692,7 @@ class Operations(ABC):
         edits: list[file_requests.FileEdit] | None = None,
         text: str | None = None,
     ) -> file_answers.CounterPatchDraft:
-        """Make a counter-patch from edits to the files that a round leaves, or from a text; nothing is sent or kept."""
+        """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
         return await self._operate("draft_counter_patch", locals())
 
     async def check_counter_patch(
@@ -703,7 +703,7 @@ class Operations(ABC):
         project: str | None = None,
         round: int | None = None,
     ) -> file_answers.CounterPatchCheck:
-        """What submit_verdict would say of a counter-patch; nothing is sent or kept."""
+        """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
         return await self._operate("check_counter_patch", locals())
 
     async def search_reviews(
@@ -723,7 +723,7 @@ class Operations(ABC):
         limit: int = 50,
         page: str | None = None,
     ) -> file_answers.SearchPage:
-        """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
+        """Reviews by text and path; searches at most 2,000 per call, and continues with next_page."""
         return await self._operate("search_reviews", locals())
 
     async def mark_viewed(
@@ -737,7 +737,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> file_answers.ViewedFiles:
-        """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
+        """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
         return await self._operate("mark_viewed", locals())
 
     async def list_viewed(
@@ -758,7 +758,7 @@ class Operations(ABC):
         project: str | None = None,
         limit: int = 50,
     ) -> inbox_contract.Inbox:
-        """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+        """What waits for a person, what waits for others, and problems; of all projects unless one is named."""
         return await self._operate("get_inbox", locals())
 
     async def create_token(
@@ -770,7 +770,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         days: float | None = None,
     ) -> access_contract.TokenCreated:
-        """Make an access token for a person or program; it is shown this once, and only a hash is kept."""
+        """Create an access token for a person or program; it is shown once, and only a hash is stored."""
         return await self._operate("create_token", locals())
 
     async def list_tokens(
@@ -779,7 +779,7 @@ class Operations(ABC):
         limit: int = 50,
         page: str | None = None,
     ) -> access_contract.TokenList:
-        """Access tokens, newest first, those included that are void; never what proves them."""
+        """Access tokens, newest first, including invalid ones; never the secrets."""
         return await self._operate("list_tokens", locals())
 
     async def revoke_token(
@@ -789,11 +789,11 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> access_contract.TokenRevoked:
-        """Make an access token void at once."""
+        """Revoke an access token at once."""
         return await self._operate("revoke_token", locals())
 
     async def create_login(self) -> access_contract.Login:
-        """Where to open a browser that is then logged in to the pages as you; works once, within a minute."""
+        """A link that logs a browser in to the pages as you; works once, within a minute."""
         return await self._operate("create_login", locals())
 
     async def register_project(

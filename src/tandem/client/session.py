@@ -111,7 +111,7 @@ class TandemClient(Operations):
 
         Args:
             review_id: The review.
-            cursor: From an earlier answer: wait for what comes after it. By default the state of now counts.
+            cursor: Cursor of an earlier answer: wait for what comes after it. By default the state of now counts.
             timeout_s: Seconds; by default as long as it takes.
         """
         return await self._wait_for_status(review_id, cursor, timeout_s, "turn", is_proposers_turn, has_changed)
@@ -123,7 +123,7 @@ class TandemClient(Operations):
 
         Args:
             review_id: The review.
-            cursor: From an earlier answer: wait for what comes after it. By default the state of now counts.
+            cursor: Cursor of an earlier answer: wait for what comes after it. By default the state of now counts.
             timeout_s: Seconds; by default as long as it takes.
         """
         return await self._wait_for_status(review_id, cursor, timeout_s, "any", is_decided, is_decided)

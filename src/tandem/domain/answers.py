@@ -39,7 +39,7 @@ AcceptedBy = Annotated[
     str,
     Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
 ]
-PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is put up.")]
+PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is created.")]
 CategoryName = Annotated[str, Field(description="What kind of review it is.")]
 ParentId = Annotated[str, Field(description="The rejected review that this one follows.")]
 Validated = Annotated[bool, Field(description="Whether the broker computed the digest from a real repository.")]
@@ -52,7 +52,7 @@ ClaimGeneration = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ReviewCreated:
-    """A proposal was put up or revised."""
+    """A change was proposed, or a proposal revised."""
 
     review_id: ReviewId
     project: ProjectName
@@ -132,10 +132,10 @@ class Proposal:
     category: CategoryName
     priority: PriorityName
     agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
-    agent_role: Annotated[str, Field(description="What the agent is within its workflow.")]
-    phase: Annotated[str | None, Field(description="The workflow's phase that the change belongs to.")]
-    plan: Annotated[str | None, Field(description="The workflow's plan that the change belongs to.")]
-    task: Annotated[str | None, Field(description="The workflow's task that the change belongs to.")]
+    agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
+    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
+    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
     proposer_id: Annotated[str, Field(description="Who put the review up.")]
     author: Author
     origin: Origin
@@ -144,7 +144,7 @@ class Proposal:
     base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
     base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
     path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
-    metadata: Annotated[dict[str, Any], Field(description="Whatever else a reader should see, as the sender gave it.")]
+    metadata: Annotated[dict[str, Any], Field(description="Further facts for readers, stored as given.")]
     digest: Digest | None
     validated: Validated
     affected_files: Files
@@ -176,10 +176,10 @@ class ReviewRow:
     priority: PriorityName
     intent: Annotated[str, Field(description="What the change is for.")]
     agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
-    agent_role: Annotated[str, Field(description="What the agent is within its workflow.")]
-    phase: Annotated[str | None, Field(description="The workflow's phase that the change belongs to.")]
-    plan: Annotated[str | None, Field(description="The workflow's plan that the change belongs to.")]
-    task: Annotated[str | None, Field(description="The workflow's task that the change belongs to.")]
+    agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
+    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
+    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
     proposer_id: Annotated[str, Field(description="Who put the review up.")]
     reviewer_id: ReviewerId | None
     parent_id: ParentId | None
@@ -300,9 +300,7 @@ class DiscussionEntry:
     ] = None
     diff: Annotated[str | None, Field(description="A counter-patch's replacement diff.")] = None
     description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
-    metadata: Annotated[
-        dict[str, Any] | None, Field(description="Whatever else a reader should see, as the sender gave it.")
-    ] = None
+    metadata: Annotated[dict[str, Any] | None, Field(description="Further facts for readers, stored as given.")] = None
     resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
     resolved_by: Annotated[str | None, Field(description="The message that settled this one.")] = None
 
@@ -444,8 +442,8 @@ class ActivityFeed:
 class Tally:
     """Counts and mean times for one slice of the reviews; times are null where there were none."""
 
-    submitted: Annotated[int, Field(description="Reviews put up.")]
-    revised: Annotated[int, Field(description="Later rounds put up.")]
+    submitted: Annotated[int, Field(description="Reviews created.")]
+    revised: Annotated[int, Field(description="Revisions submitted.")]
     claimed: Annotated[int, Field(description="Claims.")]
     approved: Annotated[int, Field(description="Verdicts `approved`.")]
     changes_requested: Annotated[int, Field(description="Verdicts `changes_requested`.")]
@@ -456,7 +454,7 @@ class Tally:
     approval_rate: Annotated[
         float | None, Field(description="Approvals in all deciding verdicts, from 0 to 1; null without any.")
     ]
-    mean_seconds_to_claim: Annotated[float | None, Field(description="Mean time from being put up to the first claim.")]
+    mean_seconds_to_claim: Annotated[float | None, Field(description="Mean time from creation to the first claim.")]
     mean_seconds_to_verdict: Annotated[
         float | None, Field(description="Mean time from the claim to the deciding verdict.")
     ]

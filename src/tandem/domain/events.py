@@ -23,9 +23,9 @@ class Kind(StrEnum):
     """Every kind of event that this part of the product writes."""
 
     REVIEW_CREATED = "review_created"
-    """A change was put up: round 1."""
+    """A change was proposed: round 1."""
     REVIEW_REVISED = "review_revised"
-    """The proposer put up a new round; an approval of an earlier round ends."""
+    """The proposer submitted a new round; an approval of an earlier round ends."""
     REVIEW_CLAIMED = "review_claimed"
     """A reviewer took the review. With `again: true` the holder was given a round that came up under its claim."""
     CLAIM_RELEASED = "claim_released"
@@ -73,13 +73,13 @@ class Kind(StrEnum):
     CIRCUIT_OPENED = "circuit_opened"
     """Too many reviewers in a row failed at once: nothing is started until `until`. `reason` has the last failure."""
     CIRCUIT_CLOSED = "circuit_closed"
-    """A reviewer lasted, or a person resumed the pool: quick exits so far are forgotten."""
+    """A reviewer lasted, or a person resumed the pool: the count of immediate failures is reset."""
     REVIEWER_REQUESTED = "reviewer_requested"
-    """There is to be one reviewer more; `by` says who wants it: `scaling`, or who asked."""
+    """One more reviewer was requested; `by` says by whom: `scaling`, or the caller."""
     REVIEWER_SPAWNED = "reviewer_spawned"
     """Its process runs, as `pid` on `host`."""
     REVIEWER_DRAIN_START = "reviewer_drain_start"
-    """It is to end after its review, or with `at_once` now; `reason` says why."""
+    """The reviewer was told to end after its review, or with `at_once` now; `reason` says why."""
     REVIEWER_TERMINATED = "reviewer_terminated"
     """Its process has ended, or was lost with its supervisor. `quick` says that it failed at once."""
     REVIEWER_OUTCOME = "reviewer_outcome"
@@ -87,13 +87,13 @@ class Kind(StrEnum):
     may have two: one with its own transaction, one with what it used up.
     """
     SESSION_OPENED = "session_opened"
-    """A role showed its key and was given a session. The token is in no event."""
+    """A role opened a session with its key. No event contains the token."""
     SESSION_CLOSED = "session_closed"
     """A session ended; `reason` says how: `closed`, `idle`, `rotated` or `revoked` (the last two: its key was)."""
     CYCLE_STARTED = "cycle_started"
     """A cycle began in its workflow's first phase."""
     LOCK_ACQUIRED = "lock_acquired"
-    """The active role took the lock's current token. `rotation` counts the tokens; none is there."""
+    """The active role took the lock's current token. `rotation` counts the tokens; the token itself is not recorded."""
     HANDOFF_WRITTEN = "handoff_written"
     """A hand-off was written. With a `review_id` it waits for its review."""
     CYCLE_ADVANCED = "cycle_advanced"
@@ -107,11 +107,11 @@ class Kind(StrEnum):
     GATE_SWITCHED = "gate_switched"
     """The project's gate was switched on or off, or its branches changed; `reason` may say why."""
     GATE_OVERRIDDEN = "gate_overridden"
-    """A person let a difference through that nobody approved: `reason`, `digest`, and the first 100 `paths` of it."""
+    """A person overrode the gate for an unapproved difference: `reason`, `digest`, and the first 100 `paths` of it."""
     COMMIT_RECORDED = "commit_recorded"
-    """A hook told of a commit: its branch, plan and reviews. With `unreviewed` it passed before anybody looked."""
+    """A hook recorded a commit: its branch, plan and reviews. With `unreviewed` it passed before its review."""
     CHANGE_ROLLED_BACK = "change_rolled_back"
-    """The review's change was taken back on `branch`; the numbers say how many commits were reverted, carried over and
+    """The review's change was rolled back on `branch`; the numbers say how many commits were reverted, carried over and
     have to be done again. The plan goes on in blocking mode.
     """
     TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
@@ -119,7 +119,7 @@ class Kind(StrEnum):
     Neither the secret nor its hash is there.
     """
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
-    """A role's key or an access token was made void."""
+    """A role's key or an access token was revoked."""
     CHECKPOINT = "checkpoint"
     """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""
 

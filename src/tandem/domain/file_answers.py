@@ -51,7 +51,7 @@ class CounterPatchCheck:
     affected_files: Annotated[
         tuple[AffectedFile, ...], Field(description="The files that it touches; none if it does not apply.")
     ]
-    digest: Annotated[str | None, Field(description="What an approval of it would bind to; null without a validation.")]
+    digest: Annotated[str | None, Field(description="What an approval would be bound to; null if not validated.")]
     applies: Annotated[bool, Field(description="Whether `submit_verdict` would take it.")]
     problem: Annotated[str | None, Field(description="Why it would not.")]
 
@@ -73,7 +73,7 @@ class CounterPatchDraft:
     affected_files: Annotated[
         tuple[AffectedFile, ...], Field(description="The files that it touches; none if it does not apply.")
     ]
-    digest: Annotated[str | None, Field(description="What an approval of it would bind to; null without a validation.")]
+    digest: Annotated[str | None, Field(description="What an approval would be bound to; null if not validated.")]
     applies: Annotated[bool, Field(description="Whether `submit_verdict` would take it.")]
     problem: Annotated[str | None, Field(description="Why it would not.")]
 

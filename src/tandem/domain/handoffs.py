@@ -15,7 +15,7 @@ TEXTS = {
     "cycle_id": "The cycle, as `cycle_status` says it.",
     "feature": "The feature, as `cycle_status` says it.",
     "producer": "The role that hands off.",
-    "consumer": "The role that goes on: the target.",
+    "consumer": "The next role: the target.",
 }
 """Fields of a payload that are texts, and what they say."""
 

@@ -116,7 +116,7 @@ class Registered:
     """A supervisor was registered; what reviewers of its earlier starts held is in the queue again."""
 
     supervisor_id: SupervisorId
-    incarnation: Annotated[str, Field(description="This start of the supervisor; another one voids it.")]
+    incarnation: Annotated[str, Field(description="This start of the supervisor; a newer one invalidates it.")]
     cursor: Cursor
 
 

@@ -281,7 +281,7 @@ def _hint(review: Review) -> str:
         case State.PENDING:
             return " Claim it first with claim_review."
         case State.REJECTED:
-            return " To try again, put up a new review with parent_id."
+            return " To try again, create a new review with parent_id."
         case State.CLOSED:
             return " Put up a new review with parent_id to go on."
         case _:

@@ -80,7 +80,7 @@ def base_of(handle: Handle, patch: RoundPatch) -> Base:
     except InvalidInput as error:
         raise NotFound(
             f"The commit {patch.base[:12]}, which the change was made against, is no longer in the repository at"
-            f" {handle.layout.root}. Fetch it again, or have the change put up anew.",
+            f" {handle.layout.root}. Fetch it again, or have the change submitted again.",
             base=patch.base,
         ) from error
 

@@ -180,7 +180,7 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
     if old is not None:
-        lines.append(f"Put it up as one change: tandem submit --range {change} --wait -m 'what it is for'")
+        lines.append(f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'")
         lines.append("and when it is approved, run the same git command again.")
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:

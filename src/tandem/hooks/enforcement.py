@@ -24,7 +24,7 @@ STRICT = "strict"
 PER_PLAN = "per_plan"
 OPTIMISTIC = "optimistic"
 
-SUBMIT = "Put it up:   tandem submit --staged --wait -m 'what it is for'"
+SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short", "--ignore-submodules=none")
 _LONGEST_INTENT = 500
@@ -167,10 +167,10 @@ def _diff(gate: GateFile, base: str) -> str:
 def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
-            f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
+            f"The plan {plan} is in blocking mode since one of its changes was rolled back: approval comes first.",
             SUBMIT,
         ]
     return [
         f"The plan {plan} is in blocking mode: decided against {', '.join(against)}.",
-        f"Take it back first: tandem rollback {against[0]}",
+        f"Roll it back first: tandem rollback {against[0]}",
     ]

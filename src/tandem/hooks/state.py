@@ -64,7 +64,7 @@ class GateFile:
         place: Where the hook runs.
         project: The registered project.
         root: The main working tree, where the project's configuration is.
-        enabled: Whether commits are judged.
+        enabled: Whether commits have to be approved.
         broker: The URL that the person named; null for the broker that runs on `data_dir`.
         data_dir: The broker's data folder.
         usual_url: Where that broker listens if it has not said so; null if it uses a folder of its own.

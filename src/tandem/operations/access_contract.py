@@ -26,7 +26,7 @@ RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", 
 
 
 class CreateToken(WriteRequest):
-    """Make an access token for a person or program; it is shown this once, and only a hash is kept."""
+    """Create an access token for a person or program; it is shown once, and only a hash is stored."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -45,12 +45,12 @@ class CreateToken(WriteRequest):
     ]
     roles: Annotated[list[RoleName], Field(min_length=1, max_length=20, description="What it is for.")]
     days: Annotated[
-        float | None, Field(gt=0, le=_MOST_DAYS, description="How long it is good for; default: until it is revoked.")
+        float | None, Field(gt=0, le=_MOST_DAYS, description="How long it is valid; default: until it is revoked.")
     ] = None
 
 
 class ListTokens(Request):
-    """Access tokens, newest first, those included that are void; never what proves them."""
+    """Access tokens, newest first, including invalid ones; never the secrets."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -59,7 +59,7 @@ class ListTokens(Request):
 
 
 class RevokeToken(WriteRequest):
-    """Make an access token void at once."""
+    """Revoke an access token at once."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
 
@@ -68,13 +68,13 @@ class RevokeToken(WriteRequest):
 
 
 class CreateLogin(Request):
-    """Where to open a browser that is then logged in to the pages as you; works once, within a minute."""
+    """A link that logs a browser in to the pages as you; works once, within a minute."""
 
     refusals: ClassVar[Refusals] = ()
     keeps_to_caller: ClassVar[bool] = True
 
 
-TokenId = Annotated[str, Field(description="The token's id, which proves nothing.")]
+TokenId = Annotated[str, Field(description="The token's id, which is not secret.")]
 
 OneProject = Annotated[str, Field(description="The one project that it is for; null for all.")]
 

@@ -77,7 +77,7 @@ Payload = Annotated[
 
 
 class SessionOpen(WriteRequest):
-    """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+    """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
 
     refusals: ClassVar[Refusals] = (
         _KEYS,
@@ -105,7 +105,7 @@ class CycleStart(WriteRequest):
 
 
 class CycleStatus(ProjectRequest):
-    """Where the cycle is; with wait and your role, answers when it is your turn."""
+    """The state of the cycle; with wait and your role, returns when it is your turn."""
 
     refusals: ClassVar[Refusals] = (
         Check(InvalidRole, "The workflow has no such role."),
@@ -153,14 +153,14 @@ class HandoffWrite(WriteRequest):
     )
 
     workflow: Workflow = None
-    target: Annotated[Role, Field(description="The role that goes on.")]
+    target: Annotated[Role, Field(description="The next role.")]
     payload: Payload
     lock_token: LockToken
     session_token: SessionToken
 
 
 class HandoffRead(ProjectRequest):
-    """What was handed over to a role last, or {}."""
+    """The latest hand-off to a role, or {}."""
 
     refusals: ClassVar[Refusals] = (Check(InvalidTarget, "The target is no role of the workflow."),)
 
@@ -214,7 +214,7 @@ class SessionClose(WriteRequest):
 
 
 class CycleInit(WriteRequest):
-    """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+    """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
 
     refusals: ClassVar[Refusals] = (
         Check(InvalidRole, "A key is for no role of the workflow."),
@@ -225,7 +225,7 @@ class CycleInit(WriteRequest):
     workflow: Workflow = None
     keys: Annotated[
         dict[str, Secret] | None,
-        Field(description="Keys of your own by role, of 16 to 200 printable characters; the others are made for you."),
+        Field(description="Your own keys by role, of 16 to 200 printable characters; the others are generated."),
     ] = None
 
 
@@ -242,12 +242,12 @@ class CycleRotate(WriteRequest):
     workflow: Workflow = None
     key: Annotated[
         Secret | None,
-        Field(description="A key of your own, of 16 to 200 printable characters; default: one is made for you."),
+        Field(description="Your own key, of 16 to 200 printable characters; default: a generated one."),
     ] = None
 
 
 class CycleRevoke(WriteRequest):
-    """Make a role's key void; its sessions end, and the workflow rests until the role has a new one."""
+    """Revoke a role's key; its sessions end, and the workflow is blocked until the role has a new key."""
 
     refusals: ClassVar[Refusals] = (
         Check(InvalidRole, "The workflow has no such role."),

@@ -31,18 +31,18 @@ _MOST_EDITS = 500
 
 LineNumber = Annotated[int, Field(ge=1, le=_LARGEST_LINE)]
 AnyRound = Annotated[RoundNumber | None, Field(description="Default: the current round.")]
-CurrentRound = Annotated[RoundNumber | None, Field(description="The round that you mean; refused if it is over.")]
+CurrentRound = Annotated[RoundNumber | None, Field(description="The intended round; refused if there is a newer one.")]
 
 
 class GetRoundFile(ProjectRequest):
-    """Lines of a file as a round's change found it or leaves it, at most 2,000 a call."""
+    """Lines of a file before or after a round's change, at most 2,000 per call."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
 
     review_id: ReviewId
     path: Annotated[FilePath, Field(description="The file, from the repository's root.")]
     round: AnyRound = None
-    side: Annotated[Literal["after", "before"], Field(description="With the round's change, or without it.")] = "after"
+    side: Annotated[Literal["after", "before"], Field(description="After the round's change, or before it.")] = "after"
     first_line: Annotated[LineNumber, Field(description="The first line to answer, from 1.")] = 1
     last_line: Annotated[LineNumber | None, Field(description="Default: as many as there are.")] = None
     as_base64: Annotated[bool, Field(description="With the whole content in base64, if it has at most 4 MB.")] = False
@@ -56,7 +56,7 @@ class FileEdit(Request):
 
 
 class DraftCounterPatch(ProjectRequest):
-    """Make a counter-patch from edits to the files that a round leaves, or from a text; nothing is sent or kept."""
+    """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleRound)
 
@@ -70,7 +70,7 @@ class DraftCounterPatch(ProjectRequest):
 
 
 class CheckCounterPatch(ProjectRequest):
-    """What submit_verdict would say of a counter-patch; nothing is sent or kept."""
+    """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleRound)
 
@@ -85,7 +85,7 @@ SearchText = Annotated[FullText, Field(max_length=_TEXT_LENGTH)]
 
 
 class SearchReviews(ProjectRequest):
-    """Reviews by what they say and touch; looks through at most 2,000 a call, and goes on with next_page."""
+    """Reviews by text and path; searches at most 2,000 per call, and continues with next_page."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -94,7 +94,7 @@ class SearchReviews(ProjectRequest):
     priority: PriorityFilter = None
     turn: TurnFilter = None
     attention: AttentionFilter = None
-    proposer: Annotated[Name | None, Field(description="Only reviews that they put up.")] = None
+    proposer: Annotated[Name | None, Field(description="Only reviews that this proposer created.")] = None
     reviewer: Annotated[Name | None, Field(description="Only reviews that they hold, or decided last.")] = None
     text: Annotated[
         SearchText | None,
@@ -112,7 +112,7 @@ class SearchReviews(ProjectRequest):
 
 
 class MarkViewed(WriteRequest):
-    """Mark a file of a round as viewed by a person, or as not; it stands in no log."""
+    """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
     speaks_as: ClassVar[str | None] = "person"

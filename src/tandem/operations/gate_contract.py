@@ -89,19 +89,19 @@ class SetGate(WriteRequest):
 
     refusals: ClassVar[Refusals] = (NotFound,)
 
-    enabled: Annotated[bool, Field(description="Whether commits are judged.")]
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
     branches: Annotated[
-        list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: as before.")
+        list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: unchanged.")
     ] = None
     accepted: Annotated[
         list[Ref] | None,
-        Field(max_length=_MOST_REFS, description="Refs whose commits are taken as they are; default: as before."),
+        Field(max_length=_MOST_REFS, description="Refs whose commits are accepted without review; default: unchanged."),
     ] = None
     reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
 
 
 class GetGate(ProjectRequest):
-    """Whether a project's gate is on, and where one of its plans stands."""
+    """Whether a project's gate is on, and the state of one of its plans."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
 
@@ -111,7 +111,7 @@ class GetGate(ProjectRequest):
 
 
 class OverrideGate(WriteRequest):
-    """Let exactly this difference pass, because a person says so; it is recorded with who and why."""
+    """Override the gate for exactly this difference; recorded with who and why."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
@@ -120,14 +120,14 @@ class OverrideGate(WriteRequest):
     reason: Annotated[FullText, Field(description="Why it may pass without an approval.")]
     override_id: Annotated[
         str | None,
-        Field(pattern=_WORD, max_length=64, description="Chosen by you: told twice, it is one override."),
+        Field(pattern=_WORD, max_length=64, description="Chosen by the caller; the same id records one override."),
     ] = None
     branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
     at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
 
 
 class RecordCommit(WriteRequest):
-    """Tell of a commit that was made, so that it can be found by its plan and review; told twice, it is one."""
+    """Record a commit, so that it can be found by its plan and review. Idempotent."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
@@ -142,7 +142,7 @@ class RecordCommit(WriteRequest):
         default_factory=list[str]
     )
     unreviewed: Annotated[bool, Field(description="It passed unreviewed, as its message says.")] = False
-    replaces: Annotated[CommitId | None, Field(description="The commit that an amend or a rebase made it from.")] = None
+    replaces: Annotated[CommitId | None, Field(description="The commit that it replaces (amend, rebase).")] = None
     depends_on: Annotated[list[Token], Field(max_length=_MOST_NAMED, description="As its message says.")] = Field(
         default_factory=list[str]
     )
@@ -184,7 +184,7 @@ class CarriedCommit(Request):
 
 
 class RecordRollback(WriteRequest):
-    """Tell that a review's change was rolled back; its plan goes on in blocking mode. Told twice, it is one."""
+    """Record that a review's change was rolled back; its plan continues in blocking mode. Idempotent."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
     has_long_list: ClassVar[bool] = True
@@ -199,11 +199,11 @@ class RecordRollback(WriteRequest):
     ] = Field(default_factory=list[RevertedCommit])
     carried: Annotated[
         list[CarriedCommit],
-        Field(max_length=_MOST_COMMITS, description="Each commit that was made anew, and what it became."),
+        Field(max_length=_MOST_COMMITS, description="Each commit that was replayed, and the new commit."),
     ] = Field(default_factory=list[CarriedCommit])
-    rework: Annotated[
-        list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits whose work has to be done again.")
-    ] = Field(default_factory=list[str])
+    rework: Annotated[list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits that no longer apply.")] = (
+        Field(default_factory=list[str])
+    )
 
 
 class GetProjectSettings(Request):
@@ -215,7 +215,7 @@ class GetProjectSettings(Request):
 
 
 class CheckGate(Request):
-    """Is exactly this content approved? Give the raw changes or a digest."""
+    """Check whether exactly this content is approved, given as raw changes or a digest."""
 
     refusals: ClassVar[Refusals] = ()
     has_long_list: ClassVar[bool] = True
@@ -265,7 +265,7 @@ class GateState:
     """Whether a project's gate is on, and for what."""
 
     project: ProjectName
-    enabled: Annotated[bool, Field(description="Whether commits are judged.")]
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
     branches: Annotated[tuple[str, ...], Field(description="The base branches.")]
     accepted: Annotated[tuple[str, ...], Field(description="Refs whose commits are taken as they are.")]
     reason: Annotated[str | None, Field(description="Why it was switched, if somebody said.")]
@@ -299,7 +299,7 @@ class CommitRecord:
     review_ids: Annotated[tuple[str, ...], Field(description="The reviews that its message names.")]
     unreviewed: Annotated[bool, Field(description="Whether it passed unreviewed.")]
     depends_on: Annotated[tuple[str, ...], Field(description="What its message says that it depends on.")]
-    replaces: Annotated[str | None, Field(description="The commit that an amend or a rebase made it from.")]
+    replaces: Annotated[str | None, Field(description="The commit that it replaces (amend, rebase).")]
     recorded_at: Annotated[str, Field(description="When the broker heard of it.")]
     recorded_by: Annotated[str, Field(description="Who told of it.")]
     replaced_by: Annotated[
@@ -340,15 +340,15 @@ class RollbackRecorded:
 
     review_id: fields.ReviewId
     project: ProjectName
-    plan: Annotated[str, Field(description="The plan's key, which goes on in blocking mode.")]
+    plan: Annotated[str, Field(description="The key of the plan, which continues in blocking mode.")]
     branch: Annotated[str, Field(description="The branch that moved.")]
     head_before: Annotated[str, Field(description="Where the branch was.")]
     head_after: Annotated[str, Field(description="Where the branch is.")]
     reverted: Annotated[
         tuple[Reverted, ...], Field(description="Each commit that was reverted, and the commit that did it.")
     ]
-    carried: Annotated[tuple[Carried, ...], Field(description="Each commit that was made anew, and what it became.")]
-    rework: Annotated[tuple[str, ...], Field(description="Commits whose work has to be done again.")]
+    carried: Annotated[tuple[Carried, ...], Field(description="Each commit that was replayed, and the new commit.")]
+    rework: Annotated[tuple[str, ...], Field(description="Commits that no longer apply.")]
     rolled_back_at: Annotated[str, Field(description="When it was recorded.")]
     rolled_back_by: Annotated[str, Field(description="Who recorded it.")]
 

@@ -19,7 +19,7 @@ from tandem.domain.pool_answers import PoolView
 
 
 class GetInbox(ProjectRequest):
-    """What waits for a person, what waits for others, and what is wrong; of every project unless one is named."""
+    """What waits for a person, what waits for others, and problems; of all projects unless one is named."""
 
     refusals: ClassVar[Refusals] = ()
     speaks_as: ClassVar[str | None] = "person"

@@ -49,7 +49,7 @@ Reason = Annotated[Text, Field(max_length=_REASON_LENGTH)]
 
 
 class ListReviewers(ProjectRequest):
-    """The pool's reviewers: who runs, what each does and did, what it cost; and why none is started, if none is."""
+    """The pool's reviewers: which run, their current and past work and cost; and why none is started."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -71,7 +71,7 @@ class KillReviewer(WriteRequest):
 
 
 class PauseReviewers(WriteRequest):
-    """Start no reviewer any more; those that run finish their review and end."""
+    """Pause the pool: no reviewer is started; running ones finish their review and end."""
 
     refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
 
@@ -80,7 +80,7 @@ class PauseReviewers(WriteRequest):
 
 
 class ResumeReviewers(WriteRequest):
-    """Let reviewers be started again, whatever paused the pool; forgets failed starts too."""
+    """Resume the pool, whatever paused it; also closes the circuit breaker."""
 
     refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
 
@@ -104,7 +104,7 @@ class Rules(Request):
 
 
 class SupervisorRegister(WriteRequest):
-    """A supervisor starts: what its earlier starts left behind has ended, and its pool is run by these rules."""
+    """Register a supervisor at its start: reviewers of its earlier starts count as ended; the pool uses these rules."""
 
     refusals: ClassVar[Refusals] = ()
 
@@ -153,12 +153,12 @@ class ReviewerSighting(Request):
 
 
 class SupervisorHeartbeat(Request):
-    """A supervisor says how its reviewers are, and hears what to do; with wait, once there is something to do."""
+    """A supervisor reports its reviewers' state and receives orders; with wait, when there are new ones."""
 
     refusals: ClassVar[Refusals] = (InvalidSession,)
 
     secret: SupervisorSecret
-    incarnation: Annotated[Token, Field(description="This start of the supervisor; another one voids it.")]
+    incarnation: Annotated[Token, Field(description="This start of the supervisor; a newer one invalidates it.")]
     reviewers: Annotated[
         list[ReviewerSighting],
         Field(
@@ -167,7 +167,7 @@ class SupervisorHeartbeat(Request):
         ),
     ] = Field(default_factory=list[ReviewerSighting])
     quiet: Annotated[bool, Field(description="These are its quiet hours.")] = False
-    closing: Annotated[bool, Field(description="It stops: every reviewer is to end.")] = False
+    closing: Annotated[bool, Field(description="The supervisor is stopping: end every reviewer.")] = False
     wait: Annotated[
         bool, Field(description="Answer only when the reviewers are to be others than was said, or something is due.")
     ] = False
@@ -176,7 +176,7 @@ class SupervisorHeartbeat(Request):
 
 
 class ReportOutcome(WriteRequest):
-    """How a run of a reviewer's program ended. Without a verdict the claim is taken back, to be tried later."""
+    """Report how a run of a reviewer's program ended. Without a verdict the review is tried again later."""
 
     refusals: ClassVar[Refusals] = (UnknownReviewer, NotFound)
     is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "reviewer_id": "reviewer"}
@@ -206,7 +206,7 @@ _MOST_LOG_LINES = 5_000
 
 
 class GetReviewerLog(ProjectRequest):
-    """What a pool's reviewer and its program wrote: the last lines, or those after a position."""
+    """The log of a pool's reviewer and its program: the last lines, or those after a position."""
 
     refusals: ClassVar[Refusals] = (UnknownReviewer,)
     is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}

@@ -58,17 +58,17 @@ TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is 
 
 
 class CreateReview(WriteRequest):
-    """Put a change up for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+    """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
     refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, TimedOut)
     speaks_as: ClassVar[str | None] = "proposer_id"
 
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
     agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
-    agent_role: Annotated[Name, Field(description="What the agent is within its workflow.")] = "proposer"
-    phase: Annotated[Name | None, Field(description="The workflow's phase that the change belongs to.")] = None
-    plan: Annotated[Name | None, Field(description="The workflow's plan that the change belongs to.")] = None
-    task: Annotated[Name | None, Field(description="The workflow's task that the change belongs to.")] = None
+    agent_role: Annotated[Name, Field(description="The agent's role, e.g. executor.")] = "proposer"
+    phase: Annotated[Name | None, Field(description="The project's phase that the change belongs to.")] = None
+    plan: Annotated[Name | None, Field(description="The plan that the change belongs to.")] = None
+    task: Annotated[Name | None, Field(description="The task of the plan that the change belongs to.")] = None
     category: Annotated[
         Category | None,
         Field(description="What kind of review it is. Default: `plan_review` without a diff, else `code_change`."),
@@ -77,17 +77,15 @@ class CreateReview(WriteRequest):
     diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
     base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
     path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
-    metadata: Annotated[
-        Metadata | None, Field(description="Whatever else a reader should see, as the sender gave it.")
-    ] = None
+    metadata: Annotated[Metadata | None, Field(description="Further facts for readers, stored as given.")] = None
     proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
     review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
     parent_id: Annotated[Id | None, Field(description="Resubmit: the rejected review this one follows.")] = None
-    skip_diff_validation: Annotated[bool, Field(description="Leaves it without a digest: opens no gate.")] = False
+    skip_diff_validation: Annotated[bool, Field(description="No digest: no gate accepts its approval.")] = False
 
 
 class GetReviewStatus(ProjectRequest):
-    """Where a review stands; with wait, answers when it is your turn."""
+    """The state of a review; with wait, returns when it is your turn."""
 
     refusals: ClassVar[Refusals] = (NotFound, CursorExpired)
 
@@ -112,7 +110,7 @@ class GetProposal(ProjectRequest):
 
 
 class GetReview(GetProposal):
-    """A review as a whole: where it stands, a round's content, all rounds, and the beginning of the discussion."""
+    """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
 
     speaks_as: ClassVar[str | None] = "person"
 
@@ -230,7 +228,7 @@ class RejectCounterPatch(WriteRequest):
 
 
 class AddMessage(WriteRequest):
-    """Say something in the discussion; the two sides alternate."""
+    """Add a message to the discussion; the two sides alternate."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, TurnViolation, InvalidTransition)
     speaks_as: ClassVar[str | None] = "reviewer_id"
@@ -317,7 +315,7 @@ class GetReviewStats(ProjectRequest):
 
 
 class RetryReview(WriteRequest):
-    """Put a review that waits for a person's attention, or for a later try, back into the queue now."""
+    """Put a review that waits for a person, or for a later try, back into the queue now."""
 
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
 

@@ -26,7 +26,7 @@ _LONGEST_TEXT = 1_000
 _OF_PLANNING: Final = {
     planning.ENABLED: "Whether GSD's steps put their work up for review.",
     planning.GRANULARITY: "per_task: a review before each commit; per_plan: one for a whole plan.",
-    planning.MODE: "blocking: work waits for its approval; optimistic: it goes on, and is taken back if refused.",
+    planning.MODE: "blocking: work waits for its approval; optimistic: it continues; rolled back if not approved.",
 }
 
 

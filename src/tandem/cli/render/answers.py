@@ -22,7 +22,7 @@ _NEXT_ACTIONS = {
     "decide_counter_patch": "decide the counter-patch: tandem review accept | reject",
     "revise": "revise and submit again: tandem submit --revise",
     "apply_and_close": "apply it and close: tandem apply, tandem review close",
-    "revert": "the change is not wanted: take it back",
+    "revert": "the change is not wanted: undo it",
     "escalate": "stop and ask a person",
     "none": None,
 }

@@ -23,7 +23,7 @@ _REASONS_SHOWN = 3
 _SHORT_SECONDS = 10
 
 HOW_TO_BEGIN = (
-    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and start the broker anew,"
+    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
     " or run one beside it: tandem reviewers --broker URL"
 )
 

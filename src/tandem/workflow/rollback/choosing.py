@@ -270,7 +270,7 @@ def _ensure_no_merge(commit: Commit) -> None:
     if commit.is_merge:
         raise InvalidInput(
             f"{commit.id[:_SHORT]} ({commit.subject}) is a merge: which side is to stay, only a person can say. Nothing"
-            f" was changed. Take it back yourself: git revert -m 1 {commit.id[:_SHORT]}",
+            f" was changed. Revert it yourself: git revert -m 1 {commit.id[:_SHORT]}",
             field="commit",
             commit=commit.id,
         )

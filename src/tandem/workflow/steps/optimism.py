@@ -74,7 +74,7 @@ class Plans:
                     return outcome
         if not ids:
             return Outcome(
-                Word.NOTHING, step, ("Go on.",), project=self.project, reason="No change of this plan was put up."
+                Word.NOTHING, step, ("Go on.",), project=self.project, reason="No change of this plan was submitted."
             )
         return Outcome(
             Word.APPROVED,
@@ -150,7 +150,7 @@ def rollback(step: str, against: tuple[str, ...], project: str, command: str) ->
     return Outcome(
         Word.ROLLBACK,
         step,
-        (f"Take it back: tandem rollback {against[0]}", f"Then run again: {command}"),
+        (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {command}"),
         review_id=against[0],
         review_ids=against,
         project=project,

@@ -176,7 +176,7 @@ class Submitter:
         pointer = self.pointers.find(subject.key)
         status = await self._status(pointer)
         if pointer is None or status is None:
-            raise NoCounterPatch("Nothing of this was put up; run the command without --accept.")
+            raise NoCounterPatch("Nothing was submitted for this; run the command without --accept.")
         proposal = await self.client.get_proposal(status.review_id)
         patch = _pending(proposal)
         if not is_same(subject, pointer, status):

@@ -10,8 +10,8 @@ from tandem.faces.web.review.view import ReviewView
 
 _OVER = {
     State.APPROVED: "It is approved. A revision would end the approval.",
-    State.REJECTED: "It is rejected. To try again, its proposer puts up a new review.",
-    State.CLOSED: "It is closed. To go on, its proposer puts up a new review.",
+    State.REJECTED: "It is rejected. To try again, its proposer creates a new review.",
+    State.CLOSED: "It is closed. To continue, its proposer creates a new review.",
 }
 _NAMELESS = "Say your name first."
 
