@@ -330,6 +330,7 @@ class RoundRow:
     verdict: Annotated[
         str | None, Field(description="The last verdict on the round, `comment` included; null without one.")
     ]
+    decision: Annotated[str | None, Field(description="The last verdict that decided on the round; null without one.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,13 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         newest = services.waits.newest(unit)
         review = reviews.get(unit, request.review_id, request.project)
         shown, earlier = _content(unit, review, request)
-        verdicts = dict(rows.list_verdicts(unit, review.id))
+        listed = rows.list_verdicts(unit, review.id)
+        verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
             status=views.status(review, services.waits.cursor(review.event_seq), changed=True),
             proposal=shown,
             rounds=tuple(
-                answer.shown(RoundRow, one, verdict=verdicts.get(one.round))
+                answer.shown(RoundRow, one, verdict=verdicts.get(one.round), decision=decisions.get(one.round))
                 for one in reviews.list_rounds(unit, review.id)
             ),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from tandem.client import TandemClient
+from tandem.domain.answers import FullReview, Proposal
+from tandem.domain.gate_answers import CommitRecord
+from tandem.domain.reviews import ESCALATION_ROUND
 from tandem.errors import InvalidInput, InvalidTransition, NotFound
+from tandem.hooks.message import REVIEW, plan_key
 from tandem.hooks.message import REVIEW
 from tandem.operations.gate_contract import CommitRecord
 from tandem.workflow.rollback.repository import (
@@ -20,13 +25,156 @@ from tandem.workflow.rollback.repository import (
     log,
     reverted_by,
 )
-from tandem.workflow.rollback.reviews import Review, Reviews
 
 How = Literal["record", "trailer", "patch_id", "plan"]
 
 _SEARCHED_COMMITS = 2_000
 """How many of the newest commits that touch a review's files are compared with its diff."""
 _SHORT = 10
+_AGAINST = frozenset({"changes_requested", "rejected"})
+_COUNTER_PATCH = "counter_patch"
+_PER_PLAN = "per_plan"
+_PAGE_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A review with what a rollback has to know of it.
+
+    Attributes:
+        full: The review with its newest round.
+        first: The content of the round that it began with.
+    """
+
+    full: FullReview
+    first: Proposal
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.first.review_id
+
+    @property
+    def plan(self) -> str:
+        """Its plan's key."""
+        stated = self.first.metadata.get("plan_key")
+        return stated if isinstance(stated, str) else plan_key(self.first.phase, self.first.plan, self.branch)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that it says it was committed on; null if it does not say."""
+        branch = self.first.metadata.get("branch")
+        return branch if isinstance(branch, str) else None
+
+    @property
+    def names_plan(self) -> bool:
+        """Whether it says itself which plan it belongs to."""
+        return self.first.plan is not None or self.branch is not None
+
+    @property
+    def is_whole_plan(self) -> bool:
+        """Whether it was put up for a plan as a whole, and not for one of its tasks."""
+        stated = self.first.metadata.get("granularity")
+        if self.first.metadata.get("optimistic") is True:
+            return False
+        if isinstance(stated, str):
+            return stated == _PER_PLAN
+        return self.first.task is None and self.first.plan is not None and self.first.category == "code_change"
+
+    @property
+    def depends_on(self) -> tuple[str, ...]:
+        """What its proposer declared that it depends on."""
+        stated = self.first.metadata.get("depends_on")
+        return tuple(str(item) for item in stated) if isinstance(stated, list) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+
+    @property
+    def decisions(self) -> dict[int, str]:
+        """The newest deciding verdict of each round that has one."""
+        return {one.round: one.decision for one in self.full.rounds if one.decision is not None}
+
+    @property
+    def must_escalate(self) -> bool:
+        """Whether so many rounds were decided against that a person has to look."""
+        against = [number for number, verdict in self.decisions.items() if verdict in _AGAINST]
+        return max(against, default=0) >= ESCALATION_ROUND or self.full.status.attention is not None
+
+    @property
+    def counter_patch(self) -> Proposal | None:
+        """The round that an accepted counter-patch made, if it is what holds now and was not decided against."""
+        newest = self.full.proposal
+        if newest.origin != _COUNTER_PATCH or self.full.status.outcome == "withdrawn":
+            return None
+        return None if self.decisions.get(newest.round) in _AGAINST else newest
+
+    def round_of(self, difference: Difference) -> int | None:
+        """The newest round that has exactly a commit's content; null if none has."""
+        digests = {difference.digest, difference.text_digest} - {None}
+        return max((one.round for one in self.full.rounds if one.digest in digests), default=None)
+
+    def is_against(self, difference: Difference | None) -> bool:
+        """Whether a commit's content was decided against.
+
+        Args:
+            difference: The commit's; null for the review as a whole. Content of no round counts as what was
+                reviewed before a counter-patch was accepted.
+        """
+        decisions = self.decisions
+        number = None if difference is None else self.round_of(difference)
+        if number is None:
+            own = [one.round for one in self.full.rounds if one.origin != _COUNTER_PATCH and one.round in decisions]
+            number = max(own, default=0)
+        verdict = decisions.get(number)
+        return verdict in _AGAINST or (verdict is None and self.full.status.outcome == "withdrawn")
+
+
+@dataclass(slots=True)
+class Reviews:
+    """Reads reviews and recorded commits from the broker, each review once.
+
+    Attributes:
+        client: The broker.
+        project: The project.
+    """
+
+    client: TandemClient
+    project: str
+    _known: dict[str, Review | None] = field(default_factory=dict[str, "Review | None"])
+
+    async def review(self, review_id: str) -> Review:
+        """A review.
+
+        Raises:
+            NotFound: The project has no such review.
+        """
+        full = await self.client.get_review(review_id, project=self.project)
+        first = full.proposal if full.proposal.round == 1 else await self.content(review_id, 1)
+        return Review(full, first)
+
+    async def content(self, review_id: str, number: int) -> Proposal:
+        """A round's content."""
+        return await self.client.get_proposal(review_id, project=self.project, round=number)
+
+    async def find(self, review_id: str) -> Review | None:
+        """A review; null if the project has none of that name, as anybody can write a trailer."""
+        if review_id not in self._known:
+            try:
+                self._known[review_id] = await self.review(review_id)
+            except (NotFound, InvalidInput):
+                self._known[review_id] = None
+        return self._known[review_id]
+
+    async def records(self, *, review_id: str | None = None, plan: str | None = None) -> list[CommitRecord]:
+        """The commits that were recorded for a review or a plan, oldest first."""
+        found: list[CommitRecord] = []
+        page: str | None = None
+        while True:
+            answer = await self.client.list_commits(
+                project=self.project, review_id=review_id, plan=plan, limit=_PAGE_ROWS, page=page
+            )
+            found += answer.commits
+            page = answer.next_page
+            if page is None:
+                return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +241,7 @@ async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -
     if found is None or not found.commits:
         found = _among(checkout, tip, "trailer", _named(checkout, "HEAD", review.id)) or found
     if found is None:
-        found = _among(checkout, tip, "patch_id", _with_patch_of(checkout, tip, review))
+        found = _among(checkout, tip, "patch_id", await _with_patch_of(reviews, checkout, tip, review))
     if found is None and review.is_whole_plan:
         found = _among(checkout, tip, "plan", await _of_plan(reviews, checkout, tip, review))
     if found is None:
@@ -162,10 +310,10 @@ def _named(checkout: Checkout, where: str, review_id: str) -> list[str]:
     return [commit.id for commit in found if review_id in commit.review_ids and not commit.reverts]
 
 
-def _with_patch_of(checkout: Checkout, tip: Tip, review: Review) -> list[str]:
+async def _with_patch_of(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -> list[str]:
     """The commits that make one of the review's changes: by their digest, else by git's patch id."""
-    files = [file for one in review.rounds.values() for file in one.affected_files]
-    paths = {path for file in files for path in (file.path, file.old_path) if path}
+    rounds = [await reviews.content(review.id, one.round) for one in review.full.rounds]
+    paths = {path for one in rounds for file in one.affected_files for path in (file.path, file.old_path) if path}
     if not paths:
         return []
     literal = [f":(top,literal){path}" for path in sorted(paths)]
@@ -177,12 +325,7 @@ def _with_patch_of(checkout: Checkout, tip: Tip, review: Review) -> list[str]:
     by_digest = [commit for commit, difference in changed.items() if review.round_of(difference) is not None]
     if by_digest:
         return by_digest
-    wanted = {
-        patch_id
-        for one in review.rounds.values()
-        if one.diff
-        for patch_id, _ in _patch_ids(checkout, one.diff.encode())
-    }
+    wanted = {patch_id for one in rounds if one.diff for patch_id, _ in _patch_ids(checkout, one.diff.encode())}
     asked = "".join(f"{commit}\n" for commit in ids).encode()
     found: dict[str, None] = {}
     # The diff may have been made in either way.
@@ -244,7 +387,7 @@ async def choose(reviews: Reviews, checkout: Checkout, review: Review, found: Fo
         raise _not_against(review)
     plan = _Plan(reviews, review, {record.commit: record for record in await reviews.records(plan=review.plan)})
     squashed = [other.id for commit in ours for other in await plan.others_in(commit)]
-    verdict = review.verdicts[max(review.verdicts)] if review.verdicts else "withdrawn"
+    verdict = list(review.decisions.values() or ["withdrawn"])[-1]
     why = f"{review.id}: {verdict.replace('_', ' ')}"
     first = {one.id: Taken(one, changed[one.id], _ids(await plan.reviews_of(one)), why) for one in ours}
     taken = await _with_dependents(plan, checkout, found, first)
@@ -254,7 +397,7 @@ async def choose(reviews: Reviews, checkout: Checkout, review: Review, found: Fo
 
 
 def _not_against(review: Review) -> InvalidTransition:
-    status = review.status
+    status = review.full.status
     stands = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
     return InvalidTransition(
         f"{review.id} is {stands}, and what was committed of it was not decided against; nothing was changed."
