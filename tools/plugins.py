@@ -15,8 +15,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.workflow.teaching import client_files
-from tandem.workflow.teaching.client_hooks import hooks
+from tandem.workflow import teaching
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,7 +66,7 @@ def plugin_files() -> dict[str, str]:
         "license": facts["License-Expression"],
         "keywords": ["code-review", "git", "mcp"],
     }
-    skills = f"{FOLDER}/skills/{client_files.SKILL}/SKILL.md"
+    skills = f"{FOLDER}/skills/{teaching.SKILL}/SKILL.md"
     written = {
         ".claude-plugin/marketplace.json": _json(_claude_marketplace()),
         ".agents/plugins/marketplace.json": _json(_codex_marketplace()),
@@ -77,12 +76,12 @@ def plugin_files() -> dict[str, str]:
         f"{FOLDER}/.mcp.json": _json({"mcpServers": {SERVER: {"command": "tandem", "args": ["mcp"]}}}),
         f"{FOLDER}/hooks/hooks.json": _json(_hooks("claude")),
         f"{FOLDER}/hooks/codex.json": _json(_hooks("codex")),
-        skills: client_files.skill(),
-        f"{FOLDER}/codex-skills/{client_files.STATUS_SKILL}/SKILL.md": client_files.status_skill(),
+        skills: teaching.skill(),
+        f"{FOLDER}/codex-skills/{teaching.STATUS_SKILL}/SKILL.md": teaching.status_skill(),
         f"{FOLDER}/README.md": _README,
     }
     commands = {
-        f"{FOLDER}/claude-commands/{name}.md": client_files.claude_command(name) for name in ("review", "status")
+        f"{FOLDER}/claude-commands/{name}.md": teaching.command("claude", name) for name in ("review", "status")
     }
     return written | commands
 
@@ -146,8 +145,8 @@ def _codex_manifest(about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _hooks(client: client_files.Client) -> dict[str, Any]:
-    return {"hooks": {entry.keys[-1]: list(entry.items) for entry in hooks(client, _COMMAND)}}
+def _hooks(client: teaching.Client) -> dict[str, Any]:
+    return {"hooks": {entry.keys[-1]: list(entry.items) for entry in teaching.hooks(client, _COMMAND)}}
 
 
 def _json(document: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from tandem.cli.main import load
 from tandem.workflow import teaching
-from tandem.workflow.teaching.client_files import SKILL, Client
+from tandem.workflow.teaching import SKILL, Client
 from tests.architecture.source import ROOT
 from tools import plugins
 

@@ -17,6 +17,8 @@ from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line
 from tandem.workflow.doctor import Circumstances, Finding, State, examine
+from tandem.workflow.gsd.overlay import check_overlay
+from tandem.workflow.rollback.publishing import check_leftovers
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -69,7 +71,7 @@ async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
     here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, _repository())
     found: list[Finding] = []
     async with progress("looking"):
-        async for one in examine(here):
+        async for one in examine(here, (check_overlay, check_leftovers)):
             found.append(one)
             if tell:
                 show(_told(one))

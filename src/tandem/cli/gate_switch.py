@@ -23,8 +23,7 @@ from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.workflow import gate_switch, githooks
-from tandem.workflow.gate_status import GateStatus, gate_status
-from tandem.workflow.gate_switch import Call, Wish
+from tandem.workflow.gate_switch import Call, GateStatus, Wish, gate_status
 
 _OVERRIDE_EPILOG = """[bold]Examples[/bold]
 

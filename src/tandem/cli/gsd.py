@@ -19,9 +19,8 @@ from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.hooks import planning, trust
 from tandem.workflow import trust as trusting
 from tandem.workflow.edits import diff
-from tandem.workflow.gsd.installs import Client, Install, find
-from tandem.workflow.gsd.overlay import Overlays, Plan
-from tandem.workflow.gsd.settings import SKILL, GsdProject, Wanted
+from tandem.workflow.gsd.overlay import Client, Install, Overlays, Plan, find
+from tandem.workflow.gsd.settings import SKILL, GsdProject
 
 _ON = """[bold]Examples[/bold]
 
@@ -173,7 +172,7 @@ def on(
     terminal. Everything else in the file stays as it is, to the byte.
     """
     project = GsdProject.at(".")
-    remarks = project.on(Wanted(granularity, mode, workstream))
+    remarks = project.on(granularity, mode, workstream)
     standing = _Standing.of(project)
     if standing.effective.refused:
         remarks += _offer_trust(standing)

@@ -20,8 +20,8 @@ from tandem.errors import InvalidInput
 from tandem.workflow.background import find_broker, reach_broker
 from tandem.workflow.clients import NAMES
 from tandem.workflow.edits import Change, diff
-from tandem.workflow.init import OWNER, Plan, Wish, plan_init, plan_uninit
-from tandem.workflow.setting_up import Done, known_project, set_up, take_back
+from tandem.workflow.gate_switch import registered_as
+from tandem.workflow.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
 
 _MOST_FILES = 40
 _INIT = """[bold]Examples[/bold]
@@ -241,7 +241,7 @@ async def init(
         if found is not None:
             report.broker = found.url
             async with TandemClient(found.url) as broker_client:
-                report.project = await known_project(broker_client.data, plan)
+                report.project = await registered_as(broker_client.data, plan.root)
         return show_diff(report, wish.name, as_json=as_json)
     if plan.changes and not yes:
         _ask(report.question())

@@ -1,4 +1,4 @@
-"""Switching the gate of a repository: at the broker, in the common git folder, and the hooks."""
+"""The gate of a repository at the broker, in the common git folder and in the hooks: its switch, and how it stands."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tandem import platforms
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, stated_data_dir
 from tandem.bridge.project import owner
+from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, TandemError
-from tandem.hooks import git, pending, state
+from tandem.hooks import enforcement, git, pending, planning, state
 from tandem.hooks.state import GateFile, GateUnreadable, Place
 from tandem.workflow import githooks
 from tandem.workflow.githooks import Installed
@@ -153,21 +154,17 @@ async def salvaged(call: Call, place: Place) -> GateFile:
     """A switch in place of one that cannot be read, good for switching off."""
     root = main_worktree(place)
     try:
-        listed = await call("list_projects", {})
-        name = owner(str(root), {one["project"]: one["root"] for one in listed["projects"]})
+        name = await registered_as(call, root)
     except TandemError:
         name = None
-    installed = githooks.found(place)
-    return _gate(place, root, name or root.name, Wish(), installed)
+    return _gate(place, root, name or root.name, Wish(), githooks.found(place))
 
 
 def write(gate: GateFile) -> None:
     """Write the switch, whole or not at all."""
     path = Path(gate.place.gate_file)
     path.parent.mkdir(exist_ok=True)
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(json.dumps(gate.facts(), indent=2) + "\n", "utf-8")
-    new.replace(path)
+    write_atomically(path, json.dumps(gate.facts(), indent=2).encode() + b"\n", mode=0o644)
 
 
 def main_worktree(place: Place) -> Path:
@@ -187,13 +184,22 @@ def base_branches(place: Place) -> tuple[str, ...]:
     return (found or "main",)
 
 
-async def _registered(call: Call, name: str | None, root: Path) -> str:
-    """The project's name with the broker, which is told of the folder if it does not know it."""
+async def registered_as(call: Call, folder: Path, name: str | None = None) -> str | None:
+    """The project that a folder is registered as, or that has the name; null if there is none.
+
+    Raises:
+        TandemError: The broker refuses or is away.
+    """
     listed = await call("list_projects", {})
     projects = {one["project"]: one["root"] for one in listed["projects"]}
-    if name is not None and name in projects:
-        return name
-    known = owner(str(root), projects) if name is None else None
+    if name is None:
+        return owner(str(folder), projects)
+    return name if name in projects else None
+
+
+async def _registered(call: Call, name: str | None, root: Path) -> str:
+    """The project's name with the broker, which is told of the folder if it does not know it."""
+    known = await registered_as(call, root, name)
     if known is not None:
         return known
     answer = await call("register_project", {"root": str(root)} | ({"name": name} if name else {}))
@@ -226,3 +232,112 @@ def _mark_start(place: Place, branches: Sequence[str]) -> None:
         tip = git.resolve(place, _HEADS + branch)
         if tip is not None and git.resolve(place, ref) is None:
             git.run(place, ["update-ref", ref, tip])
+
+
+@dataclass(frozen=True, slots=True)
+class GateStatus:
+    """How the gate of a repository stands.
+
+    Attributes:
+        enabled: What the repository says; null if it cannot be read.
+        project: The project; null if the gate was never on.
+        root: The main working tree.
+        branches: The base branches.
+        accepted: Refs whose commits are taken as they are.
+        broker_enabled: What the broker says; null if it was not reached.
+        broker_problem: Why not; null if it was.
+        hooks: By name, whether git would start it; empty while the gate is off.
+        hooks_directory: Where they are.
+        previous_hooks_path: The hooks folder that is called first, if another one was set.
+        chained: The hooks that are called first, by name.
+        tandem_enabled: Whether the workflow's steps put up what they make.
+        granularity: `per_task` or `per_plan`, as it holds after trust.
+        mode: `blocking` or `optimistic`, as it holds after trust.
+        untrusted: Settings that do not hold for want of `tandem trust`.
+        pending: How many records wait for the broker.
+        problems: What is wrong, each with what to do.
+    """
+
+    enabled: bool | None
+    project: str | None
+    root: str
+    branches: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    broker_enabled: bool | None = None
+    broker_problem: str | None = None
+    hooks: dict[str, bool] = field(default_factory=dict[str, bool])
+    hooks_directory: str | None = None
+    previous_hooks_path: str | None = None
+    chained: tuple[str, ...] = ()
+    tandem_enabled: bool = False
+    granularity: str = planning.PER_TASK
+    mode: str = planning.BLOCKING
+    untrusted: tuple[str, ...] = ()
+    pending: int = 0
+    problems: tuple[str, ...] = ()
+
+
+async def gate_status(call: Call, place: Place) -> GateStatus:
+    """How the gate stands; reads only, and delivers what waits for the broker."""
+    root = str(main_worktree(place))
+    problems: list[str] = []
+    settings = planning.read(root)
+    problems += settings.problems
+    try:
+        gate = state.find(place)
+    except GateUnreadable as error:
+        return GateStatus(None, None, root, problems=(str(error), *problems))
+    if gate is None:
+        if githooks.is_installed(githooks.found(place)):
+            problems.append(
+                f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
+                " Say which: tandem gate on, or tandem gate off"
+            )
+        return GateStatus(enabled=False, project=None, root=root, problems=tuple(problems), **_modes(None, settings))
+    left = pending.deliver(gate)
+    broker: bool | None = None
+    broker_problem: str | None = None
+    try:
+        broker = (await call("get_gate", {"project": gate.project}))["enabled"] is True
+    except TandemError as error:
+        broker_problem = error.message
+        problems.append(f"The broker cannot be asked: {error.message}")
+    if broker is not None and broker != gate.enabled:
+        said = "on" if broker else "off"
+        problems.append(
+            f"The broker has the gate {said}, this repository has not. Say which: tandem gate on, or tandem gate off"
+        )
+    installed = Installed.of(gate.hooks)
+    hooks = githooks.alive(place, installed) if installed and gate.enabled else {}
+    dead = [name for name, is_alive in hooks.items() if not is_alive]
+    if dead or (gate.enabled and not hooks):
+        problems.append(
+            f"Git does not start these hooks: {', '.join(dead) or 'all'}. Install them again: tandem gate on"
+        )
+    return GateStatus(
+        enabled=gate.enabled,
+        project=gate.project,
+        root=root,
+        branches=gate.branches,
+        accepted=gate.accepted,
+        broker_enabled=broker,
+        broker_problem=broker_problem,
+        hooks=hooks,
+        hooks_directory=installed.directory if installed else None,
+        previous_hooks_path=installed.previous_hooks_path if installed else None,
+        chained=tuple(installed.chained) if installed else (),
+        pending=left,
+        problems=tuple(problems),
+        **_modes(enforcement.effective(gate), settings),
+    )
+
+
+def _modes(holds: planning.Effective | None, settings: planning.Planning) -> dict[str, Any]:
+    """What the settings ask for, as far as it holds."""
+    holds = holds or planning.effective(settings, trusted=False)
+    return {
+        "tandem_enabled": holds.tandem_enabled,
+        "granularity": holds.granularity,
+        "mode": holds.mode,
+        "untrusted": holds.refused,
+    }

@@ -4,11 +4,16 @@ Without `core.hooksPath` they are put into git's own hook folder, and what was t
 first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
 hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
 a tool that sets it again switches nothing off.
+
+The scripts are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before, then
+the gate; what need not start Python does not.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import stat
 from collections.abc import Callable
@@ -16,10 +21,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.hooks import git
 from tandem.hooks.state import Place
-from tandem.workflow.hook_scripts import OTHERS, OURS, TELLING, Setting, is_ours, quoted, script
 
 _CONFIG_NAMES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _INCLUDED = "hooks.gitconfig"
@@ -27,6 +32,71 @@ _INCLUDE = f"[include]\n\tpath = tandem/{_INCLUDED}\n"
 _BACKUPS = (".legacy", ".old")
 """Where other tools move the hook to that they find: pre-commit and lefthook."""
 _EXECUTABLE = 0o755
+
+MARK = "# Tandem's gate: "
+"""Begins the second line of every script of ours; what follows is the hook's name."""
+
+GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
+"""Hooks that can refuse."""
+
+RECORDERS = ("post-commit", "post-rewrite")
+"""Hooks that write down what was done."""
+
+OURS = (*GATES, *RECORDERS)
+_READERS = ("reference-transaction", "pre-push", "post-rewrite")
+"""Those of ours that git tells something on standard input."""
+
+OTHERS = (
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-update",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-rebase",
+    "pre-receive",
+    "sendemail-validate",
+    "update",
+)
+"""Every other hook of git whose mere presence changes nothing."""
+
+TELLING = ("proc-receive", "push-to-checkout")
+"""Hooks by whose presence git does something else: passed on only where there was one."""
+
+_PROGRAM = """\
+import sys
+sys.path.insert(0, {source!r})
+try:
+    from tandem.hooks.main import main
+except ImportError:
+    sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {mend}")
+main()"""
+_MEND = "Install it again, then run 'tandem gate on'; or take the hooks away that say so in {folder}."
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all scripts of one installation have in common.
+
+    Attributes:
+        python: The interpreter.
+        source: The folder that has the package.
+        branches: The base branches.
+        folder: Where the scripts are, for the person who must take them away without Tandem.
+        tandem: Tandem's folder of the git folder, as seen from the script's own.
+    """
+
+    python: str
+    source: str
+    branches: tuple[str, ...]
+    folder: str
+    tandem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +145,13 @@ def install(place: Place, python: Path, source: Path, branches: tuple[str, ...])
     if previous is None and own_folder.is_symlink():
         # A folder that somebody shares, of this repository or another: nothing of ours belongs into it.
         previous = str(own_folder.resolve())
-    setting = Setting(
-        python.as_posix(),
-        source.as_posix(),
-        branches,
-        folder="",
-        tandem="../tandem" if previous is None else "..",
-    )
+    folder, tandem = (own_folder, "../tandem") if previous is None else (Path(place.folder, "hooks"), "..")
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    setting = Setting(python.as_posix(), source.as_posix(), branches, str(folder), tandem)
     if previous is None:
-        return _install_beside(place, own_folder, setting)
-    return _install_before(place, previous, setting)
+        return _install_beside(place, folder, setting, made=made)
+    return _install_before(place, folder, setting, previous, made=made)
 
 
 def remove(place: Place, installed: Installed) -> list[str]:
@@ -135,20 +202,17 @@ def alive(place: Place, installed: Installed) -> dict[str, bool]:
     return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in OURS}
 
 
-def _install_beside(place: Place, folder: Path, setting: Setting) -> Installed:
+def _install_beside(place: Place, folder: Path, setting: Setting, *, made: bool) -> Installed:
     """In git's own hook folder."""
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
     aside = Path(place.folder, "chained")
     chained: dict[str, str] = {}
     installed = Installed(str(folder), chained=chained, made_directory=made)
-    setting = Setting(setting.python, setting.source, setting.branches, str(folder), setting.tandem)
     try:
         for name in OURS:
             for backup in _BACKUPS:
                 _drop_ours(folder / f"{name}{backup}")
             word = _set_aside(folder / name, aside / name, chained)
-            _write_script(folder / name, script(name, setting, word))
+            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
         _ensure_alive(place, installed)
     except BaseException:
         remove(place, installed)
@@ -166,7 +230,7 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
     elif os.path.lexists(former):
         if former.is_symlink():
             # Its target may be relative: it is called where it is, not where the link is moved to.
-            word = quoted(former.resolve().as_posix())
+            word = shlex.quote(former.resolve().as_posix())
         aside.parent.mkdir(parents=True, exist_ok=True)
         _move(former, aside)
         chained[former.name] = str(aside)
@@ -174,19 +238,16 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
     return word
 
 
-def _install_before(place: Place, previous: str, setting: Setting) -> Installed:
+def _install_before(place: Place, folder: Path, setting: Setting, previous: str, *, made: bool) -> Installed:
     """In a folder of our own that takes the place of the one that is set."""
-    folder = Path(place.folder, "hooks")
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
     former = Path(place.top or place.git_dir, previous)
-    setting = Setting(setting.python, setting.source, setting.branches, str(folder), setting.tandem)
     included = Path(place.folder, _INCLUDED)
     included.write_bytes(f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n".encode())
     try:
         for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
             # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
-            _write_script(folder / name, script(name, setting, quoted(f"{Path(previous).as_posix()}/{name}")))
+            word = shlex.quote(f"{Path(previous).as_posix()}/{name}")
+            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
         block = _append_config(place, _INCLUDE)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -261,14 +322,6 @@ def _is_same(one: Path, other: Path) -> bool:
         return False
 
 
-def _write_script(path: Path, content: bytes) -> None:
-    new = path.with_name(f"{path.name}.tandem-new")
-    new.write_bytes(content)
-    new.chmod(_EXECUTABLE)
-    # At once: git may want to start it this moment.
-    new.replace(path)
-
-
 def _move(source: Path, target: Path) -> None:
     if os.path.lexists(target):
         raise ConfigInvalid(f"{target} is in the way; it is from an earlier gate. Move it, then run this again.")
@@ -332,3 +385,80 @@ def _config_value(text: str) -> str:
 def _configuration() -> dict[str, str]:
     """The person's own choice of configuration files: by it git finds its hooks."""
     return {name: os.environ[name] for name in _CONFIG_NAMES if name in os.environ}
+
+
+def script(name: str, setting: Setting, chained: str) -> bytes:
+    """The script of one hook.
+
+    Args:
+        name: The hook.
+        setting: What all have in common.
+        chained: A shell word for the hook to call first; it need not exist.
+    """
+    lines = ["#!/bin/sh", f"{MARK}{name}. 'tandem gate off' takes it away.", "here=${0%/*}", f"chained={chained}"]
+    if name not in OURS:
+        return _text([*lines, 'if [ -f "$chained" ] && [ -x "$chained" ]; then exec "$chained" "$@"; fi', "exit 0"])
+    if name in _READERS:
+        lines += _reading(name, setting)
+    else:
+        lines += ['if [ -f "$chained" ] && [ -x "$chained" ]; then "$chained" "$@" || exit $?; fi']
+    if name in RECORDERS:
+        lines += [f'[ -e "$here/{setting.tandem}/recording" ] || exit 0']
+    return _text([*lines, *_judging(name, setting)])
+
+
+def is_ours(content: bytes) -> bool:
+    """Whether a hook is one of these scripts."""
+    return content.startswith(b"#!/bin/sh\n" + MARK.encode())
+
+
+def _reading(name: str, setting: Setting) -> list[str]:
+    """Both hooks are told the same on standard input."""
+    lines: list[str] = []
+    if name == "reference-transaction":
+        # Called several times a commit: what does not concern anybody ends here.
+        lines += ['if [ "$1" != prepared ] && ! [ -x "$chained" ]; then exit 0; fi']
+    lines += [
+        # The letter keeps the last line end, which the shell would drop.
+        "input=$(cat; printf x)",
+        "input=${input%x}",
+        'if [ -f "$chained" ] && [ -x "$chained" ]; then',
+        '    printf \'%s\' "$input" | "$chained" "$@" || exit $?',
+        "fi",
+    ]
+    if name == "reference-transaction":
+        wanted = [_any_case(f"refs/heads/{branch}") for branch in setting.branches]
+        pattern = "|".join(f"*{one}*" for one in [*wanted, _any_case("refs/tandem/")])
+        lines += ['[ "$1" = prepared ] || exit 0', f"case $input in {pattern}) ;; *) exit 0 ;; esac"]
+    return lines
+
+
+def _judging(name: str, setting: Setting) -> list[str]:
+    refused = "refused: " if name in GATES else ""
+    mend = _MEND.format(folder=setting.folder)
+    program = _PROGRAM.format(source=setting.source, refused=refused, mend=mend.replace('"', "'"))
+    gone = f"tandem: {refused}the Python of the gate is no longer at {setting.python}. {mend}"
+    told = "printf '%s' \"$input\" | " if name in _READERS else "exec "
+    return [
+        f"python={shlex.quote(setting.python)}",
+        'if ! [ -x "$python" ]; then',
+        f"    printf '%s\\n' {shlex.quote(gone)} >&2",
+        f"    exit {int(name in GATES)}",
+        "fi",
+        f'{told}"$python" -I -S -c {shlex.quote(program)} {name} "$@"',
+    ]
+
+
+def _any_case(text: str) -> str:
+    """A pattern of the shell; on some systems two names that differ in case are one file."""
+    return "".join(_one_case(letter) for letter in re.sub(r"[^\x20-\x7e]+", "\0", text))
+
+
+def _one_case(letter: str) -> str:
+    if letter == "\0":
+        return "*"
+    return f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else shlex.quote(letter)
+
+
+def _text(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()

@@ -8,19 +8,32 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from tandem import platforms
 from tandem.bridge.broker import find_data_dir
-from tandem.errors import ConfigInvalid, InvalidInput
-from tandem.hooks.state import Place
+from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
+from tandem.hooks.git import GitTrouble
+from tandem.hooks.state import GateFile, Place
 from tandem.workflow import gate_switch
-from tandem.workflow.clients import NAMES, ClientSetup, FoundClient, Site, find_clients, refuse_unknown, setup_for
-from tandem.workflow.edits import Change, Edit, Manifest, changes, removals
-from tandem.workflow.program import find_program
+from tandem.workflow.clients import (
+    NAMES,
+    ClientSetup,
+    FoundClient,
+    Site,
+    find_clients,
+    find_program,
+    refuse_unknown,
+    setup_for,
+)
+from tandem.workflow.edits import Change, Edit, Manifest, changes, content_of, install, removals
+from tandem.workflow.gate_switch import Call
 
 OWNER: Final = "init"
 FILE: Final = "init.json"
@@ -78,17 +91,10 @@ def load_record(folder: Path) -> InitRecord | None:
         ConfigInvalid: It cannot be read.
     """
     file = folder / FILE
+    content = content_of(file)
     try:
-        facts: dict[str, Any] = json.loads(file.read_bytes())
-        if facts.pop("version") != _VERSION:
-            raise ConfigInvalid(f"{file} was written by another version of Tandem; use that.", file=str(file))
-        ledgers = tuple(UserManifest(**ledger) for ledger in facts.pop("ledgers"))
-        return InitRecord(clients=tuple(facts.pop("clients")), ledgers=ledgers, **facts)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigInvalid(f"{file} cannot be read: {error.strerror or error}.", file=str(file)) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return None if content is None else TypeAdapter(InitRecord).validate_json(content)
+    except ValueError as error:
         raise ConfigInvalid(
             f"{file} is damaged. Delete it, and run 'tandem init' again before 'tandem uninit'.", file=str(file)
         ) from error
@@ -259,3 +265,128 @@ def _ledger(tree: Path, home: Path) -> Manifest:
         return Manifest.load(folder / MANIFEST, tree, "~/")
     name = hashlib.sha256(str(tree).encode()).hexdigest()[:12]
     return Manifest.load(folder / f"installed-{name}.json", tree, f"{tree}/")
+
+
+@dataclass
+class Done:
+    """What was done.
+
+    Attributes:
+        project: The project's name; null if nobody knows it any more.
+        registered: Whether it was registered, or forgotten, just now.
+        gate: Whether the gate is on.
+        switched: Whether it was switched just now.
+        remarks: What a person should know.
+    """
+
+    project: str | None
+    registered: bool
+    gate: bool
+    switched: bool = False
+    remarks: list[str] = field(default_factory=list[str])
+
+
+async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
+    """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
+
+    Raises:
+        TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
+    """
+    before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
+    async with AsyncExitStack() as undo:
+        project = await gate_switch.registered_as(call, plan.root)
+        is_new = project is None
+        if project is None:
+            project = await _register(call, plan, wish, undo)
+        record = InitRecord(
+            project=project,
+            registered=is_new or before.registered,
+            gate=plan.gate,
+            switched=before.switched or (plan.gate and not (gate is not None and gate.enabled)),
+            clients=tuple(one.client.name for one in plan.clients),
+            ledgers=plan.ledgers,
+            broker=wish.broker or before.broker,
+        )
+        for step in _write(plan, record):
+            undo.callback(step)
+        switched = plan.gate and await _switch_on(call, plan, project, record.broker)
+        undo.pop_all()
+    gate = gate_switch.switch(plan.place)
+    return Done(project, is_new, gate is not None and gate.enabled, switched)
+
+
+async def take_back(call: Call, plan: Plan) -> Done:
+    """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
+
+    Raises:
+        TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
+            does the rest.
+    """
+    before = plan.before or InitRecord()
+    gate = gate_switch.switch(plan.place)
+    done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
+    if plan.switches_off and gate is not None:
+        done.remarks += await _switch_off(call, gate)
+        done.gate, done.switched = False, True
+    for _ in _write(plan, None):
+        pass
+    if before.registered and before.project is not None and done.gate:
+        done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
+    elif before.registered and before.project is not None:
+        try:
+            await call("remove_project", {"name": before.project})
+            done.registered = True
+        except TandemError as error:
+            done.remarks.append(f"The project {before.project} is still registered: {error.message}")
+    return done
+
+
+async def _register(call: Call, plan: Plan, wish: Wish, undo: AsyncExitStack) -> str:
+    root = str(gate_switch.main_worktree(plan.place))
+    answer = await call("register_project", {"root": root} | ({"name": wish.name} if wish.name else {}))
+    name: str = answer["project"]
+
+    async def forget() -> None:
+        with suppress(TandemError):
+            await call("remove_project", {"name": name})
+
+    undo.push_async_callback(forget)
+    return name
+
+
+def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], None]]:
+    """Change the files, and what is kept about that; yields what takes each step back.
+
+    Raises:
+        Unavailable: A file cannot be written.
+    """
+    file = plan.folder / FILE
+    kept = Change(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
+    project, *others = plan.trees
+    # What finds the others' manifests is written first, and taken away last.
+    for manifest, planned in [project, *others] if record is not None else [*others, project]:
+        more = [kept] if manifest is project[0] and kept.alters else []
+        yield install([*planned, *more], manifest)
+
+
+async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -> bool:
+    """Switch the gate on unless it is, whole; whether that was needed.
+
+    Raises:
+        TandemError: It could not be.
+    """
+    try:
+        status = await gate_switch.gate_status(call, plan.place)
+        if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
+            return False
+        await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
+    except (GitTrouble, OSError) as error:
+        raise Unavailable(f"The gate was not switched on, and nothing was changed: {error}.") from error
+    return True
+
+
+async def _switch_off(call: Call, gate: GateFile) -> list[str]:
+    try:
+        return await gate_switch.switch_off(call, gate, "tandem uninit")
+    except (GitTrouble, OSError) as error:
+        raise Unavailable(f"The gate was not switched off, and nothing was changed: {error}.") from error

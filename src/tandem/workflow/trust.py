@@ -8,7 +8,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import time
 import tomllib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -18,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from tandem import platforms
+from tandem.atomic_dirs import turn
 from tandem.bridge.project import top_level
+from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.hooks import planning, trust
 from tandem.hooks.trust import Trusted
 
 _LOCK = "trusted.lock"
 _PATIENCE_SECONDS = 10.0
-_LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +152,8 @@ def add(config_dir: Path, candidates: Iterable[Candidate]) -> list[Trusted]:
         Unavailable: It cannot be written.
     """
     at, by = datetime.now(UTC).isoformat(timespec="seconds"), _user()
+    added = [Trusted(one.root, one.file, one.sha256, at, by) for one in candidates if not one.is_trusted]
     with _changing(config_dir) as entries:
-        have = {(trust.same(one.root), one.file, one.sha256) for one in entries}
-        added = [
-            Trusted(one.root, one.file, one.sha256, at, by)
-            for one in candidates
-            if (trust.same(one.root), one.file, one.sha256) not in have
-        ]
         entries.extend(added)
     return added
 
@@ -203,40 +198,18 @@ def _changing(config_dir: Path) -> Generator[list[Trusted]]:
     path = config_dir / trust.STORE
     try:
         platforms.make_private(str(config_dir))
-        lock = os.open(config_dir / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            _wait_for(lock)
+        with turn(config_dir / _LOCK, _PATIENCE_SECONDS):
             before = listed(config_dir)
             entries = list(before)
             yield entries
             if entries != before:
-                _write(path, entries)
-        finally:
-            os.close(lock)
+                document = {"version": trust.VERSION, "trusted": [one._asdict() for one in entries]}
+                write_atomically(path, json.dumps(document, indent=2).encode() + b"\n")
     except OSError as error:
         raise Unavailable(
             f"{path} cannot be written: {error.strerror or error}. See to the permissions of {config_dir}.",
             file=str(path),
         ) from error
-
-
-def _wait_for(lock: int) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while not platforms.lock_file(lock):
-        if time.monotonic() >= deadline:
-            raise TimeoutError(f"another command has been writing it for {_PATIENCE_SECONDS:g} seconds")
-        time.sleep(_LOOK_SECONDS)
-
-
-def _write(path: Path, entries: list[Trusted]) -> None:
-    document = {"version": trust.VERSION, "trusted": [one._asdict() for one in entries]}
-    fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(json.dumps(document, indent=2).encode() + b"\n")
-        stream.flush()
-        platforms.flush_file(stream.fileno())
-    fresh.replace(path)
 
 
 def _user() -> str:

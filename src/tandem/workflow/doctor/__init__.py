@@ -6,19 +6,17 @@ others are still made.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 from tandem.errors import TandemError
-from tandem.workflow.doctor.access import check_access, check_users
-from tandem.workflow.doctor.broker import check_broker, check_reviewers
+from tandem.workflow.doctor.broker import check_access, check_broker, check_reviewers, check_users
 from tandem.workflow.doctor.clients import check_agent_hooks, check_clients
 from tandem.workflow.doctor.finding import Circumstances, Finding, State, problem
-from tandem.workflow.doctor.gate import check_gate, check_hooks, check_project
+from tandem.workflow.doctor.gate import check_gate, check_hooks, check_planning, check_project
 from tandem.workflow.doctor.machine import check_data, check_programs, check_settings
-from tandem.workflow.doctor.planning import check_leftovers, check_overlay, check_planning
 
-__all__ = ["CHECKS", "Circumstances", "Finding", "State", "examine"]
+__all__ = ["CHECKS", "Check", "Circumstances", "Finding", "State", "examine"]
 
 Check = Callable[[Circumstances], Awaitable[list[Finding]]]
 
@@ -37,14 +35,17 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_clients,
     check_agent_hooks,
     check_planning,
-    check_overlay,
-    check_leftovers,
 )
 
 
-async def examine(here: Circumstances) -> AsyncIterator[Finding]:
-    """All findings, as they come."""
-    for check in CHECKS:
+async def examine(here: Circumstances, more: Iterable[Check] = ()) -> AsyncIterator[Finding]:
+    """All findings, as they come.
+
+    Args:
+        here: What is looked at.
+        more: Checks of other packages, made last.
+    """
+    for check in (*CHECKS, *more):
         try:
             found = await check(here)
         except TandemError as error:

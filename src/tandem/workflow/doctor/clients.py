@@ -1,4 +1,8 @@
-"""The agents' clients: whether their files hold what they should, and whether their hooks refuse."""
+"""The agents' clients: whether their files hold what they should, and whether their hooks refuse.
+
+Codex skips in silence hooks that the person has not trusted, and only it knows which: measured with Codex 0.169,
+`codex app-server` answers `hooks/list` with what `/hooks` shows.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +12,23 @@ import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.bridge.messages import as_object
 from tandem.workflow import teaching
-from tandem.workflow.clients import FoundClient, Site
-from tandem.workflow.doctor.codex_trust import check_trust
+from tandem.workflow.clients import FoundClient, Site, find_program
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 from tandem.workflow.edits import install
 from tandem.workflow.init import Plan, Wish, load_record, plan_init
-from tandem.workflow.program import find_program
 from tandem.workflow.teaching import Client
 
 _SECONDS: Final = 60.0
+_LISTED: Final = 2
+"""The number of the request for Codex's list of hooks."""
+
 _REFUSED: Final = 2
 _INIT = "tandem init"
 _INIT_GATE = "tandem init --gate"
@@ -91,14 +97,11 @@ async def check_agent_hooks(here: Circumstances) -> list[Finding]:
     site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
     names: list[Client] = [one for one in teaching.CLIENTS if one in before.clients]
     found = await asyncio.gather(*(asyncio.to_thread(_fire, site, name) for name in names))
-    return [one for one in found if one is not None] + await _codex_trust(site, names)
-
-
-async def _codex_trust(site: Site, names: Sequence[Client]) -> list[Finding]:
-    program = shutil.which("codex", path=site.environment.get("PATH"))
-    if "codex" not in names or program is None:
-        return []
-    return [await asyncio.to_thread(check_trust, program, site.root, site.environment)]
+    told = [one for one in found if one is not None]
+    codex = shutil.which("codex", path=site.environment.get("PATH")) if "codex" in names else None
+    if codex is not None:
+        told.append(await asyncio.to_thread(_codex_trust, codex, site.root, site.environment))
+    return told
 
 
 def _fire(site: Site, client: Client) -> Finding | None:
@@ -164,3 +167,57 @@ def _forbidden(root: Path, client: Client) -> dict[str, Any]:
     name, given = tools[client]
     event = "BeforeTool" if client == "gemini" else "PreToolUse"
     return {"hook_event_name": event, "tool_name": name, "tool_input": given, "cwd": str(root)}
+
+
+def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> Finding:
+    """Ask Codex, which changes nothing."""
+    try:
+        hooks = _codex_hooks(program, folder, environment)
+    except (OSError, ValueError) as error:
+        said = f"Codex does not say whether it trusts Tandem's hooks ({error})."
+        return note("agent hooks", said, "look in codex: /hooks")
+    ours = [one for one in hooks if "hook agent --client codex" in str(one.get("command"))]
+    if not ours:
+        return problem("agent hooks", "Codex does not list Tandem's hook here.", _INIT_GATE)
+    if any(one.get("trustStatus") not in {"trusted", "managed"} for one in ours):
+        untrusted = "Codex skips Tandem's hook in silence, as nobody has trusted it as it is now."
+        return problem("agent hooks", untrusted, "start codex in this project, type /hooks, and trust Tandem's two")
+    return ok("agent hooks", "Codex runs Tandem's hook: it is trusted.")
+
+
+def _codex_hooks(program: str, folder: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What Codex lists.
+
+    Raises:
+        OSError: It cannot be started.
+        ValueError: It does not answer in time, or not as expected.
+    """
+    requests = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "tandem-doctor", "version": "1"}}},
+        {"method": "initialized"},
+        {"id": _LISTED, "method": "hooks/list", "params": {"cwds": [str(folder)]}},
+    )
+    with subprocess.Popen(
+        [program, "app-server"],
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        timer = threading.Timer(_SECONDS, process.kill)
+        timer.start()
+        try:
+            if process.stdin is None or process.stdout is None:
+                raise ValueError("it has no pipes")
+            process.stdin.write(b"".join(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\n" for one in requests))
+            process.stdin.flush()
+            for line in process.stdout:
+                message = as_object(json.loads(line))
+                if message.get("id") == _LISTED:
+                    data: list[Any] = as_object(message.get("result")).get("data") or []
+                    return [as_object(hook) for one in data for hook in as_object(one).get("hooks", [])]
+        finally:
+            timer.cancel()
+            process.kill()
+    raise ValueError("it ended without an answer")

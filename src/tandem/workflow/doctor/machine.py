@@ -13,8 +13,8 @@ from tandem.bridge.broker import find_data_dir
 from tandem.config import load_settings
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.runner import Git, ensure_recent
+from tandem.workflow.clients import find_program
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
-from tandem.workflow.program import find_program
 
 _FREE_BYTES = 200_000_000
 

@@ -12,9 +12,12 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
 
 from tandem.errors import ConfigInvalid
 from tandem.workflow.edits.edit import BOM, Edit, content_of, located
@@ -52,9 +55,7 @@ class Record:
 
     def on(self, path: Path) -> Edit:
         """The edit, for a file."""
-        kind = _KINDS[self.edit["kind"]]
-        names = {one.name for one in fields(kind)} & self.edit.keys()
-        edit: Edit = kind(path, **{name: _frozen(self.edit[name], name) for name in names})
+        edit: Edit = _reader(self.edit["kind"]).validate_python({**self.edit, "path": path})
         return edit
 
 
@@ -279,9 +280,9 @@ def _digest(content: bytes | None) -> str:
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
-def _frozen(value: Any, name: str) -> Any:
-    """A field of an edit, which has tuples for lists, but in the value that it puts in."""
-    return value if name == "value" or not isinstance(value, list) else tuple(cast("list[Any]", value))
+@cache
+def _reader(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS[kind])
 
 
 def _read(facts: Any) -> FileRecord:

@@ -7,21 +7,158 @@ somebody had really patched keeps the hash that shows it.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
-from tandem.errors import ConfigInvalid
+from tandem import platforms
+from tandem.bridge.broker import find_data_dir
+from tandem.errors import ConfigInvalid, TandemError
 from tandem.hooks import gsd
+from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.edits import Change, Manifest, content_of, install, located
-from tandem.workflow.gsd.installs import Client, Install, Target
-from tandem.workflow.gsd.pointers import has_pointers, with_pointers, with_tool, without_pointers, without_tool
+from tandem.workflow.gsd.pointers import (
+    AGENTS,
+    COMMANDS,
+    NOT_BEFORE,
+    TOOLS,
+    WORKFLOWS,
+    Pointer,
+    has_pointers,
+    with_pointers,
+    with_tool,
+    without_pointers,
+    without_tool,
+)
 
 _MANIFEST: Final = "gsd-file-manifest.json"
+
+
+class Client(StrEnum):
+    """A client for which GSD's files are known."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+
+
+_PROJECT_FOLDERS: Final[Mapping[Client, str]] = {
+    Client.CLAUDE: ".claude",
+    Client.CODEX: ".codex",
+    Client.GEMINI: ".gemini",
+    Client.OPENCODE: ".opencode",
+}
+_HOME_VARIABLES: Final[Mapping[Client, str]] = {
+    Client.CLAUDE: "CLAUDE_CONFIG_DIR",
+    Client.CODEX: "CODEX_HOME",
+    Client.GEMINI: "GEMINI_CONFIG_DIR",
+    Client.OPENCODE: "OPENCODE_CONFIG_DIR",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file that the overlay is for.
+
+    Attributes:
+        name: From the installation's folder, with slashes, as GSD's own manifest names it.
+        pointers: The pointers that belong into it.
+        tool: What belongs at the end of its list of tools; null if nothing.
+        is_expected: Whether its absence is worth a word.
+    """
+
+    name: str
+    pointers: tuple[Pointer, ...] = ()
+    tool: str | None = None
+    is_expected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """GSD as one client has it.
+
+    Attributes:
+        client: Whose.
+        scope: `project`, or `user` for all of the user's projects.
+        folder: The client's folder, links followed.
+        version: GSD's version.
+    """
+
+    client: Client
+    scope: Literal["project", "user"]
+    folder: Path
+    version: str
+
+    def targets(self) -> Iterator[Target]:
+        """The files that the overlay is for, whether or not they are there."""
+        tool = TOOLS.get(self.client)
+        for agent, pointers in AGENTS.items():
+            yield Target(f"agents/{agent}.md", pointers, tool)
+            if self.client is Client.CODEX:
+                yield Target(f"agents/{agent}.toml", pointers)
+        for workflow, pointers in WORKFLOWS.items():
+            expected = self.is_at_least(NOT_BEFORE.get(workflow, (0, 0)))
+            yield Target(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
+        if tool is not None:
+            for command in COMMANDS:
+                for name in (
+                    f"commands/gsd/{command}.md",
+                    f"skills/gsd-{command}/SKILL.md",
+                    f"command/gsd-{command}.md",
+                ):
+                    yield Target(name, (), tool, is_expected=False)
+
+    def is_at_least(self, version: tuple[int, int]) -> bool:
+        """Whether it is of a version or a later one; one that cannot be read counts as the newest."""
+        found = re.match(r"v?(\d+)\.(\d+)", self.version)
+        return found is None or (int(found[1]), int(found[2])) >= version
+
+
+def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[Install]:
+    """Every installation that a session in a project meets: the project's own and the user's.
+
+    Args:
+        top: The working tree's top; null outside of git.
+        environment: Where the clients' own variables are looked up.
+        home: The user's home folder.
+    """
+    found: dict[Path, Install] = {}
+    for client in Client:
+        places: list[tuple[Literal["project", "user"], Path]] = [("user", _user_folder(client, environment, home))]
+        if top is not None:
+            places.append(("project", top / _PROJECT_FOLDERS[client]))
+        for scope, place in places:
+            folder = Path(os.path.realpath(place))
+            version = gsd.version_of(str(folder))
+            if version is not None:
+                found.setdefault(folder, Install(client, scope, folder, version))
+    return list(found.values())
+
+
+def _user_folder(client: Client, environment: Mapping[str, str], home: Path) -> Path:
+    """The folder that GSD's installer uses for a client when it installs for all projects."""
+    stated = environment.get(_HOME_VARIABLES[client], "").strip()
+    if stated:
+        return _expanded(stated, home)
+    if client is not Client.OPENCODE:
+        return home / _PROJECT_FOLDERS[client]
+    file = environment.get("OPENCODE_CONFIG", "").strip()
+    if file:
+        return _expanded(file, home).parent
+    base = environment.get("XDG_CONFIG_HOME", "").strip()
+    return (_expanded(base, home) if base else home / ".config") / "opencode"
+
+
+def _expanded(path: str, home: Path) -> Path:
+    return home / path[2:] if path.startswith("~/") else Path(path)
 
 
 @dataclass(slots=True)
@@ -135,6 +272,33 @@ class Overlays:
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
         install([one for one in (store, *changes) if one.alters], manifest)
         self._loaded = after
+
+
+async def check_overlay(_: Circumstances) -> list[Finding]:
+    """Whether GSD has our pointers where it should, also after its last update."""
+    try:
+        overlays = Overlays(Path(find_data_dir(platforms)))
+        return await asyncio.to_thread(_overlaid, overlays)
+    except TandemError as error:
+        return [problem("overlay", error.message, "tandem gsd overlay")]
+
+
+def _overlaid(overlays: Overlays) -> list[Finding]:
+    found: list[Finding] = []
+    for one in overlays.remembered():
+        plan = overlays.plan(one)
+        said = f"GSD {one.version} in {one.folder}"
+        if any(change.alters for change in plan.changes):
+
+            async def again(plan: Plan = plan) -> None:
+                await asyncio.to_thread(overlays.carry_out, [plan])
+
+            found.append(problem("overlay", f"{said} lost pointers, as an update does.", "tandem gsd overlay", again))
+        elif plan.missing:
+            found.append(note("overlay", f"{said} has no place for: {', '.join(plan.missing)}"))
+        else:
+            found.append(ok("overlay", f"{said} has {plan.pointers} pointers."))
+    return found
 
 
 class _Planning:

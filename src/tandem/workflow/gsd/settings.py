@@ -37,21 +37,6 @@ SKILLED_AGENTS: Final = ("gsd-planner", "gsd-executor", "gsd-verifier")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to write; null leaves what is there, or the strict value where nothing is.
-
-    Attributes:
-        granularity: `per_task` or `per_plan`.
-        mode: `blocking` or `optimistic`.
-        workstream: The workstream whose file gets it; null for the project's.
-    """
-
-    granularity: str | None = None
-    mode: str | None = None
-    workstream: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class GsdProject:
     """A repository whose GSD settings are written.
 
@@ -79,20 +64,25 @@ class GsdProject:
             )
         return cls(Path(planning.project_root(folder)), Path(place.folder))
 
-    def on(self, wanted: Wanted) -> list[str]:
+    def on(self, granularity: str | None, mode: str | None, workstream: str | None) -> list[str]:
         """Switch the reviews of GSD's steps on; answers with what a person should know.
+
+        Args:
+            granularity: `per_task` or `per_plan`; null leaves what is there, or the strict value where nothing is.
+            mode: `blocking` or `optimistic`; null likewise.
+            workstream: The workstream whose file gets it; null for the project's.
 
         Raises:
             InvalidInput: There is no such workstream.
             ConfigInvalid: The file cannot be read as JSON.
             Unavailable: It cannot be written.
         """
-        path = self._file(wanted.workstream)
+        path = self._file(workstream)
         has = _says(path)
         values = {
             planning.ENABLED: True,
-            planning.GRANULARITY: wanted.granularity or _kept(has, planning.GRANULARITY, planning.GRANULARITIES),
-            planning.MODE: wanted.mode or _kept(has, planning.MODE, planning.MODES),
+            planning.GRANULARITY: granularity or _kept(has, planning.GRANULARITY, planning.GRANULARITIES),
+            planning.MODE: mode or _kept(has, planning.MODE, planning.MODES),
         }
         manifest = self._manifest()
         edits, remarks = self._edits(path, values)

@@ -10,15 +10,17 @@ import json
 import os
 import time
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 import psutil
 from pydantic import TypeAdapter
 
-from tandem import platforms
-from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
+from tandem.atomic_dirs import turn
+from tandem.core.files import write_atomically
+from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
+from tandem.workflow.doctor.finding import Circumstances, Finding, problem
 from tandem.workflow.rollback.report import Report
 from tandem.workflow.rollback.repository import Checkout, Tip
 
@@ -55,18 +57,17 @@ def locked(folder: Path) -> Generator[None]:
         Unavailable: Another rollback has the lock, or the folder cannot be written to.
     """
     path = folder / _LOCK
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        # Read and write, because Windows locks no file that is only read.
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600), "r+b", 0)
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be opened: {error.strerror}. Nothing was changed.") from error
-    with file:
-        if not platforms.lock_file(file.fileno()):
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(turn(path, 0))
+        except TimeoutError as error:
             raise Unavailable(
                 "Another rollback runs in this repository; nothing was changed. Wait for its end, then run this again.",
                 lock=str(path),
-            )
+            ) from error
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be opened: {error.strerror}. Nothing was changed.") from error
         yield
 
 
@@ -104,15 +105,9 @@ class Note:
         Raises:
             Unavailable: It cannot be written.
         """
-        fresh = self._path.with_name(f"{NOTE}.new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("wb") as file:
-                file.write(json.dumps(report.facts()).encode())
-                file.flush()
-                platforms.flush_file(file.fileno())
-            fresh.replace(self._path)
-            platforms.flush_folder(str(self._path.parent))
+            write_atomically(self._path, json.dumps(report.facts()).encode())
         except OSError as error:
             raise Unavailable(f"{self._path} cannot be written: {error.strerror}. Nothing was changed.") from error
 
@@ -342,3 +337,18 @@ def _is_written_by_git(checkout: Checkout, after: str, path: str) -> bool:
     whole = checkout.run(["cat-file", "--filters", f"{after}:{path}"], accept=(0, 1, 128)).stdout
     content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes() if file.is_file() else None
     return content is not None and whole.startswith(content)
+
+
+async def check_leftovers(here: Circumstances) -> list[Finding]:
+    """A rollback that its process did not live to finish."""
+    if here.place is None:
+        return []
+    try:
+        report = Note(Path(here.place.git_dir)).read()
+    except TandemError as error:
+        return [problem("rollback", error.message, "tandem rollback, with the review's id")]
+    if report is None:
+        return []
+    return [
+        problem("rollback", f"The rollback of {report.review_id} was cut off.", f"tandem rollback {report.review_id}")
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
+from tandem.core.files import write_atomically
 from tandem.errors import InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
@@ -154,7 +155,8 @@ def write_section(root: Path, report: Report) -> str | None:
         line_end = "\r\n" if b"\r\n" in before else "\n"
         text = line_end.join(["", *_lines(report, mark), ""])
         gap = b"" if before.endswith(b"\n") or not before else line_end.encode()
-        _replace(file, before + gap + text.encode("utf-8", "replace"))
+        mode = stat.S_IMODE(file.stat().st_mode)
+        write_atomically(file, before + gap + text.encode("utf-8", "replace"), mode=mode)
     return file.as_posix() if not file.is_relative_to(root) else file.relative_to(root).as_posix()
 
 
@@ -202,15 +204,3 @@ def _lines(report: Report, mark: str) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Text by others on one line, without what Markdown or HTML would make something of."""
     return visible_line(text).replace("<", "&lt;").replace("`", "'")
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """Writes a file whole or not at all, with the mode it had."""
-    fresh = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        fresh.write_bytes(content)
-        fresh.chmod(file.stat().st_mode)
-        fresh.replace(file)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tandem.client import TandemClient
 from tandem.domain.answers import ReviewStatus
 from tandem.errors import NotFound
-from tandem.workflow.steps.outcomes import Outcome, Word
+from tandem.workflow.steps.outcomes import Outcome, Word, of_review
 from tandem.workflow.steps.pointers import Pointer, Pointers
-from tandem.workflow.steps.verdicts import word_of
+from tandem.workflow.steps.situation import Deadline, Order
+from tandem.workflow.steps.verdicts import AGAINST, word_of
 
 BLOCKING = "blocking"
 _PAGE = 200
-_AGAINST = frozenset({"changes_requested", "rejected"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +59,23 @@ class Plans:
         standing = tuple(one for one in dict.fromkeys(against) if one not in settled)
         return Standing(standing, is_blocking or bool(standing))
 
-    async def decided(self, step: str, keys: Iterable[str], *, command: str, timeout_seconds: float | None) -> Outcome:
+    async def decided(self, order: Order, keys: Iterable[str]) -> Outcome:
         """Wait until every change of a plan is decided, and say what came of it."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        deadline = Deadline(order.timeout_seconds)
         known = tuple(dict.fromkeys(keys))
         ids = [review_id for key in known for review_id in await self._reviews(key)]
         for review_id in dict.fromkeys(ids):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            status = await self._verdict(review_id, left)
+            status = await self._verdict(review_id, deadline.left)
             if status is not None and word_of(status, 0) is not Word.APPROVED:
-                outcome = await self._undecided(step, known, status, command)
+                outcome = await self._undecided(order, known, status)
                 if outcome is not None:
                     return outcome
         if not ids:
-            return Outcome(
-                Word.NOTHING, step, ("Go on.",), project=self.project, reason="No change of this plan was submitted."
-            )
+            nothing = "No change of this plan was submitted."
+            return Outcome(Word.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
         return Outcome(
             Word.APPROVED,
-            step,
+            order.step,
             ("Merge the branch as it is; a later change of it needs another review.",),
             review_id=ids[-1],
             review_ids=tuple(dict.fromkeys(ids)),
@@ -86,30 +83,20 @@ class Plans:
             reason="Every change of the plan is approved.",
         )
 
-    async def _undecided(self, step: str, keys: tuple[str, ...], status: ReviewStatus, command: str) -> Outcome | None:
+    async def _undecided(self, order: Order, keys: tuple[str, ...], status: ReviewStatus) -> Outcome | None:
         """The outcome for a change that is not approved; null if it was taken back, so that it no longer counts."""
         if _is_against(status):
             against = (await self.standing(keys)).against
-            return rollback(step, against, self.project, command) if status.review_id in against else None
+            return rollback(order, against, self.project) if status.review_id in against else None
         word = word_of(status, 0)
         advice = {
-            Word.WAITING: f"There is no verdict yet. Run the same command again: {command}",
+            Word.WAITING: f"There is no verdict yet. Run the same command again: {order.command}",
             Word.CHANGES: f"Decide the counter-patch: tandem review proposal {status.review_id}",
         }
         wanted = advice.get(word, f"Stop, and ask the person: tandem review proposal {status.review_id}")
         if status.next_action == "answer_message":
-            wanted = f"Answer first: tandem review discussion {status.review_id}. Then run again: {command}"
-        return Outcome(
-            word,
-            step,
-            (wanted,),
-            review_id=status.review_id,
-            review_ids=(status.review_id,),
-            project=self.project,
-            status=status.status,
-            round=status.round,
-            reason=status.attention or status.verdict_reason,
-        )
+            wanted = f"Answer first: tandem review discussion {status.review_id}. Then run again: {order.command}"
+        return Outcome(word, order.step, (wanted,), **of_review(status))
 
     async def _verdict(self, review_id: str, left_seconds: float | None) -> ReviewStatus | None:
         try:
@@ -145,12 +132,12 @@ class Plans:
         return [one for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
 
 
-def rollback(step: str, against: tuple[str, ...], project: str, command: str) -> Outcome:
+def rollback(order: Order, against: tuple[str, ...], project: str) -> Outcome:
     """The outcome that a change has to be taken back first."""
     return Outcome(
         Word.ROLLBACK,
-        step,
-        (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {command}"),
+        order.step,
+        (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {order.command}"),
         review_id=against[0],
         review_ids=against,
         project=project,
@@ -159,4 +146,4 @@ def rollback(step: str, against: tuple[str, ...], project: str, command: str) ->
 
 
 def _is_against(status: ReviewStatus) -> bool:
-    return status.status in _AGAINST or (status.status == "closed" and status.outcome == "rejected")
+    return status.status in AGAINST or (status.status == "closed" and status.outcome == "rejected")

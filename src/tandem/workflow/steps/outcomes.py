@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from tandem.domain.answers import ReviewStatus
+
 
 class Word(StrEnum):
     """The first word that a step prints. It is part of the contract: instructions and agents branch on it.
@@ -114,6 +116,13 @@ class Outcome:
         return asdict(self)
 
 
-def worst(outcomes: tuple[Outcome, ...]) -> Outcome:
-    """The outcome that has to be dealt with first."""
-    return min(outcomes, key=lambda outcome: list(Word).index(outcome.word))
+def of_review(status: ReviewStatus) -> dict[str, Any]:
+    """The facts of an outcome that a review's status says."""
+    return {
+        "review_id": status.review_id,
+        "review_ids": (status.review_id,),
+        "project": status.project,
+        "status": status.status,
+        "round": status.round,
+        "reason": status.attention or status.verdict_reason,
+    }

@@ -7,7 +7,6 @@ broker is asked.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tandem import platforms
+from tandem.atomic_dirs import turn
+from tandem.core.files import write_atomically
 from tandem.errors import Unavailable
 
 FILE = "steps.json"
@@ -26,7 +26,6 @@ _MOST = 500
 """Of the pointers that are kept: the oldest go first."""
 _PATIENCE_SECONDS = 10.0
 """Another step holds the lock for milliseconds."""
-_LOOK_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +105,12 @@ class Pointers:
         """The pointers, to be changed; one process at a time, for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with (self._folder / _LOCK).open("a+b") as lock:
-                deadline = time.monotonic() + _PATIENCE_SECONDS
-                while not platforms.lock_file(lock.fileno()):
-                    if time.monotonic() > deadline:
-                        raise Unavailable(f"Another step holds {lock.name}; run the same command again.")
-                    time.sleep(_LOOK_SECONDS)
+            with turn(self._folder / _LOCK, _PATIENCE_SECONDS):
                 pointers = self.all()
                 yield pointers
                 kept = {key: asdict(pointer) for key, pointer in list(pointers.items())[-_MOST:]}
-                fresh = self._file.with_name(f".{FILE}.new")
-                fresh.write_text(json.dumps({"version": _VERSION, "pointers": kept}, indent=1) + "\n", "utf-8")
-                fresh.replace(self._file)
+                document = json.dumps({"version": _VERSION, "pointers": kept}, indent=1) + "\n"
+                write_atomically(self._file, document.encode(), mode=0o644, durable=False)
         except OSError as error:
             raise Unavailable(
                 f"{self._file} cannot be written ({error.strerror or error}); see to the permissions of that folder, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +15,8 @@ from typing import Any
 from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
+from tandem.core.files import write_atomically
+from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecision, Proposal, ReviewCreated, ReviewStatus
 from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.git import Repository, Scope
@@ -23,7 +25,7 @@ from tandem.git.runner import Git
 from tandem.hooks import person
 from tandem.operations.gate_contract import GateDecision
 from tandem.workflow.rollback.repository import Checkout
-from tandem.workflow.steps.outcomes import Outcome, Patch, Remark, Word
+from tandem.workflow.steps.outcomes import Outcome, Patch, Remark, Word, of_review
 from tandem.workflow.steps.pointers import Pointer, Pointers
 from tandem.workflow.steps.subjects import ROLES, Subject
 from tandem.workflow.steps.verdicts import Move, advice, approved, decide, is_same, is_superseded, word_of
@@ -149,16 +151,16 @@ class Submitter:
         patch = await self._patch(status)
         if word is Word.APPROVED:
             await self._note_approval(subject, status)
+        is_asked = status.next_action == "answer_message"
+        has_remarks = word in {Word.CHANGES, Word.REJECTED, Word.ESCALATE}
+        said = await self._said(status) if is_asked or has_remarks else ()
+        asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
+        remarks = (Remark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
         return subject.outcome(
             word,
-            review_id=status.review_id,
-            review_ids=(status.review_id,),
-            project=self.project,
-            status=status.status,
-            round=status.round,
-            reason=status.attention or status.verdict_reason,
-            question=await self._question(status),
-            remarks=await self._remarks(word, status),
+            **of_review(status),
+            question=asked[-1] if is_asked and asked else None,
+            remarks=tuple(remarks) if has_remarks else (),
             counter_patch=patch,
             next=advice(word, subject, status, patch, is_superseded=superseded),
         )
@@ -246,12 +248,7 @@ class Submitter:
         await self._note_approval(subject, status)
         return subject.outcome(
             Word.APPROVED,
-            review_id=ids[0],
-            review_ids=ids,
-            project=self.project,
-            status=status.status,
-            round=status.round,
-            reason=decision.reason,
+            **(of_review(status) | {"review_ids": ids, "reason": decision.reason}),
             next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
         )
 
@@ -279,20 +276,10 @@ class Submitter:
         files = tuple(file.path for file in found.affected_files)
         return Patch(found.id, found.author, files, content if is_short else None)
 
-    async def _question(self, status: ReviewStatus) -> str | None:
-        if status.next_action != "answer_message":
-            return None
-        entries = (await self.client.get_discussion(status.review_id, limit=_MOST_REMARKS)).entries
-        asked = [entry.body for entry in entries if entry.kind == "message" and entry.sender_role == "reviewer"]
-        return asked[-1] if asked else None
-
-    async def _remarks(self, word: Word, status: ReviewStatus) -> tuple[Remark, ...]:
-        if word not in {Word.CHANGES, Word.REJECTED, Word.ESCALATE}:
-            return ()
+    async def _said(self, status: ReviewStatus) -> tuple[DiscussionEntry, ...]:
+        """The discussion of the newest round."""
         found = await self.client.get_discussion(status.review_id, round=status.round, limit=_MOST_REMARKS)
-        return tuple(
-            Remark(entry.file, entry.line, entry.body or "") for entry in found.entries if entry.kind == "comment"
-        )
+        return found.entries
 
 
 def _key(request: dict[str, Any], pointer: Pointer | None, status: ReviewStatus | None) -> str:
@@ -371,12 +358,8 @@ def _bring_text(repository: Repository, path: str, before: str, after: str) -> t
             field="worktree",
             paths=[path],
         )
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
-        temporary.write_bytes(after.encode())
-        temporary.chmod(file.stat().st_mode)
-        temporary.replace(file)
+        write_atomically(file, after.encode(), mode=stat.S_IMODE(file.stat().st_mode))
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.", field="worktree") from error
     return (path,)

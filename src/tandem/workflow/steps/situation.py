@@ -6,6 +6,7 @@ Only local files are read, so that solo mode costs one look and no network.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,19 @@ class Order:
     branches: tuple[str, ...] = ()
     accept: bool = False
     timeout_seconds: float | None = None
+
+
+class Deadline:
+    """Until when to wait; without seconds for as long as it takes."""
+
+    def __init__(self, seconds: float | None) -> None:
+        """Begins now."""
+        self._at = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """Seconds from now; null without an end."""
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
 @dataclass(frozen=True, slots=True)

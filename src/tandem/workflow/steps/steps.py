@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +15,10 @@ from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
 from tandem.workflow.rollback.repository import Checkout
 from tandem.workflow.steps import optimism, subjects, waves
 from tandem.workflow.steps.documents import Identity
-from tandem.workflow.steps.outcomes import Outcome, Word, worst
+from tandem.workflow.steps.outcomes import Outcome, Word
 from tandem.workflow.steps.pointers import Pointer, Pointers
 from tandem.workflow.steps.reviewing import Submitter
-from tandem.workflow.steps.situation import Order, Situation
+from tandem.workflow.steps.situation import Deadline, Order, Situation
 from tandem.workflow.steps.subjects import Document, Subject, Work, document_key
 
 _GO_ON = (planning.GO_ON,)
@@ -149,7 +148,7 @@ class Run:
         order, situation = self.order, self.situation
         standing = await self._plans.standing(self._keys(known.identity))
         if standing.against:
-            return optimism.rollback(order.step, standing.against, self.project, order.command), False
+            return optimism.rollback(order, standing.against, self.project), False
         if standing.is_blocking or situation.is_strict_here:
             return None, False
         if situation.gate is None:
@@ -181,10 +180,8 @@ class Run:
         found = await asyncio.to_thread(waves.branches, situation, checkout, *told)
         if situation.effective().mode == OPTIMISTIC and not order.since:
             keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
-            return await self._plans.decided(
-                order.step, keys, command=order.command, timeout_seconds=order.timeout_seconds
-            )
-        deadline = None if order.timeout_seconds is None else time.monotonic() + order.timeout_seconds
+            return await self._plans.decided(order, keys)
+        deadline = Deadline(order.timeout_seconds)
         with Repository(situation.root) as repository:
             is_here = situation.branch in [branch.name for branch in found]
             if is_here and (await asyncio.to_thread(repository.working_diff)).diff:
@@ -193,7 +190,7 @@ class Run:
             await submitter.sweep()
             parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
             ended = [
-                part if isinstance(part, Outcome) else await submitter.follow(*part, timeout_seconds=_left(deadline))
+                part if isinstance(part, Outcome) else await submitter.follow(*part, timeout_seconds=deadline.left)
                 for part in parts
             ]
         return ended[0] if len(ended) == 1 else _summed(tuple(ended))
@@ -255,13 +252,9 @@ class Run:
         return Submitter(self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say)
 
 
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
 def _summed(parts: tuple[Outcome, ...]) -> Outcome:
     """One outcome for several branches: the word of the one that has to be dealt with first."""
-    first = worst(parts)
+    first = min(parts, key=lambda part: list(Word).index(part.word))
     ids = tuple(review_id for part in parts for review_id in part.review_ids)
     each = "Deal with each branch as it says below." if first.word not in _GOOD else "Merge the branches as they are."
     return Outcome(

@@ -12,6 +12,7 @@ from tandem.workflow.steps.outcomes import Patch, Word
 from tandem.workflow.steps.pointers import Pointer
 from tandem.workflow.steps.subjects import Subject
 
+AGAINST = frozenset({"changes_requested", "rejected"})
 _MOST_NAMED = 20
 """Of files in a command; more are added together."""
 
