@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import stat
@@ -20,8 +19,6 @@ from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecisio
 from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.git import Repository, Scope
-from tandem.git.layout import Layout, layout_at
-from tandem.git.runner import Git
 from tandem.hooks import person
 from tandem.operations.gate_contract import GateDecision
 from tandem.workflow.rollback.repository import Checkout
@@ -84,14 +81,14 @@ class Submitter:
                 for path in decision.paths
                 if path.allowed and (path.kind == EXEMPT or path.review_id not in {None, own})
             }
-            subject = await asyncio.to_thread(subject.without, self.repository, spare)
+            subject = subject.without(self.repository, spare)
         return None, subject
 
     async def _put_up(self, subject: Subject) -> Pointer:
         """The pointer to the review of this content: a new one, a new round, or the one that is there."""
         pointer = self.pointers.find(subject.key)
         status = await self._status(pointer)
-        was_committed = pointer is not None and await self._is_committed(pointer)
+        was_committed = pointer is not None and self._is_committed(pointer)
         move = decide(subject, pointer, status, was_committed=was_committed)
         if pointer is not None and move in {Move.WAIT, Move.TELL}:
             return pointer
@@ -122,7 +119,7 @@ class Submitter:
             rounds_before=before,
             is_optimistic=subject.is_optimistic,
         )
-        await asyncio.to_thread(self.pointers.put, subject.key, made)
+        self.pointers.put(subject.key, made)
         self.say(f"{created.review_id} is up, round {created.round}")
         if pointer is not None and move is Move.RESUBMIT:
             # It is over: this one goes on instead.
@@ -192,7 +189,7 @@ class Submitter:
         if subject.is_draft:
             return pointer
         try:
-            written = await asyncio.to_thread(_bring, self.repository, proposal, patch)
+            written = _bring(self.repository, self.checkout, proposal, patch)
         except InvalidInput as refusal:
             raise InvalidInput(
                 f"The counter-patch was accepted, and the working tree could not be brought to it. {refusal.message} "
@@ -203,7 +200,7 @@ class Submitter:
             self.say(f"changed {path}")
         made = replace(pointer, round=decided.round, digest=decided.digest or pointer.digest, approved=None)
         if not subject.is_committed or subject.path is not None:
-            await asyncio.to_thread(self.pointers.put, subject.key, made)
+            self.pointers.put(subject.key, made)
             return made
         # The commits are as before: what was agreed on is in the working tree only.
         return pointer
@@ -211,14 +208,14 @@ class Submitter:
     async def sweep(self) -> None:
         """Close the reviews that were approved and whose content is committed by now."""
         for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
-            if pointer.approved and await self._is_committed(pointer):
+            if pointer.approved and self._is_committed(pointer):
                 with suppress(NotFound, InvalidTransition):
                     # A person may have closed it, or made a new round of it; then it is theirs.
                     await self.client.close_review(pointer.review_id, reason="approved and committed")
-                await asyncio.to_thread(self.pointers.forget, key, pointer.review_id)
+                self.pointers.forget(key, pointer.review_id)
 
-    async def _is_committed(self, pointer: Pointer) -> bool:
-        return await asyncio.to_thread(is_committed, self.repository, self.checkout, pointer)
+    def _is_committed(self, pointer: Pointer) -> bool:
+        return is_committed(self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
         changes = [
@@ -257,13 +254,13 @@ class Submitter:
         pointer = self.pointers.find(subject.key)
         if pointer is not None and pointer.review_id != status.review_id:
             # What was up before is settled by another review; what comes next begins anew.
-            await asyncio.to_thread(self.pointers.forget, subject.key, pointer.review_id)
+            self.pointers.forget(subject.key, pointer.review_id)
         if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":
                 await self.client.close_review(status.review_id, reason="approved and committed")
-            await asyncio.to_thread(self.pointers.forget, subject.key, status.review_id)
+            self.pointers.forget(subject.key, status.review_id)
         else:
-            await asyncio.to_thread(self.pointers.mark_approved, subject.key, status.review_id, status.digest)
+            self.pointers.mark_approved(subject.key, status.review_id, status.digest)
 
     async def _patch(self, status: ReviewStatus) -> Patch | None:
         if status.counter_patch_status != "pending" or status.status in {"approved", "rejected", "closed"}:
@@ -304,7 +301,7 @@ def _pending(proposal: Proposal) -> CounterPatchView:
     return found
 
 
-def _bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
+def _bring(repository: Repository, checkout: Checkout, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
     """Bring the files that a round touches from its content to the counter-patch's, or change nothing.
 
     What `tandem apply` does from a base to an approved content, done from one content to the other.
@@ -317,10 +314,8 @@ def _bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) 
     """
     if proposal.path is not None:
         return _bring_text(repository, proposal.path, proposal.description or "", patch.description or "")
-    git = Git()
-    layout = layout_at(git, repository.root)
     base = proposal.base_commit or proposal.base or "HEAD"
-    trees = [_tree(git, layout, base, diff or "") for diff in (proposal.diff, patch.diff)]
+    trees = [_tree(checkout, base, diff or "") for diff in (proposal.diff, patch.diff)]
     way = repository.working_diff(Scope(revision="..".join(trees)))
     if not way.diff:
         return ()
@@ -328,19 +323,14 @@ def _bring(repository: Repository, proposal: Proposal, patch: CounterPatchView) 
     return (*update.written, *update.deleted)
 
 
-def _tree(git: Git, layout: Layout, base: str, diff: str) -> str:
+def _tree(checkout: Checkout, base: str, diff: str) -> str:
     """The tree that a diff makes of its base, kept in the repository as `git stash` would, for git to tidy up."""
     with ScratchFolder("steps") as folder:
-        environment = {**layout.environment(), "GIT_INDEX_FILE": str(Path(folder, "index"))}
-
-        def run(*arguments: str, stdin: bytes = b"") -> str:
-            output = git.run(arguments, cwd=layout.root, environment=environment, stdin=stdin)
-            return output.stdout.decode("ascii", "replace").strip()
-
-        run("read-tree", base)
+        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        checkout.run(["read-tree", base], extra=index)
         if diff:
-            run("apply", "--cached", "--whitespace=nowarn", "-", stdin=diff.encode())
-        return run("write-tree")
+            checkout.run(["apply", "--cached", "--whitespace=nowarn", "-"], stdin=diff.encode(), extra=index)
+        return checkout.run(["write-tree"], extra=index).stdout.decode("ascii").strip()
 
 
 def _bring_text(repository: Repository, path: str, before: str, after: str) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -73,7 +72,7 @@ class Run:
         """
         gate = self.situation.gate
         if gate is not None and pending.waiting(gate.place):
-            await asyncio.to_thread(pending.deliver, gate)
+            pending.deliver(gate)
         match self.order.step:
             case "task":
                 return await self._task()
@@ -101,7 +100,7 @@ class Run:
         draft = order.draft
         if order.accept and draft is None and order.file is not None:
             draft = await self._unwritten(order.file)
-        document = await asyncio.to_thread(subjects.read_document, situation, order.step, order.file, draft)
+        document = subjects.read_document(situation, order.step, order.file, draft)
         if order.file is None:
             self.say(f"no file was named; took the newest: {document.file}")
         return document
@@ -117,8 +116,8 @@ class Run:
     async def _task(self) -> Outcome:
         order, situation = self.order, self.situation
         with Repository(situation.root) as repository:
-            found = await asyncio.to_thread(subjects.difference, repository, Scope(staged=order.staged))
-            known = await asyncio.to_thread(subjects.work, situation, order.identity, found)
+            found = subjects.difference(repository, Scope(staged=order.staged))
+            known = subjects.work(situation, order.identity, found)
             for remark in (*found.remarks, *known.remarks):
                 self.say(remark)
             submitter = self._submitter(repository)
@@ -175,16 +174,15 @@ class Run:
 
     async def _wave(self) -> Outcome:
         order, situation = self.order, self.situation
-        checkout = await asyncio.to_thread(Checkout.at, situation.root)
-        told = (order.identity, order.branches, order.since)
-        found = await asyncio.to_thread(waves.branches, situation, checkout, *told)
+        checkout = Checkout.at(situation.root)
+        found = waves.branches(situation, checkout, order)
         if situation.effective().mode == OPTIMISTIC and not order.since:
             keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
             return await self._plans.decided(order, keys)
         deadline = Deadline(order.timeout_seconds)
         with Repository(situation.root) as repository:
             is_here = situation.branch in [branch.name for branch in found]
-            if is_here and (await asyncio.to_thread(repository.working_diff)).diff:
+            if is_here and repository.working_diff().diff:
                 self.say("what is not committed is left out: a wave is what its commits say")
             submitter = self._submitter(repository)
             await submitter.sweep()
@@ -201,12 +199,8 @@ class Run:
         """A branch of a wave, put up; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
         command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
-
-        def build() -> Subject | None:
-            told = replace(order, command=command, accept_command=f"{command} --accept")
-            return waves.subject(situation, repository, branch, told)
-
-        subject = await asyncio.to_thread(build)
+        told = replace(order, command=command, accept_command=f"{command} --accept")
+        subject = waves.subject(situation, repository, branch, told)
         if subject is None:
             why = f"The commits of {branch.name} change nothing."
             return Outcome(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
@@ -221,7 +215,7 @@ class Run:
 
     async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> Outcome:
         order = self.order
-        subject = await asyncio.to_thread(build)
+        subject = build()
         if not order.accept:
             part = await submitter.submit(subject)
             if isinstance(part, Outcome):
@@ -229,9 +223,9 @@ class Run:
             return await submitter.follow(*part, timeout_seconds=order.timeout_seconds)
         pointer = await submitter.accept(subject)
         if not subject.is_draft:
-            subject = await asyncio.to_thread(build)
+            subject = build()
             pointer = replace(pointer, digest=subject.digest)
-            await asyncio.to_thread(self._pointers.put, subject.key, pointer)
+            self._pointers.put(subject.key, pointer)
         return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
 
     def _keys(self, identity: Identity) -> list[str]:

@@ -61,17 +61,15 @@ class Branch:
     identity: Identity
 
 
-def branches(
-    situation: Situation, checkout: Checkout, said: Identity, named: tuple[str, ...], since: str | None
-) -> tuple[Branch, ...]:
+def branches(situation: Situation, checkout: Checkout, order: Order) -> tuple[Branch, ...]:
     """The branches of a wave: those that were named; else this one; on the base branch those of linked working trees.
 
     Raises:
         InvalidInput: Nobody can say where the plan's commits begin.
     """
-    wave = _Wave(situation, checkout, said)
-    if named or since is not None:
-        return tuple(wave.branch(name, since) for name in named or (wave.here,))
+    wave = _Wave(situation, checkout, order.identity)
+    if order.branches or order.since is not None:
+        return tuple(wave.branch(name, order.since) for name in order.branches or (wave.here,))
     if situation.branch not in wave.bases:
         return (wave.branch(wave.here),)
     linked = [wave.branch(name) for name in wave.linked()]
