@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.workflow.edits import changes, install
+from tandem.workflow.edits.changes import changes
+from tandem.workflow.edits.installing import install
 from tests.workflow.trees import Tree
 
 

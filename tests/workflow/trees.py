@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.workflow.edits import (
-    Edit,
-    JsonItems,
-    JsonMember,
-    Manifest,
-    MarkedBlock,
-    TomlTable,
-    WholeFile,
-    changes,
-    install,
-    removals,
-)
+from tandem.workflow.edits.changes import Manifest, changes, removals
+from tandem.workflow.edits.edit import Edit
+from tandem.workflow.edits.installing import install
+from tandem.workflow.edits.json_edits import JsonItems, JsonMember
+from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 SERVER = {"command": "tandem", "args": ["mcp"]}
 TABLE = '[mcp_servers.gsdreview]\ncommand = "tandem"\n'

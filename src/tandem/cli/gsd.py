@@ -18,7 +18,7 @@ from tandem.config import load_settings, user_file
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.hooks import planning, trust
 from tandem.workflow import trust as trusting
-from tandem.workflow.edits import diff
+from tandem.workflow.edits.changes import diff
 from tandem.workflow.gsd.overlay import Client, Install, Overlays, Plan, find
 from tandem.workflow.gsd.settings import SKILL, GsdProject
 

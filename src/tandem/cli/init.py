@@ -19,7 +19,7 @@ from tandem.client import TandemClient
 from tandem.errors import InvalidInput
 from tandem.workflow.background import find_broker, reach_broker
 from tandem.workflow.clients import NAMES
-from tandem.workflow.edits import Change, diff
+from tandem.workflow.edits.changes import Change, diff
 from tandem.workflow.gate_switch import registered_as
 from tandem.workflow.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
 

@@ -14,11 +14,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.workflow import teaching
-from tandem.workflow.edits import Document, Edit, JsonItems, JsonMember, MarkedBlock, TomlTable, WholeFile
+from tandem.workflow.edits.edit import Edit, at
+from tandem.workflow.edits.json_edits import Document, JsonItems, JsonMember
+from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 from tandem.workflow.teaching import Client as Name
 
 SERVER: Final = "gsdreview"
@@ -51,7 +53,7 @@ _GSD_BANNER: Final = "# GSD Agent Configuration"
 
 _OPENCODE_SCHEMA: Final = "https://opencode.ai/config.json"
 
-_ANSWER_SECONDS: Final = 20.0
+_ANSWER_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _claude_notes(site: Site) -> list[str]:
     # Beside the configuration folder by default, in it where a variable names one.
     moved = site.environment.get("CLAUDE_CONFIG_DIR")
     state = site.file("user", ".claude/.claude.json") if moved else site.home / ".claude.json"
-    if _says(state, "projects", str(site.root), "hasTrustDialogAccepted") is True:
+    if says(state, "projects", str(site.root), "hasTrustDialogAccepted") is True:
         return []
     return ["Claude Code connects to the server once you have trusted this folder: start claude here and say yes."]
 
@@ -190,7 +192,7 @@ def _codex_edits(site: Site) -> list[Edit]:
 
 
 def _codex_notes(site: Site) -> list[str]:
-    if _says(site.file("user", ".codex/config.toml"), "projects", str(site.root), "trust_level") == "trusted":
+    if says(site.file("user", ".codex/config.toml"), "projects", str(site.root), "trust_level") == "trusted":
         return []
     note = "Codex reads .codex/config.toml once this project is trusted: start codex here and say yes."
     return [f"{note} Until then it has no {SERVER} tools."]
@@ -203,8 +205,8 @@ def _gemini_edits(site: Site) -> list[Edit]:
 
 
 def _gemini_notes(site: Site) -> list[str]:
-    trusted = _says(site.file("user", ".gemini/trustedFolders.json"), str(site.root))
-    off = _says(site.file("user", ".gemini/settings.json"), "security", "folderTrust", "enabled") is False
+    trusted = says(site.file("user", ".gemini/trustedFolders.json"), str(site.root))
+    off = says(site.file("user", ".gemini/settings.json"), "security", "folderTrust", "enabled") is False
     if off or trusted == "TRUST_FOLDER":
         return []
     return ["Gemini CLI connects to the server once this folder is trusted: start gemini here and say yes."]
@@ -219,17 +221,17 @@ def _opencode_edits(site: Site) -> list[Edit]:
         "timeout": _TOOL_TIMEOUT_SECONDS * 1000,
     }
     edits: list[Edit] = [JsonMember(file, ("mcp", SERVER), server)]
-    if _says(file, "$schema") in {None, _OPENCODE_SCHEMA}:
+    if says(file, "$schema") in {None, _OPENCODE_SCHEMA}:
         # It writes one into a file that has none.
         edits.insert(0, JsonMember(file, ("$schema",), _OPENCODE_SCHEMA))
-    if isinstance(_says(file, "permission"), dict):
+    if isinstance(says(file, "permission"), dict):
         # Tools run unasked unless there are rules.
         edits.append(JsonMember(file, ("permission", f"{SERVER}_*"), "allow"))
     return edits
 
 
 def _opencode_notes(site: Site) -> list[str]:
-    rule = _says(_opencode_file(site), "permission")
+    rule = says(_opencode_file(site), "permission")
     if not isinstance(rule, str) or rule == "allow":
         return []
     note = f"OpenCode asks before it uses a tool ('permission' is '{rule}' in {_opencode_file(site).name}): to let it"
@@ -352,7 +354,7 @@ def setup_for(clients: Iterable[Client], site: Site, *, gate: bool) -> ClientSet
     return setup
 
 
-def _says(file: Path, *keys: str) -> Any:
+def says(file: Path, *keys: str) -> Any:
     """What a client's own file says at a place; null if there is no such file or place, or it cannot be read."""
     try:
         content = file.read_bytes()
@@ -363,11 +365,7 @@ def _says(file: Path, *keys: str) -> Any:
             found = None if root is None else root.value
     except (OSError, ValueError, ConfigInvalid):
         return None
-    for key in keys:
-        if not isinstance(found, dict):
-            return None
-        found = cast("dict[str, Any]", found).get(key)
-    return found
+    return at(found, keys)
 
 
 def _toml(value: str) -> str:
@@ -401,9 +399,18 @@ def _is_ours(found: str) -> bool:
     if Path(found).parent == Path(sys.executable).parent:
         return True
     try:
-        said = subprocess.run(
-            [found, "--version"], capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_ANSWER_SECONDS
-        ).stdout
+        return version_of(found).startswith("tandem ")
     except (OSError, subprocess.SubprocessError):
         return False
-    return said.startswith(b"tandem ")
+
+
+def version_of(program: str) -> str:
+    """What a program says of its version.
+
+    Raises:
+        OSError: It cannot be started.
+        SubprocessError: It does not end.
+    """
+    asked = [program, "--version"]
+    done = subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_ANSWER_SECONDS)
+    return done.stdout.decode("utf-8", "replace")

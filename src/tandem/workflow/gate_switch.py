@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,18 +108,19 @@ async def switch_on(call: Call, place: Place, wish: Wish) -> GateFile:
         GitTrouble: The repository cannot be read.
     """
     before = switch(place)
+    if before is not None:
+        accepted = before.accepted if wish.accepted is None else wish.accepted
+        project, broker = wish.project or before.project, wish.broker or before.broker
+        wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason)
     root = main_worktree(place)
-    project = wish.project or (before.project if before else None)
-    project = await _registered(call, project, root)
-    branches = wish.branches or (before.branches if before else None) or base_branches(place)
-    accepted = wish.accepted if wish.accepted is not None else (before.accepted if before else ())
-    request = {"project": project, "enabled": True, "branches": list(branches), "accepted": list(accepted)}
+    project = await _registered(call, wish.project, root)
+    branches = wish.branches or base_branches(place)
+    request = {"project": project, "enabled": True, "branches": list(branches), "accepted": list(wish.accepted or ())}
     await call("set_gate", {**request, "reason": wish.reason} if wish.reason else request)
     githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
     _mark_start(place, branches)
     installed = githooks.install(place, Path(sys.executable), SOURCE, branches)
-    stated = Wish(None, wish.broker or (before.broker if before else None), branches, accepted)
-    gate = _gate(place, root, project, stated, installed)
+    gate = _gate(place, root, project, replace(wish, branches=branches), installed)
     write(gate)
     return gate
 
@@ -234,7 +235,7 @@ def _mark_start(place: Place, branches: Sequence[str]) -> None:
             git.run(place, ["update-ref", ref, tip])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GateStatus:
     """How the gate of a repository stands.
 
@@ -274,70 +275,51 @@ class GateStatus:
     mode: str = planning.BLOCKING
     untrusted: tuple[str, ...] = ()
     pending: int = 0
-    problems: tuple[str, ...] = ()
+    problems: list[str] = field(default_factory=list[str])
 
 
 async def gate_status(call: Call, place: Place) -> GateStatus:
     """How the gate stands; reads only, and delivers what waits for the broker."""
     root = str(main_worktree(place))
-    problems: list[str] = []
     settings = planning.read(root)
-    problems += settings.problems
+    status = GateStatus(None, None, root, problems=[*settings.problems])
     try:
         gate = state.find(place)
     except GateUnreadable as error:
-        return GateStatus(None, None, root, problems=(str(error), *problems))
+        status.problems.insert(0, str(error))
+        return status
+    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    status.tandem_enabled, status.untrusted = holds.tandem_enabled, holds.refused
+    status.granularity, status.mode = holds.granularity, holds.mode
     if gate is None:
+        status.enabled = False
         if githooks.is_installed(githooks.found(place)):
-            problems.append(
+            status.problems.append(
                 f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
                 " Say which: tandem gate on, or tandem gate off"
             )
-        return GateStatus(enabled=False, project=None, root=root, problems=tuple(problems), **_modes(None, settings))
-    left = pending.deliver(gate)
-    broker: bool | None = None
-    broker_problem: str | None = None
+        return status
+    status.enabled, status.project = gate.enabled, gate.project
+    status.branches, status.accepted = gate.branches, gate.accepted
+    status.pending = pending.deliver(gate)
     try:
-        broker = (await call("get_gate", {"project": gate.project}))["enabled"] is True
+        status.broker_enabled = (await call("get_gate", {"project": gate.project}))["enabled"] is True
     except TandemError as error:
-        broker_problem = error.message
-        problems.append(f"The broker cannot be asked: {error.message}")
-    if broker is not None and broker != gate.enabled:
-        said = "on" if broker else "off"
-        problems.append(
+        status.broker_problem = error.message
+        status.problems.append(f"The broker cannot be asked: {error.message}")
+    if status.broker_enabled not in {None, gate.enabled}:
+        said = "on" if status.broker_enabled else "off"
+        status.problems.append(
             f"The broker has the gate {said}, this repository has not. Say which: tandem gate on, or tandem gate off"
         )
     installed = Installed.of(gate.hooks)
-    hooks = githooks.alive(place, installed) if installed and gate.enabled else {}
-    dead = [name for name, is_alive in hooks.items() if not is_alive]
-    if dead or (gate.enabled and not hooks):
-        problems.append(
+    if installed is not None:
+        status.hooks = githooks.alive(place, installed) if gate.enabled else {}
+        status.hooks_directory, status.chained = installed.directory, tuple(installed.chained)
+        status.previous_hooks_path = installed.previous_hooks_path
+    dead = [name for name, is_alive in status.hooks.items() if not is_alive]
+    if dead or (gate.enabled and not status.hooks):
+        status.problems.append(
             f"Git does not start these hooks: {', '.join(dead) or 'all'}. Install them again: tandem gate on"
         )
-    return GateStatus(
-        enabled=gate.enabled,
-        project=gate.project,
-        root=root,
-        branches=gate.branches,
-        accepted=gate.accepted,
-        broker_enabled=broker,
-        broker_problem=broker_problem,
-        hooks=hooks,
-        hooks_directory=installed.directory if installed else None,
-        previous_hooks_path=installed.previous_hooks_path if installed else None,
-        chained=tuple(installed.chained) if installed else (),
-        pending=left,
-        problems=tuple(problems),
-        **_modes(enforcement.effective(gate), settings),
-    )
-
-
-def _modes(holds: planning.Effective | None, settings: planning.Planning) -> dict[str, Any]:
-    """What the settings ask for, as far as it holds."""
-    holds = holds or planning.effective(settings, trusted=False)
-    return {
-        "tandem_enabled": holds.tandem_enabled,
-        "granularity": holds.granularity,
-        "mode": holds.mode,
-        "untrusted": holds.refused,
-    }
+    return status

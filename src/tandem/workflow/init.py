@@ -32,7 +32,9 @@ from tandem.workflow.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.workflow.edits import Change, Edit, Manifest, changes, content_of, install, removals
+from tandem.workflow.edits.changes import Change, Manifest, changes, removals
+from tandem.workflow.edits.edit import Edit, content_of
+from tandem.workflow.edits.installing import install
 from tandem.workflow.gate_switch import Call
 
 OWNER: Final = "init"

@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 
 from tandem.bridge.messages import as_object
 from tandem.workflow import teaching
-from tandem.workflow.clients import FoundClient, Site, find_program
+from tandem.workflow.clients import FoundClient, Site, find_program, says, version_of
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
-from tandem.workflow.edits import install
+from tandem.workflow.edits.installing import install
 from tandem.workflow.init import Plan, Wish, load_record, plan_init
 from tandem.workflow.teaching import Client
 
@@ -69,18 +69,10 @@ def _version(found: FoundClient) -> Finding:
     if found.program is None:
         return note("clients", f"{title} is set up, but its program is not on PATH.")
     try:
-        said = subprocess.run(
-            [found.program, "--version"],
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-            timeout=_SECONDS,
-        )
+        said = version_of(found.program)
     except (OSError, subprocess.SubprocessError) as error:
         return problem("clients", f"{title} at {found.program} cannot be run: {error}", f"install {title} again")
-    lines = said.stdout.split("\n")
-    return ok("clients", f"{title} {lines[0].strip() or '(says no version)'}")
+    return ok("clients", f"{title} {said.split(chr(10))[0].strip() or '(says no version)'}")
 
 
 async def check_agent_hooks(here: Circumstances) -> list[Finding]:
@@ -137,13 +129,7 @@ def _fire(site: Site, client: Client) -> Finding | None:
 
 def _command(file: Path, keys: Sequence[str], client: str) -> str | None:
     """The command of our hook that a client's file names."""
-    try:
-        found: Any = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    for key in keys:
-        found = as_object(found).get(key)
-    for group in _items(found):
+    for group in _items(says(file, *keys)):
         for hook in _items(as_object(group).get("hooks")):
             command = as_object(hook).get("command")
             if isinstance(command, str) and f"agent --client {client}" in command:

@@ -101,9 +101,9 @@ def ok(check: str, message: str) -> Finding:
     return Finding(check, State.OK, message)
 
 
-def note(check: str, message: str, fix: str | None = None, repair: Repair | None = None) -> Finding:
+def note(check: str, message: str, fix: str | None = None) -> Finding:
     """Something to know."""
-    return Finding(check, State.NOTE, message, fix, repair)
+    return Finding(check, State.NOTE, message, fix)
 
 
 def problem(check: str, message: str, fix: str | None, repair: Repair | None = None) -> Finding:

@@ -9,32 +9,3 @@ block of text, or a whole file. What was put where is kept in a manifest.
     install(planned, manifest)
     install(removals(manifest, owner="init"), manifest)
 """
-
-from __future__ import annotations
-
-from tandem.workflow.edits.changes import Change, FileRecord, Manifest, changes, diff, edited, removals
-from tandem.workflow.edits.edit import Edit, content_of, located, unusable
-from tandem.workflow.edits.installing import install
-from tandem.workflow.edits.json_edits import Document, JsonItems, JsonMember
-from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable, WholeFile
-
-__all__ = [
-    "Change",
-    "Document",
-    "Edit",
-    "FileRecord",
-    "JsonItems",
-    "JsonMember",
-    "Manifest",
-    "MarkedBlock",
-    "TomlTable",
-    "WholeFile",
-    "changes",
-    "content_of",
-    "diff",
-    "edited",
-    "install",
-    "located",
-    "removals",
-    "unusable",
-]

@@ -6,7 +6,7 @@ import codecs
 import json
 import os
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tandem.errors import ConfigInvalid
 
@@ -134,3 +134,10 @@ def newline_of(text: str) -> str:
 def same(one: Any, other: Any) -> bool:
     """Whether two values of JSON or TOML are equal: `true` is not 1, and the order of members means nothing."""
     return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
+
+
+def at(data: Any, keys: tuple[str, ...]) -> Any:
+    """What is at the end of a way through objects or tables; null if nothing."""
+    for key in keys:
+        data = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
+    return data

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -108,9 +107,9 @@ class _Steps:
         for folder in sorted(folders):
             folder.mkdir()
             self._undo.callback(_quietly, folder.rmdir)
-        fresh = {one.path: self._staged(one.path, one.after, 0o666) for one in changes if one.alters}
-        for path, staged in fresh.items():
-            self._replace(path, staged)
+        for one in changes:
+            if one.alters:
+                self._write(one.path, one.after, 0o666)
         manifest.files = {name: record for name, record in had.items() if name not in {one.key for one in changes}}
         manifest.files |= {one.key: one.record for one in changes if one.record}
         self._tidy()
@@ -125,33 +124,27 @@ class _Steps:
         manifest = self._manifest
         content = manifest.content()
         if content != manifest.loaded:
-            self._replace(manifest.file, self._staged(manifest.file, content, 0o600))
+            self._write(manifest.file, content, 0o600)
             manifest.loaded = content
 
-    def _staged(self, path: Path, content: bytes | None, mode: int) -> Path | None:
-        """Write what a file will hold beside it; null if the file goes."""
+    def _write(self, path: Path, content: bytes | None, new_mode: int) -> None:
+        """Have a file hold something at once, or delete it."""
+        before = content_of(path)
+        mode = stat.S_IMODE(path.stat().st_mode) if before is not None else None
+        self._undo.callback(self._put_back, path, before, mode)
         if content is None:
-            return None
+            path.unlink(missing_ok=True)
+            return
         fresh = path.with_name(f".{path.name}{_FRESH}{secrets.token_hex(6)}")
         self._undo.callback(_quietly, fresh.unlink)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new_mode)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
             platforms.flush_file(stream.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(path, fresh)
-        return fresh
-
-    def _replace(self, path: Path, fresh: Path | None) -> None:
-        """Put what was staged in the file's place, or delete the file."""
-        before = content_of(path)
-        mode = stat.S_IMODE(path.stat().st_mode) if before is not None else None
-        self._undo.callback(self._put_back, path, before, mode)
-        if fresh is None:
-            path.unlink(missing_ok=True)
-        else:
-            fresh.replace(path)
+        if mode is not None:
+            fresh.chmod(mode)
+        fresh.replace(path)
 
     def _put_back(self, path: Path, before: bytes | None, mode: int | None) -> None:
         try:

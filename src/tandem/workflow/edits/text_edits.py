@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from tandem.workflow.edits.edit import BOM, Edited, decoded, newline_of, same, unusable
+from tandem.workflow.edits.edit import BOM, Edited, at, decoded, newline_of, same, unusable
 
 _PLACE = re.compile(r" ?\(at line (\d+), column (\d+)\)")
 
@@ -100,16 +100,16 @@ class TomlTable:
         """As in `Edit`."""
         text = decoded(self.path, content)
         data = self._parsed(text)
-        there = _at(data, self.name)
+        there = at(data, self.name)
         if there is not None:
             remark = f"{self.path}: {'.'.join(self.name)} is there already with another content, and was left as it is"
-            return Edited(content or b"", "" if same(there, _at(tomllib.loads(self.text), self.name)) else remark)
+            return Edited(content or b"", "" if same(there, at(tomllib.loads(self.text), self.name)) else remark)
         return Edited(_encoded(_with_lines(text, self._place(text), self.text)))
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
         """As in `Edit`."""
         text = decoded(self.path, content)
-        if _at(self._parsed(text), self.name) is None:
+        if at(self._parsed(text), self.name) is None:
             return Edited(content)
         block = self.text.replace("\n", newline_of(text))
         earlier = decoded(self.path, before)
@@ -148,7 +148,7 @@ class TomlTable:
             one, other = tomllib.loads(with_ours.removeprefix(BOM)), tomllib.loads(without.removeprefix(BOM))
         except tomllib.TOMLDecodeError:
             return False
-        return _at(other, self.name) is None and same(_removed(one, self.name), _removed(other, self.name))
+        return at(other, self.name) is None and same(_removed(one, self.name), _removed(other, self.name))
 
 
 @dataclass(frozen=True)
@@ -215,13 +215,6 @@ def _ends_line(head: str) -> bool:
 
 def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _at(data: Any, name: tuple[str, ...]) -> Any:
-    """What is at a place; null if nothing."""
-    for key in name:
-        data = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
-    return data
 
 
 def _removed(data: dict[str, Any], name: tuple[str, ...]) -> dict[str, Any]:

@@ -23,7 +23,9 @@ from tandem.bridge.broker import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.hooks import gsd
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
-from tandem.workflow.edits import Change, Manifest, content_of, install, located
+from tandem.workflow.edits.changes import Change, Manifest
+from tandem.workflow.edits.edit import content_of, located
+from tandem.workflow.edits.installing import install
 from tandem.workflow.gsd.pointers import (
     AGENTS,
     COMMANDS,
@@ -50,12 +52,6 @@ class Client(StrEnum):
     OPENCODE = "opencode"
 
 
-_PROJECT_FOLDERS: Final[Mapping[Client, str]] = {
-    Client.CLAUDE: ".claude",
-    Client.CODEX: ".codex",
-    Client.GEMINI: ".gemini",
-    Client.OPENCODE: ".opencode",
-}
 _HOME_VARIABLES: Final[Mapping[Client, str]] = {
     Client.CLAUDE: "CLAUDE_CONFIG_DIR",
     Client.CODEX: "CODEX_HOME",
@@ -134,7 +130,7 @@ def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[I
     for client in Client:
         places: list[tuple[Literal["project", "user"], Path]] = [("user", _user_folder(client, environment, home))]
         if top is not None:
-            places.append(("project", top / _PROJECT_FOLDERS[client]))
+            places.append(("project", top / f".{client}"))
         for scope, place in places:
             folder = Path(os.path.realpath(place))
             version = gsd.version_of(str(folder))
@@ -149,7 +145,7 @@ def _user_folder(client: Client, environment: Mapping[str, str], home: Path) -> 
     if stated:
         return _expanded(stated, home)
     if client is not Client.OPENCODE:
-        return home / _PROJECT_FOLDERS[client]
+        return home / f".{client}"
     file = environment.get("OPENCODE_CONFIG", "").strip()
     if file:
         return _expanded(file, home).parent
@@ -217,10 +213,6 @@ class Overlays:
                 f"{self._path} cannot be used: {error}. Remove it, then run 'tandem gsd overlay' again.",
                 origin=str(self._path),
             ) from error
-
-    def has(self, one: Install) -> bool:
-        """Whether an installation has the overlay, as far as is remembered."""
-        return str(one.folder) in self._stored
 
     def remembered(self) -> list[Install]:
         """The installations with the overlay that are still there."""

@@ -5,28 +5,19 @@ The edits of `workflow/edits` put them in, and remember in their manifest what s
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.hooks import planning, state
-from tandem.workflow.edits import (
-    Change,
-    Edit,
-    JsonItems,
-    JsonMember,
-    Manifest,
-    changes,
-    content_of,
-    install,
-    located,
-    removals,
-    unusable,
-)
+from tandem.workflow.clients import says
+from tandem.workflow.edits.changes import Change, Manifest, changes, removals
+from tandem.workflow.edits.edit import Edit, content_of, located, unusable
+from tandem.workflow.edits.installing import install
+from tandem.workflow.edits.json_edits import JsonItems, JsonMember
 
 OWNER: Final = "gsd"
 """Of the edits, in the manifest that `tandem init` uses too."""
@@ -114,13 +105,8 @@ class GsdProject:
 
     def skills(self) -> dict[str, bool]:
         """For each of GSD's agents that review work goes through, whether it has the review's skill."""
-        try:
-            document: Any = json.loads(self._path(planning.FILE).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            document = {}
-        listed: Any = cast("dict[str, Any]", document).get("agent_skills") if isinstance(document, dict) else None
-        by_agent = cast("dict[str, Any]", listed) if isinstance(listed, dict) else {}
-        return {agent: SKILL in (by_agent.get(agent) or ()) for agent in SKILLED_AGENTS}
+        file = self._path(planning.FILE)
+        return {agent: SKILL in (says(file, "agent_skills", agent) or ()) for agent in SKILLED_AGENTS}
 
     def _file(self, workstream: str | None) -> Path:
         if workstream is None:
