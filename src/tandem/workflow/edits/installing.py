@@ -128,7 +128,7 @@ class _Steps:
             manifest.loaded = content
 
     def _write(self, path: Path, content: bytes | None, new_mode: int) -> None:
-        """Have a file hold something at once, or delete it."""
+        """Have a file hold something at once, or delete it; one that is new gets the mode, less the umask."""
         before = content_of(path)
         mode = stat.S_IMODE(path.stat().st_mode) if before is not None else None
         self._undo.callback(self._put_back, path, before, mode)

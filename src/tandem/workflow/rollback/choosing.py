@@ -129,7 +129,7 @@ class Review:
 
 @dataclass(slots=True)
 class Reviews:
-    """Reads reviews and recorded commits from the broker, each review once.
+    """Reads reviews from the broker, each once.
 
     Attributes:
         client: The broker.
@@ -163,18 +163,19 @@ class Reviews:
                 self._known[review_id] = None
         return self._known[review_id]
 
-    async def records(self, *, review_id: str | None = None, plan: str | None = None) -> list[CommitRecord]:
-        """The commits that were recorded for a review or a plan, oldest first."""
-        found: list[CommitRecord] = []
-        page: str | None = None
-        while True:
-            answer = await self.client.list_commits(
-                project=self.project, review_id=review_id, plan=plan, limit=_PAGE_ROWS, page=page
-            )
-            found += answer.commits
-            page = answer.next_page
-            if page is None:
-                return found
+
+async def recorded_commits(
+    client: TandemClient, project: str, *, review_id: str | None = None, plan: str | None = None
+) -> list[CommitRecord]:
+    """The commits that the broker knows of a review or a plan, oldest first."""
+    found: list[CommitRecord] = []
+    page: str | None = None
+    while True:
+        answer = await client.list_commits(project=project, review_id=review_id, plan=plan, limit=_PAGE_ROWS, page=page)
+        found += answer.commits
+        page = answer.next_page
+        if page is None:
+            return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +236,7 @@ async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -
         InvalidInput: They are on another branch, or it cannot be told which they are.
         NotFound: There are none.
     """
-    records = await reviews.records(review_id=review.id)
+    records = await recorded_commits(reviews.client, reviews.project, review_id=review.id)
     _ensure_branch(checkout, tip, review, records)
     found = _among(checkout, tip, "record", _present(checkout, tip, records))
     if found is None or not found.commits:
@@ -344,7 +345,7 @@ def _patch_ids(checkout: Checkout, patches: bytes) -> list[tuple[str, str]]:
 
 async def _of_plan(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -> list[str]:
     """All commits of the review's plan: those recorded for it, else those since its base that say so."""
-    recorded = _present(checkout, tip, await reviews.records(plan=review.plan))
+    recorded = _present(checkout, tip, await recorded_commits(reviews.client, reviews.project, plan=review.plan))
     base = review.first.base_commit
     if recorded or base is None or not checkout.is_ancestor(base, tip.head):
         return recorded
@@ -385,7 +386,8 @@ async def choose(reviews: Reviews, checkout: Checkout, review: Review, found: Fo
         if found.gone:
             return None
         raise _not_against(review)
-    plan = _Plan(reviews, review, {record.commit: record for record in await reviews.records(plan=review.plan)})
+    records = await recorded_commits(reviews.client, reviews.project, plan=review.plan)
+    plan = _Plan(reviews, review, {record.commit: record for record in records})
     squashed = [other.id for commit in ours for other in await plan.others_in(commit)]
     verdict = list(review.decisions.values() or ["withdrawn"])[-1]
     why = f"{review.id}: {verdict.replace('_', ' ')}"

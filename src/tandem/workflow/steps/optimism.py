@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from tandem.client import TandemClient
 from tandem.domain.answers import ReviewStatus
 from tandem.errors import NotFound
+from tandem.workflow.rollback.choosing import recorded_commits
 from tandem.workflow.steps.outcomes import Outcome, Word, of_review
 from tandem.workflow.steps.pointers import Pointer, Pointers
 from tandem.workflow.steps.situation import Deadline, Order
 from tandem.workflow.steps.verdicts import AGAINST, word_of
 
 BLOCKING = "blocking"
-_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +107,9 @@ class Plans:
 
     async def _reviews(self, key: str) -> list[str]:
         """The reviews of the commits of a plan that still stand."""
-        found: list[str] = []
-        page: str | None = None
-        while True:
-            answer = await self.client.list_commits(project=self.project, plan=key, limit=_PAGE, page=page)
-            for commit in answer.commits:
-                if commit.replaced_by is None and commit.rolled_back_by is None:
-                    found += commit.review_ids
-            page = answer.next_page
-            if page is None:
-                break
+        commits = await recorded_commits(self.client, self.project, plan=key)
+        standing = [one for one in commits if one.replaced_by is None and one.rolled_back_by is None]
+        found = [review_id for commit in standing for review_id in commit.review_ids]
         return found + [pointer.review_id for pointer in self._pointed(key)]
 
     async def _of_pointers(self, key: str) -> list[ReviewStatus]:

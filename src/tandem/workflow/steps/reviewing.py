@@ -7,14 +7,14 @@ import json
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
-from tandem.client.session import read_envelope
 from tandem.core.files import write_atomically
+from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecision, Proposal, ReviewStatus
 from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecision, Proposal, ReviewCreated, ReviewStatus
 from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
@@ -108,7 +108,7 @@ class Submitter:
             request["parent_id"] = pointer.review_id
             before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
-        created = read_envelope(await self.client.call("create_review", request), ReviewCreated)
+        created = await self.client.create_review(**request)
         made = Pointer(
             created.review_id,
             created.round,
@@ -218,15 +218,10 @@ class Submitter:
         return is_committed(self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
-        changes = [
-            {name: getattr(change, name) for name in ("path", "mode_before", "blob_before", "mode_after", "blob_after")}
-            for change in subject.changes
-        ]
-        asked: dict[str, Any] = {"project": self.project, "changes": changes}
-        if subject.step == "task":
-            # Only on top of a commit may one be taken back without a review.
-            asked["head"] = subject.base
-        return read_envelope(await self.client.call("check_gate", asked), GateDecision)
+        changes: Any = [asdict(change) for change in subject.changes]
+        # Only on top of a commit may one be taken back without a review.
+        head = subject.base if subject.step == "task" else None
+        return await self.client.check_gate(project=self.project, changes=changes, head=head)
 
     async def _claims_alike(self, subject: Subject, decision: GateDecision) -> bool:
         """Whether what is approved was put up with the same claim, so that a `passed` does not stand for a `failed`."""
