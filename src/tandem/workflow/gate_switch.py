@@ -23,9 +23,6 @@ from tandem.workflow.githooks import Installed
 START_REFS = "refs/tandem/gate-start"
 """Below it stands, by branch, what a base branch was when the gate was switched on; that is never judged."""
 
-SOURCE = Path(__file__).resolve().parents[2]
-"""The folder that has the package."""
-
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls an operation of the broker; its data, or a `TandemError`."""
 
@@ -119,7 +116,7 @@ async def switch_on(call: Call, place: Place, wish: Wish) -> GateFile:
     await call("set_gate", {**request, "reason": wish.reason} if wish.reason else request)
     githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
     _mark_start(place, branches)
-    installed = githooks.install(place, Path(sys.executable), SOURCE, branches)
+    installed = githooks.install(place, branches)
     gate = _gate(place, root, project, replace(wish, branches=branches), installed)
     write(gate)
     return gate
@@ -220,7 +217,7 @@ def _gate(place: Place, root: Path, project: str, wish: Wish, installed: Install
         "branches": list(wish.branches or ()),
         "accepted": list(wish.accepted or ()),
         "python": sys.executable,
-        "source": str(SOURCE),
+        "source": str(githooks.SOURCE),
         "hooks": installed.facts(),
     }
     return GateFile(place, facts)

@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,6 +70,9 @@ OTHERS = (
 TELLING = ("proc-receive", "push-to-checkout")
 """Hooks by whose presence git does something else: passed on only where there was one."""
 
+SOURCE = Path(__file__).resolve().parents[2]
+"""The folder that has the package."""
+
 _PROGRAM = """\
 import sys
 sys.path.insert(0, {source!r})
@@ -85,15 +89,11 @@ class Setting:
     """What all scripts of one installation have in common.
 
     Attributes:
-        python: The interpreter.
-        source: The folder that has the package.
         branches: The base branches.
         folder: Where the scripts are, for the person who must take them away without Tandem.
         tandem: Tandem's folder of the git folder, as seen from the script's own.
     """
 
-    python: str
-    source: str
     branches: tuple[str, ...]
     folder: str
     tandem: str
@@ -131,7 +131,7 @@ class Installed:
             return None
 
 
-def install(place: Place, python: Path, source: Path, branches: tuple[str, ...]) -> Installed:
+def install(place: Place, branches: tuple[str, ...]) -> Installed:
     """Install the hooks; what an earlier installation has left is taken over.
 
     Raises:
@@ -148,7 +148,7 @@ def install(place: Place, python: Path, source: Path, branches: tuple[str, ...])
     folder, tandem = (own_folder, "../tandem") if previous is None else (Path(place.folder, "hooks"), "..")
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    setting = Setting(python.as_posix(), source.as_posix(), branches, str(folder), tandem)
+    setting = Setting(branches, str(folder), tandem)
     if previous is None:
         return _install_beside(place, folder, setting, made=made)
     return _install_before(place, folder, setting, previous, made=made)
@@ -436,11 +436,12 @@ def _reading(name: str, setting: Setting) -> list[str]:
 def _judging(name: str, setting: Setting) -> list[str]:
     refused = "refused: " if name in GATES else ""
     mend = _MEND.format(folder=setting.folder)
-    program = _PROGRAM.format(source=setting.source, refused=refused, mend=mend.replace('"', "'"))
-    gone = f"tandem: {refused}the Python of the gate is no longer at {setting.python}. {mend}"
+    python = Path(sys.executable).as_posix()
+    program = _PROGRAM.format(source=SOURCE.as_posix(), refused=refused, mend=mend.replace('"', "'"))
+    gone = f"tandem: {refused}the Python of the gate is no longer at {python}. {mend}"
     told = "printf '%s' \"$input\" | " if name in _READERS else "exec "
     return [
-        f"python={shlex.quote(setting.python)}",
+        f"python={shlex.quote(python)}",
         'if ! [ -x "$python" ]; then',
         f"    printf '%s\\n' {shlex.quote(gone)} >&2",
         f"    exit {int(name in GATES)}",

@@ -350,14 +350,14 @@ class _Planning:
         self._change(target.name, path, content, _bytes(new))
 
     def _overlaid(self, target: Target, stock: str) -> str:
-        overlaid = with_pointers(stock, target.pointers)
-        for pointer in overlaid.missing:
-            if self._plan.install.is_at_least(pointer.since):
-                self._plan.missing.append(
-                    f"{target.name}: no line {pointer.anchors[0]!r} for the pointer '{pointer.gate}'"
-                )
-        self._plan.pointers += len(target.pointers) - len(overlaid.missing)
-        return overlaid.text if target.tool is None else with_tool(overlaid.text, target.tool)
+        text, missing = with_pointers(stock, target.pointers)
+        self._plan.missing += [
+            f"{target.name}: no line {pointer.anchors[0]!r} for the pointer '{pointer.gate}'"
+            for pointer in missing
+            if self._plan.install.is_at_least(pointer.since)
+        ]
+        self._plan.pointers += len(target.pointers) - len(missing)
+        return text if target.tool is None else with_tool(text, target.tool)
 
     def _add_manifest(self) -> None:
         """Have GSD's manifest hold the hashes of the files as they will be, one by one and nothing else."""

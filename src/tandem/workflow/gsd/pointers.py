@@ -113,19 +113,6 @@ COMMANDS: Final = ("plan-phase", "execute-phase", "discuss-phase", "verify-work"
 """The commands whose lists of allowed tools get the review's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overlaid:
-    """A text with its pointers.
-
-    Attributes:
-        text: The text.
-        missing: The pointers whose anchors it does not have.
-    """
-
-    text: str
-    missing: tuple[Pointer, ...]
-
-
 def has_pointers(text: str) -> bool:
     """Whether a pointer of ours stands in it, of this or another version of Tandem."""
     return _POINTER_LINE.search(text) is not None
@@ -136,8 +123,8 @@ def without_pointers(text: str) -> str:
     return _POINTER_LINE.sub("", text)
 
 
-def with_pointers(text: str, pointers: Iterable[Pointer]) -> Overlaid:
-    """The text with each pointer once, at its anchor; those that stood there before are replaced."""
+def with_pointers(text: str, pointers: Iterable[Pointer]) -> tuple[str, list[Pointer]]:
+    """The text with each pointer once, at its anchor, and the pointers whose anchors it does not have."""
     lines = without_pointers(text).splitlines(keepends=True) if "\n" in text else [text]
     missing: list[Pointer] = []
     for pointer in pointers:
@@ -150,7 +137,7 @@ def with_pointers(text: str, pointers: Iterable[Pointer]) -> Overlaid:
         bullet = "- " if anchor.lstrip().startswith("- ") else ""
         end = "\r\n" if anchor.endswith("\r\n") else "\n"
         lines.insert(place + pointer.is_behind, f"{indent}{bullet}{pointer.line}{end}")
-    return Overlaid("".join(lines), tuple(missing))
+    return "".join(lines), missing
 
 
 def _place(lines: list[str], pointer: Pointer) -> int | None:

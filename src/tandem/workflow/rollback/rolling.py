@@ -123,7 +123,7 @@ class _Rollback:
         if not dry_run:
             # The gate of a base branch lets the reverse of those through that it knows.
             known = [(one.commit.id, None) for one in reversed(choice.taken)]
-            await record_commits(self._client, self._checkout.root, report, known)
+            await record_commits(self._client, report, known)
         work = asyncio.ensure_future(asyncio.to_thread(self._make_and_publish, tip, review, choice, report))
         try:
             report = await asyncio.shield(work)

@@ -45,7 +45,7 @@ async def tell(client: TandemClient, report: Report) -> Report:
     """
     root = Path(report.worktree)
     made = [(report.counter_patch.commit, None)] if report.counter_patch is not None else []
-    await record_commits(client, root, report, [*made, *((one.becomes, one.commit) for one in report.carried)])
+    await record_commits(client, report, [*made, *((one.becomes, one.commit) for one in report.carried)])
     reverted: Any = [
         {"commit": one.commit, "reverted_by": one.reverted_by} for one in report.reverted if one.reverted_by
     ]
@@ -72,21 +72,18 @@ async def tell(client: TandemClient, report: Report) -> Report:
     return replace(report, re_reviews=tuple(again), unsaid="; ".join(refused) or None)
 
 
-async def record_commits(
-    client: TandemClient, root: Path, report: Report, commits: Iterable[tuple[str, str | None]]
-) -> None:
+async def record_commits(client: TandemClient, report: Report, commits: Iterable[tuple[str, str | None]]) -> None:
     """Has the broker know commits of the plan; those that it knows stay as they are.
 
     Args:
         client: The broker.
-        root: A working tree that has them.
-        report: Which plan and branch they belong to.
+        report: Which plan, branch and working tree they belong to.
         commits: Each with the commit that it replaces, if there is one.
 
     Raises:
         TandemError: The broker does not answer, or refuses.
     """
-    place = state.find_place(str(root))
+    place = state.find_place(report.worktree)
     if place is None:
         return
     for commit, replaces in commits:
