@@ -145,7 +145,7 @@ def _codex_manifest(about: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _hooks(client: teaching.Client) -> dict[str, Any]:
+def _hooks(client: teaching.ClientName) -> dict[str, Any]:
     return {"hooks": {entry.keys[-1]: list(entry.items) for entry in teaching.hooks(client, _COMMAND)}}
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tandem.cli.main import load
 from tandem.workflow import teaching
-from tandem.workflow.teaching import SKILL, Client
+from tandem.workflow.teaching import SKILL, ClientName
 from tests.architecture.source import ROOT
 from tools import plugins
 
@@ -62,7 +62,7 @@ def test_the_tools_in_the_texts_are_tools() -> None:
 
 
 @pytest.mark.parametrize("client", teaching.CLIENTS)
-def test_each_client_gets_its_own_form(client: Client) -> None:
+def test_each_client_gets_its_own_form(client: ClientName) -> None:
     files = {file.path: file for file in teaching.files(client)}
     assert sum(path.endswith(f"/skills/{SKILL}/SKILL.md") for path in files) == 1
     for path, file in files.items():

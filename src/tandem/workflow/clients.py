@@ -21,7 +21,7 @@ from tandem.workflow import teaching
 from tandem.workflow.edits.edit import Edit, at
 from tandem.workflow.edits.json_edits import Document, JsonItems, JsonMember
 from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable, WholeFile
-from tandem.workflow.teaching import Client as Name
+from tandem.workflow.teaching import ClientName
 
 SERVER: Final = "gsdreview"
 """The MCP server's name in every client: its tools are `mcp__gsdreview__…`, and instructions call them so."""
@@ -144,7 +144,7 @@ class Client:
         notes: What a person has to know or do, a sentence or two each.
     """
 
-    name: Name
+    name: ClientName
     title: str
     programs: tuple[str, ...]
     folder: str

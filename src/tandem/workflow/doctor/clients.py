@@ -23,7 +23,7 @@ from tandem.workflow.clients import FoundClient, Site, find_program, says, versi
 from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
 from tandem.workflow.edits.installing import install
 from tandem.workflow.init import Plan, Wish, load_record, plan_init
-from tandem.workflow.teaching import Client
+from tandem.workflow.teaching import ClientName
 
 _SECONDS: Final = 60.0
 _LISTED: Final = 2
@@ -87,7 +87,7 @@ async def check_agent_hooks(here: Circumstances) -> list[Finding]:
         return [skipped("agent hooks", "The broker does not answer.")]
     program = await asyncio.to_thread(find_program, here.environment)
     site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
-    names: list[Client] = [one for one in teaching.CLIENTS if one in before.clients]
+    names: list[ClientName] = [one for one in teaching.CLIENTS if one in before.clients]
     found = await asyncio.gather(*(asyncio.to_thread(_fire, site, name) for name in names))
     told = [one for one in found if one is not None]
     codex = shutil.which("codex", path=site.environment.get("PATH")) if "codex" in names else None
@@ -96,7 +96,7 @@ async def check_agent_hooks(here: Circumstances) -> list[Finding]:
     return told
 
 
-def _fire(site: Site, client: Client) -> Finding | None:
+def _fire(site: Site, client: ClientName) -> Finding | None:
     """One client's hook; null for a client that has none that could refuse."""
     entries = teaching.hooks(client, (*site.program.words, "hook"))
     if not entries:
@@ -141,7 +141,7 @@ def _items(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _forbidden(root: Path, client: Client) -> dict[str, Any]:
+def _forbidden(root: Path, client: ClientName) -> dict[str, Any]:
     """A call that writes a text of random content where only reviewed ones may be."""
     path = str(root / ".planning" / "phases" / "99-tandem-doctor" / "99-CONTEXT.md")
     content = f"{secrets.token_hex(32)}\n"

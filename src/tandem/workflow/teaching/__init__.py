@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-Client = Literal["claude", "codex", "gemini", "opencode", "cursor"]
-CLIENTS: Final[tuple[Client, ...]] = ("claude", "codex", "gemini", "opencode", "cursor")
+ClientName = Literal["claude", "codex", "gemini", "opencode", "cursor"]
+CLIENTS: Final[tuple[ClientName, ...]] = ("claude", "codex", "gemini", "opencode", "cursor")
 
 SKILL: Final = "tandem-review"
 STATUS_SKILL: Final = "tandem-status"
@@ -30,7 +30,7 @@ REVIEW_DESCRIPTION: Final = "Have the present change reviewed through Tandem, an
 STATUS_DESCRIPTION: Final = "Say where Tandem's reviews and its gate stand in this repository."
 _REVIEW_HINT: Final = "[what the change is for]"
 
-BLOCK_FILES: Final[dict[Client, str]] = {
+BLOCK_FILES: Final[dict[ClientName, str]] = {
     "claude": "CLAUDE.md",
     "codex": "AGENTS.md",
     "gemini": "GEMINI.md",
@@ -40,7 +40,7 @@ BLOCK_FILES: Final[dict[Client, str]] = {
 """The file at the project's root that each client reads at the start of every session."""
 
 # The user's own: GSD looks for `global:tandem-review` there, and a linked working tree has it too.
-_SKILL_FOLDERS: Final[dict[Client, str]] = {
+_SKILL_FOLDERS: Final[dict[ClientName, str]] = {
     "claude": ".claude/skills",
     "codex": ".codex/skills",
     "gemini": ".gemini/skills",
@@ -48,7 +48,7 @@ _SKILL_FOLDERS: Final[dict[Client, str]] = {
     "cursor": ".cursor/skills",
 }
 # Codex has no commands of its own any more: a skill is called by its name, `$tandem-status`.
-_COMMANDS: Final[dict[Client, str]] = {
+_COMMANDS: Final[dict[ClientName, str]] = {
     "claude": ".claude/commands/tandem/{}.md",
     "gemini": ".gemini/commands/tandem/{}.toml",
     "opencode": ".opencode/commands/tandem/{}.md",
@@ -72,7 +72,7 @@ GEMINI_TOOLS: Final = "^(run_shell_command|write_file|replace)$"
 
 _MILLISECONDS: Final = 1000
 
-_NOTES: Final[dict[Client, tuple[str, ...]]] = {
+_NOTES: Final[dict[ClientName, tuple[str, ...]]] = {
     "claude": ("Claude Code reads new hooks when its next session starts.",),
     "codex": (
         (
@@ -103,7 +103,7 @@ class TeachingFile:
     scope: Literal["project", "user"]
 
 
-def files(client: Client) -> tuple[TeachingFile, ...]:
+def files(client: ClientName) -> tuple[TeachingFile, ...]:
     """The skill and the commands of a client."""
     folder = _SKILL_FOLDERS[client]
     found = [TeachingFile(f"{folder}/{SKILL}/SKILL.md", skill(), "user")]
@@ -130,7 +130,7 @@ def status_skill() -> str:
     return f"{_front(name=STATUS_SKILL, description=STATUS_DESCRIPTION)}\n{_text('status')}"
 
 
-def command(client: Client, name: str) -> str:
+def command(client: ClientName, name: str) -> str:
     """A command, `review` or `status`, as a client has it."""
     # Cursor's commands are plain text; what is typed behind one follows it.
     arguments = {"gemini": "{{args}}", "cursor": "see the end of this message"}.get(client, "$ARGUMENTS")
@@ -179,7 +179,7 @@ class HookEntry:
     items: tuple[dict[str, Any], ...]
 
 
-def hooks(client: Client, command: Sequence[str], *, strict: bool = False) -> tuple[HookEntry, ...]:
+def hooks(client: ClientName, command: Sequence[str], *, strict: bool = False) -> tuple[HookEntry, ...]:
     """What a client's hook configuration has to hold; nothing for clients whose tools no hook can refuse.
 
     Args:
@@ -206,7 +206,7 @@ def hooks(client: Client, command: Sequence[str], *, strict: bool = False) -> tu
             return ()
 
 
-def notes(client: Client) -> tuple[str, ...]:
+def notes(client: ClientName) -> tuple[str, ...]:
     """What a person has to know or do after the hooks were written, a sentence or two each."""
     return _NOTES.get(client, ())
 
