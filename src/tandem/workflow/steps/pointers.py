@@ -6,14 +6,12 @@ broker is asked.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from tandem.atomic_dirs import turn
 from tandem.core.files import write_atomically
@@ -56,10 +54,8 @@ class Pointer:
 
 
 class _Document(BaseModel):
-    pointers: dict[str, Any]
-
-
-_POINTER = TypeAdapter(Pointer)
+    version: int = _VERSION
+    pointers: dict[str, Pointer]
 
 
 class Pointers:
@@ -75,12 +71,10 @@ class Pointers:
 
     def all(self) -> dict[str, Pointer]:
         """Every pointer by its key, oldest first; none where the file cannot be read, as nothing hangs on it."""
-        found: dict[str, Pointer] = {}
-        with suppress(OSError, ValueError):
-            for key, value in _Document.model_validate_json(self._file.read_bytes()).pointers.items():
-                with suppress(ValidationError):
-                    found[key] = _POINTER.validate_python(value)
-        return found
+        try:
+            return _Document.model_validate_json(self._file.read_bytes()).pointers
+        except (OSError, ValueError):
+            return {}
 
     def put(self, key: str, pointer: Pointer) -> None:
         """Remember a pointer as the newest."""
@@ -108,9 +102,8 @@ class Pointers:
             with turn(self._folder / _LOCK, _PATIENCE_SECONDS):
                 pointers = self.all()
                 yield pointers
-                kept = {key: asdict(pointer) for key, pointer in list(pointers.items())[-_MOST:]}
-                document = json.dumps({"version": _VERSION, "pointers": kept}, indent=1) + "\n"
-                write_atomically(self._file, document.encode(), mode=0o644, durable=False)
+                kept = _Document(pointers=dict(list(pointers.items())[-_MOST:])).model_dump_json(indent=1)
+                write_atomically(self._file, kept.encode() + b"\n", mode=0o644, durable=False)
         except OSError as error:
             raise Unavailable(
                 f"{self._file} cannot be written ({error.strerror or error}); see to the permissions of that folder, "
