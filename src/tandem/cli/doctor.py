@@ -17,8 +17,7 @@ from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line
 from tandem.workflow.doctor import Circumstances, Finding, State, examine
-from tandem.workflow.gsd.overlay import check_overlay
-from tandem.workflow.rollback.publishing import check_leftovers
+from tandem.workflow.gsd.findings import CHECKS
 
 _EPILOG = """[bold]Examples[/bold]
 
@@ -71,7 +70,7 @@ async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
     here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, _repository())
     found: list[Finding] = []
     async with progress("looking"):
-        async for one in examine(here, (check_overlay, check_leftovers)):
+        async for one in examine(here, CHECKS):
             found.append(one)
             if tell:
                 show(_told(one))

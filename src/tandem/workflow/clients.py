@@ -1,7 +1,7 @@
 """The clients that agents run in: how they are found, and what each one's files have to hold.
 
 What a client keeps where, and what a person has to know about it, was measured with Claude Code 2.1.330, Codex 0.169,
-Gemini CLI 0.61 and OpenCode 1.18. What agents are taught is the same for all clients and stands in `workflow/teaching`.
+Gemini CLI 0.61 and OpenCode 1.18. What agents are taught is the same for all clients and stands in `teaching`.
 """
 
 from __future__ import annotations

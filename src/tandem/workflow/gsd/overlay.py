@@ -7,7 +7,6 @@ somebody had really patched keeps the hash that shows it.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -18,11 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from tandem import platforms
-from tandem.bridge.broker import find_data_dir
-from tandem.errors import ConfigInvalid, TandemError
+from tandem.errors import ConfigInvalid
 from tandem.hooks import gsd
-from tandem.workflow.doctor.finding import Circumstances, Finding, note, ok, problem
 from tandem.workflow.edits.changes import Change, Manifest
 from tandem.workflow.edits.edit import content_of, located
 from tandem.workflow.edits.installing import install
@@ -264,33 +260,6 @@ class Overlays:
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
         install([one for one in (store, *changes) if one.alters], manifest)
         self._loaded = after
-
-
-async def check_overlay(_: Circumstances) -> list[Finding]:
-    """Whether GSD has our pointers where it should, also after its last update."""
-    try:
-        overlays = Overlays(Path(find_data_dir(platforms)))
-        return await asyncio.to_thread(_overlaid, overlays)
-    except TandemError as error:
-        return [problem("overlay", error.message, "tandem gsd overlay")]
-
-
-def _overlaid(overlays: Overlays) -> list[Finding]:
-    found: list[Finding] = []
-    for one in overlays.remembered():
-        plan = overlays.plan(one)
-        said = f"GSD {one.version} in {one.folder}"
-        if any(change.alters for change in plan.changes):
-
-            async def again(plan: Plan = plan) -> None:
-                await asyncio.to_thread(overlays.carry_out, [plan])
-
-            found.append(problem("overlay", f"{said} lost pointers, as an update does.", "tandem gsd overlay", again))
-        elif plan.missing:
-            found.append(note("overlay", f"{said} has no place for: {', '.join(plan.missing)}"))
-        else:
-            found.append(ok("overlay", f"{said} has {plan.pointers} pointers."))
-    return found
 
 
 class _Planning:

@@ -1,6 +1,6 @@
 """`tandem gsd on|off`: Tandem's keys in GSD's `config.json`, written so that they can be taken back to the byte.
 
-The edits of `workflow/edits` put them in, and remember in their manifest what stood there.
+The edits of the package `edits` put them in, and remember in their manifest what stood there.
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from pydantic import TypeAdapter
 
 from tandem.atomic_dirs import turn
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut, Unavailable
+from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.workflow.doctor.finding import Circumstances, Finding, problem
 from tandem.workflow.rollback.report import Report
 from tandem.workflow.rollback.repository import Checkout, Tip
 
@@ -337,18 +336,3 @@ def _is_written_by_git(checkout: Checkout, after: str, path: str) -> bool:
     whole = checkout.run(["cat-file", "--filters", f"{after}:{path}"], accept=(0, 1, 128)).stdout
     content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes() if file.is_file() else None
     return content is not None and whole.startswith(content)
-
-
-async def check_leftovers(here: Circumstances) -> list[Finding]:
-    """A rollback that its process did not live to finish."""
-    if here.place is None:
-        return []
-    try:
-        report = Note(Path(here.place.git_dir)).read()
-    except TandemError as error:
-        return [problem("rollback", error.message, "tandem rollback, with the review's id")]
-    if report is None:
-        return []
-    return [
-        problem("rollback", f"The rollback of {report.review_id} was cut off.", f"tandem rollback {report.review_id}")
-    ]
