@@ -83,6 +83,12 @@ def test_the_named_browser_is_taken_before_all_others(machine: Machine) -> None:
     assert "TANDEM_BROWSER=no-browser is no browser that runs" in done.stderr
 
 
+def test_the_one_without_windows_is_taken_before_whole_browsers(machine: Machine) -> None:
+    machine.has("chromium")
+    shell = machine.has("chromium-headless-shell")
+    assert machine.run("--find").stdout == f"{shell}\n"
+
+
 def test_a_stand_in_that_does_not_run_is_no_browser(machine: Machine) -> None:
     machine.has("chromium-browser", "echo 'install the snap first' >&2\nexit 1")
     chrome = machine.has("google-chrome")
@@ -90,18 +96,18 @@ def test_a_stand_in_that_does_not_run_is_no_browser(machine: Machine) -> None:
 
 
 def test_debian_is_asked_for_one(machine: Machine) -> None:
-    new = machine.programs / "chromium"
+    new = machine.programs / "chromium-headless-shell"
     machine.may_install(f'case "$*" in *install*) printf "#!/bin/sh\\n" > {new}; chmod 755 {new};; esac')
     done = machine.run()
     assert (done.returncode, done.stdout) == (0, f"{new}\n")
     assert "installing chromium" in done.stderr
     [install] = [call for call in machine.called("apt-get") if " install " in call]
-    assert install.endswith("install --yes --no-install-recommends chromium fonts-dejavu-core")
+    assert install.endswith("install --yes --no-install-recommends chromium-headless-shell fonts-dejavu-core")
     assert machine.called("playwright") == []
 
 
 def test_lists_that_are_too_old_are_renewed_once(machine: Machine) -> None:
-    new, lists = machine.programs / "chromium", machine.programs.parent / "lists"
+    new, lists = machine.programs / "chromium-headless-shell", machine.programs.parent / "lists"
     machine.may_install(
         f'case "$*" in *update*) echo > {lists};; *)\n'
         f'[ -e {lists} ] || exit 100\nprintf "#!/bin/sh\\n" > {new}; chmod 755 {new};; esac'

@@ -8,7 +8,7 @@ from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import many_files
 
-FILES = 150
+FILES = 80
 CHANGED = 15
 """Lines that are replaced in each."""
 LOADED_SECONDS = 60
