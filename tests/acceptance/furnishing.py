@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.domain.handoffs import ARRAYS
 from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.reviewing import Desk, edited
 from tests.broker import CALL_SECONDS
 
 AGENT = "agent-7"
@@ -19,15 +19,61 @@ CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
 
 @dataclass(frozen=True)
 class Shop:
-    """A registered project with a history, and the ids in it."""
+    """A registered project; whatever is asked for in it is made then, and answered by its id."""
 
     desk: Desk
     root: str
-    pending: str
-    claimed: str
-    offered: str
-    patch: str
-    approved: str
+
+    def furnished(self) -> Shop:
+        """The same, with one review in each of several states."""
+        assert self.pending
+        assert self.claimed
+        assert self.offered
+        assert self.approved
+        return self
+
+    @cached_property
+    def pending(self) -> str:
+        """A review that waits, of a rejected one's change; nothing is left out that a proposal may say."""
+        parent = self.desk.put_up(diff=edited())
+        self.desk.claim(parent)
+        self.desk.verdict(parent, "rejected")
+        return self.desk.put_up(diff=edited(), parent_id=parent, metadata={"a": [1]}, phase="1", plan="2", task="3")
+
+    @cached_property
+    def claimed(self) -> str:
+        """A review whose second round somebody holds, in the first generation."""
+        review = self.desk.put_up(diff=edited())
+        self.desk.revise(review, diff=edited(text="best"))
+        self.desk.claim(review)
+        return review
+
+    @cached_property
+    def _offer(self) -> tuple[str, str]:
+        review = self.desk.put_up(description="# Plan\n", path="plan.md")
+        self.desk.claim(review)
+        asked = self.desk.say(review, "reviewer")["message_id"]
+        self.desk.say(review, "proposer", resolves=asked)
+        remark = {"file": "plan.md", "line": 1, "body": "Odd."}
+        patch = self.desk.verdict(review, "changes_requested", comments=[remark], counter_patch="# A plan\n")
+        return review, patch["counter_patch_id"]
+
+    @property
+    def offered(self) -> str:
+        """A review with messages, a remark, and a counter-patch that nobody has decided about."""
+        return self._offer[0]
+
+    @property
+    def patch(self) -> str:
+        """That counter-patch."""
+        return self._offer[1]
+
+    @cached_property
+    def approved(self) -> str:
+        """An approved review."""
+        review = self.desk.put_up(diff=edited("b.txt"))
+        self.desk.approve(review)
+        return review
 
     @cached_property
     def rolled_back(self) -> str:
@@ -51,6 +97,8 @@ class Shop:
     @cached_property
     def staff(self) -> Staff:
         """A pool with one reviewer; made for whoever asks."""
+        # Nobody is started while nothing waits.
+        assert self.pending
         return Staff.begin(self.desk)
 
     def settle(self) -> None:

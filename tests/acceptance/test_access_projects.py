@@ -13,12 +13,11 @@ from tandem.operations.catalogue import REGISTRY
 from tests.acceptance.accessing import EVERY_ROLE, Bearer
 from tests.acceptance.furnishing import Shop
 from tests.acceptance.reviewing import PROPOSAL, edited
-from tests.acceptance.test_answers import CASES, REQUESTS, furnished
+from tests.acceptance.test_answers import CASES, REQUESTS
 from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
-__all__ = ["furnished"]
 
 KEEPS_TO_CALLER = {"list_projects", "create_login"}
 """Operations without a project that a token of one project is for, as their answers have nothing of others."""
@@ -31,10 +30,18 @@ ID = re.compile(r"(?:rv|ms|cp|vd)_[0-9a-z]{18}|20[0-9]{6}T[0-9]{6}Z_[a-z-]+_[0-9
 
 @pytest.fixture
 def shop(guarded: BrokerProcess, repo: Sandbox) -> Iterator[Bearer]:
-    """A registered project of the broker that needs tokens, by its owner; what `furnished` furnishes."""
+    """A registered project of the broker that needs tokens, by its owner."""
     with Bearer.owner(guarded) as desk:
         desk.register(repo.root)
         yield desk
+
+
+@pytest.fixture
+def furnished(shop: Bearer, repo: Sandbox) -> Iterator[Shop]:
+    """That project with something of everything in it."""
+    made = Shop(shop, str(repo.root)).furnished()
+    yield made
+    made.settle()
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,33 +18,27 @@ from tandem.contract.operation import Role
 from tandem.operations.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
-from tests.broker import BrokerProcess
+from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
 
 TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 
 
 @pytest.fixture
-def furnished(shop: Desk, repo: Sandbox) -> Iterator[Shop]:
-    """One review in each of several states, with remarks, messages, rounds and a counter-patch."""
-    parent = shop.put_up(diff=edited())
-    shop.claim(parent)
-    shop.verdict(parent, "rejected")
-    pending = shop.put_up(diff=edited(), parent_id=parent, metadata={"a": [1]}, phase="1", plan="2", task="3")
-    claimed = shop.put_up(diff=edited())
-    shop.revise(claimed, diff=edited(text="best"))
-    shop.claim(claimed)
-    offered = shop.put_up(description="# Plan\n", path="plan.md")
-    shop.claim(offered)
-    asked = shop.say(offered, "reviewer")["message_id"]
-    shop.say(offered, "proposer", resolves=asked)
-    remark = {"file": "plan.md", "line": 1, "body": "Odd."}
-    patch = shop.verdict(offered, "changes_requested", comments=[remark], counter_patch="# A plan\n")
-    approved = shop.put_up(diff=edited("b.txt"))
-    shop.approve(approved)
-    made = Shop(shop, str(repo.root), pending, claimed, offered, patch["counter_patch_id"], approved)
+def own(shop: Desk, repo: Sandbox) -> Iterator[Shop]:
+    """A shop for one test."""
+    made = Shop(shop, str(repo.root))
     yield made
     made.settle()
+
+
+@pytest.fixture(scope="module")
+def looked_at(broker: BrokerProcess, repo_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A furnished shop for all tests that only look at it."""
+    root = shutil.copytree(repo_template, tmp_path_factory.mktemp("looked-at") / "repository")
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(root)
+        yield Shop(desk, str(root)).furnished()
 
 
 REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
@@ -66,9 +62,9 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     ],
     "list_reviews": [lambda _: {}, lambda _: {"limit": 1, "status": "pending"}],
     "claim_review": [
-        lambda _: {"reviewer_id": REVIEWER},
+        lambda shop: {"reviewer_id": REVIEWER} if shop.pending else {},
         lambda shop: {"reviewer_id": OTHER, "review_id": shop.offered},
-        lambda _: {"reviewer_id": REVIEWER, "category": "handoff"},
+        lambda shop: {"reviewer_id": REVIEWER, "category": "handoff"} if shop.pending else {},
     ],
     "renew_claim": [lambda shop: {"review_id": shop.claimed, "claim_generation": 1}],
     "release_claim": [lambda shop: {"review_id": shop.claimed, "claim_generation": 1}],
@@ -204,6 +200,18 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "report_outcome": [lambda shop: shop.staff.failing()],
 }
 CASES = [(name, number) for name, requests in REQUESTS.items() for number in range(len(requests))]
+WRITES = {operation.name for operation in REGISTRY if operation.writes}
+PREPARED = {
+    *("cycle_status", "get_cycle", "handoff_read", "list_cycles", "get_inbox", "get_reviewer_log", "list_reviewers"),
+    *("get_gate", "list_commits", "list_tokens", "list_viewed"),
+}
+"""Reads for which something is made first; all others leave a shop as it is."""
+
+
+def of_each(names: set[str]) -> pytest.MarkDecorator:
+    """All cases of these operations."""
+    cases = [case for case in CASES if case[0] in names]
+    return pytest.mark.parametrize(("operation", "number"), cases, ids=[f"{name}-{number}" for name, number in cases])
 
 
 def request_of(shop: Shop, operation: str, number: int) -> dict[str, Any]:
@@ -239,11 +247,28 @@ def test_no_operation_is_left_out():
     assert REQUESTS.keys() == {operation.name for operation in REGISTRY}
 
 
-@pytest.mark.parametrize(("operation", "number"), CASES, ids=[f"{name}-{number}" for name, number in CASES])
-def test_the_answer_is_of_the_declared_type_and_the_same_over_mcp(furnished: Shop, operation: str, number: int):
+# A write answers with what it was told and made; what a read finds, each database counts and sorts by itself.
+@ON_ONE_DATABASE
+@of_each(WRITES)
+def test_the_answer_of_a_write_is_of_the_declared_type_and_the_same_over_mcp(own: Shop, operation: str, number: int):
+    answers_as_declared(own, operation, number)
+
+
+@of_each(PREPARED)
+def test_so_is_that_of_a_read_of_what_was_made_for_it(own: Shop, operation: str, number: int):
+    answers_as_declared(own.furnished(), operation, number)
+
+
+@of_each(REQUESTS.keys() - WRITES - PREPARED)
+def test_and_that_of_every_other_read(looked_at: Shop, operation: str, number: int):
+    answers_as_declared(looked_at, operation, number)
+
+
+def answers_as_declared(shop: Shop, operation: str, number: int) -> None:
+    """The answer is of the declared type, and the same over MCP."""
     found = REGISTRY.get(operation)
-    request = request_of(furnished, operation, number)
-    envelope = over_http(furnished.desk, operation, request)
+    request = request_of(shop, operation, number)
+    envelope = over_http(shop.desk, operation, request)
     assert envelope["ok"], envelope
     adapter = found.answer_adapter()
     typed = adapter.validate_json(json.dumps(envelope["data"]), strict=True)
@@ -253,9 +278,10 @@ def test_the_answer_is_of_the_declared_type_and_the_same_over_mcp(furnished: Sho
         return
     # A read is asked once more; a write has a key, and so is answered once more by any face.
     for role in (None, *sorted(found.roles - {Role.ADMIN})):
-        assert over_mcp(furnished.desk.url, operation, request, role) == envelope
+        assert over_mcp(shop.desk.url, operation, request, role) == envelope
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("operation", [operation.name for operation in REGISTRY if operation.over_mcp])
 def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
     request = {"project": desk.project, "review_id": "rv_nothing", "reviewer_id": "x" * 300, "surprise": 1}
@@ -264,6 +290,7 @@ def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
     assert over_mcp(desk.url, operation, request) == envelope
 
 
+@ON_ONE_DATABASE
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_official_client_goes_the_whole_way(broker: BrokerProcess, desk: Desk, mode: Any):
