@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, edited
-from tests.broker import BrokerProcess, fresh_project
+from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
 
 HUGE = 10**30
 NAME = "x" * 201
@@ -118,6 +118,7 @@ def review(desk: Desk) -> str:
     return put_up
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(("operation", "arguments", "field"), WRONG, ids=[f"{one[0]}-{one[2]}" for one in WRONG])
 def test_what_no_state_could_accept_names_its_field(
     desk: Desk, review: str, operation: str, arguments: dict[str, Any], field: str
@@ -133,11 +134,13 @@ def test_what_no_state_could_accept_names_its_field(
         assert not error["retryable"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(("operation", "arguments"), UNKNOWN, ids=[one[0] for one in UNKNOWN])
 def test_an_unknown_review_is_not_found(desk: Desk, operation: str, arguments: dict[str, Any]):
     desk.refused("NOT_FOUND", operation, **arguments)
 
 
+@ON_ONE_DATABASE
 def test_other_unknown_things_are_not_found(desk: Desk, review: str):
     with desk.unchanged(review):
         desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2)
@@ -153,6 +156,7 @@ def test_another_projects_review_is_not_found(broker: BrokerProcess, desk: Desk,
         elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("verdict", ["comment", "changes_requested", "rejected"])
 @pytest.mark.parametrize("reason", [None, "", "  \n"])
 def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, verdict: str, reason: str | None):
@@ -161,6 +165,7 @@ def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, v
         desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "body",
     [
@@ -186,6 +191,7 @@ MANY = b"{" + b",".join(b'"k%d" : 0' % number for number in range(60_000)) + b"}
 SDK = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -209,6 +215,7 @@ def test_more_values_than_any_request_has_are_refused_before_they_are_read(
     assert response.json()["error"]["details"]["limit"] == "json_values"
 
 
+@ON_ONE_DATABASE
 def test_commas_of_a_text_and_changes_of_a_large_commit_are_not_too_many(desk: Desk):
     text = 'a,"[\\{' * 30_000
     assert desk.do("create_review", **{**PROPOSAL, "description": text})["status"] == "pending"
@@ -216,6 +223,7 @@ def test_commas_of_a_text_and_changes_of_a_large_commit_are_not_too_many(desk: D
     assert desk.do("check_gate", changes=changes)["allowed"] is False
 
 
+@ON_ONE_DATABASE
 def test_a_name_of_any_length_is_cut_in_the_refusal_of_it(desk: Desk, review: str):
     for arguments in ({"y" * 50_000: 1}, {"comments": [{"x" * 50_000: 1}]}):
         sent = {"review_id": review, "verdict": "comment", "reason": WHY, **arguments}
@@ -224,6 +232,7 @@ def test_a_name_of_any_length_is_cut_in_the_refusal_of_it(desk: Desk, review: st
         assert len(response.content) < 3000
 
 
+@ON_ONE_DATABASE
 def test_thousands_of_unknown_names_are_refused_in_few_words(desk: Desk):
     response = desk.send("create_review", json.dumps(dict.fromkeys(map(str, range(10_000)), 0)).encode())
     error = response.json()["error"]
@@ -231,6 +240,7 @@ def test_thousands_of_unknown_names_are_refused_in_few_words(desk: Desk):
     assert "intent" in error["details"]["allowed_fields"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("body", "kind"),
     [

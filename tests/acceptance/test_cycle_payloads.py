@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tandem.errors import by_code
 from tests.acceptance.cycling import ARRAYS, Crew, audit, without
-from tests.broker import BrokerProcess, fresh_project
+from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -91,6 +91,7 @@ class Offers:
         self._tokens = self.crew.tokens("gemini")
 
 
+@ON_ONE_DATABASE
 def test_every_field_that_is_missing_or_of_another_kind_is_named(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -102,6 +103,7 @@ def test_every_field_that_is_missing_or_of_another_kind_is_named(crew: Crew):
             assert offers.fields({**offers.right, "extras": wrong}) == ["extras"], wrong
 
 
+@ON_ONE_DATABASE
 def test_a_payload_is_an_object(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -109,6 +111,7 @@ def test_a_payload_is_an_object(crew: Crew):
             assert offers.fields(wrong) == ["payload"], wrong
 
 
+@ON_ONE_DATABASE
 def test_a_payload_speaks_of_this_cycle_and_this_hand_off(crew: Crew):
     offers = Offers(crew)
     others = {
@@ -131,6 +134,7 @@ def test_a_payload_speaks_of_this_cycle_and_this_hand_off(crew: Crew):
         assert offers.fields(swapped) == ["producer", "consumer"]
 
 
+@ON_ONE_DATABASE
 def test_all_complaints_are_made_at_once(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -141,6 +145,7 @@ def test_all_complaints_are_made_at_once(crew: Crew):
         assert 10 <= len(many["problems"]) <= 100
 
 
+@ON_ONE_DATABASE
 def test_further_facts_go_into_extras(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -193,6 +198,7 @@ def nested(levels: int) -> dict[str, Any]:
     return innermost
 
 
+@ON_ONE_DATABASE
 def test_there_is_a_limit_to_the_depth(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -229,6 +235,7 @@ def test_texts_that_no_database_holds_are_refused_wherever_they_are(crew: Crew):
             assert crew.send("handoff_write", {**arguments, "payload": {**offers.right, "notes": [bad]}}) is None
 
 
+@ON_ONE_DATABASE
 def test_a_token_in_a_payload_is_refused_and_not_repeated(crew: Crew):
     offers = Offers(crew)
     tokens = crew.tokens("gemini")
@@ -247,6 +254,7 @@ def test_a_token_in_a_payload_is_refused_and_not_repeated(crew: Crew):
     offers.taken({**offers.right, "notes": ["lock_", "sess_", "The lock_token rotates."]})
 
 
+@ON_ONE_DATABASE
 def test_a_token_as_the_name_of_a_field_is_not_repeated(crew: Crew):
     offers = Offers(crew)
     tokens = crew.tokens("gemini")

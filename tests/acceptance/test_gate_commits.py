@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.gating import PLAN, Branch, changed_by
 from tests.acceptance.reviewing import Desk, at_once, edited
-from tests.broker import fresh_project
+from tests.broker import ON_ONE_DATABASE, fresh_project
 from tests.git.sandbox import Sandbox
 
 
@@ -305,6 +305,7 @@ def test_a_rollback_needs_a_review_of_the_project(shop: Desk):
 # -------------------------------------------------------------------------------------------- what cannot be
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("operation", "arguments", "field"),
     [

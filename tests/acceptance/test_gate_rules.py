@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.gating import Branch, changed_by, inverted, staged
 from tests.acceptance.reviewing import Desk
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.broker import ON_ONE_DATABASE, BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 
 FORGED = "0" * 39 + "1"
@@ -31,6 +31,7 @@ def kinds(decision: dict[str, Any]) -> dict[str, str | None]:
 # --------------------------------------------------------------------------------------------- exempt paths
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "path",
     [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import Desk, at_once
-from tests.broker import StartBroker, fresh_project
+from tests.broker import ON_ONE_DATABASE, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 
 CHANGE = {
@@ -165,6 +165,7 @@ def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
     assert not shop.do("check_gate", changes=[OTHER])["allowed"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("operation", "arguments", "field"),
     [
