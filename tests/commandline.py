@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, TypeVar
 
 import httpx
@@ -19,7 +23,7 @@ from typer.testing import CliRunner
 
 from tandem.cli.main import app
 from tandem.client import TandemClient
-from tests.forked import start_tandem
+from tests.forked import run_tandem, start_tandem
 
 T = TypeVar("T")
 START_SECONDS = 60
@@ -73,15 +77,25 @@ def git(cwd: Path, *arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
-def repository(folder: Path, files: dict[str, bytes] | None = None) -> Path:
-    """A repository with one commit."""
-    folder.mkdir(parents=True)
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    for name, content in (files or {"a.txt": b"one\ntwo\n"}).items():
+def repository(folder: Path, files: Mapping[str, bytes] | None = None, options: Sequence[str] = ()) -> Path:
+    """A repository with one commit on `main`, as `git init` with these options makes it."""
+    chosen = {"a.txt": b"one\ntwo\n"} if files is None else files
+    return shutil.copytree(_template(tuple(chosen.items()), tuple(options)), folder, symlinks=True)
+
+
+@cache
+def _template(files: tuple[tuple[str, bytes], ...], options: tuple[str, ...]) -> Path:
+    """What such repositories are copies of: git is not started for each of hundreds."""
+    temporary = Path(mkdtemp(prefix="tandem-template-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    folder = temporary / "repository"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--initial-branch=main", *options)
+    for name, content in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "start")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "start")
     return folder
 
 
@@ -104,8 +118,12 @@ class Shell:
         )
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        """Run a command to its end."""
-        return finish(self.start(*arguments), stdin)
+        """Run a command to its end; without an input it is forked, where that is possible (`tests/forked.py`)."""
+        if stdin:
+            return finish(self.start(*arguments), stdin)
+        environment = {**os.environ, "TANDEM_BROKER": self.url}
+        ended = run_tandem(arguments, self.cwd, environment, seconds=COMMAND_SECONDS)
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     def at(self, cwd: Path) -> Shell:
         """The same broker from another folder."""

@@ -16,7 +16,7 @@ from tandem.client import TandemClient
 from tandem.workflow import gate_switch, trust
 from tandem.workflow.gate_switch import Wish
 from tests.broker import BrokerProcess, Caller, fresh_project
-from tests.commandline import Ended, Inside
+from tests.commandline import Ended, Inside, repository
 
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
 """What a repository of `gated` begins with."""
@@ -194,14 +194,7 @@ class Gated:
 
 def new_repository(root: Path, files: Mapping[str, bytes] | None = None, options: Sequence[str] = ()) -> Path:
     """A repository with one commit on `main`, without a gate."""
-    root.mkdir(parents=True)
-    _git(root, "init", "--quiet", "--initial-branch=main", *options)
-    for name, content in (START if files is None else files).items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content)
-    _git(root, "add", "--all")
-    _git(root, "commit", "--quiet", "--allow-empty", "--message", "start")
-    return root
+    return repository(root, START if files is None else files, options)
 
 
 def gate_on(broker: BrokerProcess, root: Path, wish: Wish | None = None) -> Gated:
@@ -221,7 +214,3 @@ async def _switch_on(gated: Gated, wish: Wish) -> None:
 
         wish = replace(wish, project=gated.project, broker=gated.broker.url)
         await gate_switch.switch_on(call, gate_switch.place_at(gated.root), wish)
-
-
-def _git(root: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
