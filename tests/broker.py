@@ -26,7 +26,7 @@ from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
 from tests.postgres import PostgresServer
 
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 CALL_SECONDS = 60
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -112,7 +112,7 @@ def test_a_detached_process_outlives_its_parent(tmp_path: Path) -> None:
         "import subprocess, sys; from tandem import platforms;"
         f"subprocess.Popen([sys.executable, '-c', {child!r}], **platforms.detached())"
     )
-    subprocess.run([sys.executable, "-c", parent], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", parent], check=True, timeout=60)
     waiting = platforms.this_process()
     while not told.exists() or not told.read_text():
         assert not platforms.wait_until_gone(waiting, 0.02)

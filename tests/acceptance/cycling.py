@@ -284,6 +284,7 @@ def until_waiting(broker: BrokerProcess, count: int) -> None:
     deadline = time.monotonic() + CALL_SECONDS
     while (waiting := broker.health()["waiting"]) != count:
         assert time.monotonic() < deadline, f"{waiting} waits are parked, not {count}"
+        time.sleep(0.02)
 
 
 def own_database(request: pytest.FixtureRequest, stack: ExitStack) -> dict[str, object]:

@@ -14,7 +14,7 @@ from tests.broker import BrokerProcess, StartBroker, fresh_project
 KEY = re.compile(r"psk_[A-Za-z0-9_-]{43}")
 OWN = "a key of my own, with umlauts: \u00e4\u00f6\u00fc"
 SHOWN_ONCE = "(shown once, when it was made)"
-IDLE_SECONDS = 3
+IDLE_SECONDS = 6
 IDEM = {"idempotency_key": "key-1"}
 
 
@@ -164,7 +164,8 @@ def test_a_session_that_nobody_uses_ends_and_one_in_use_does_not(
         ended: list[dict[str, Any]] = []
         while not ended:
             crew.lock("gemini")
-            ended = crew.do("get_audit_log", kind="session_closed", cursor=cursor)["events"]
+            asked = {"kind": "session_closed", "cursor": cursor, "wait": True, "timeout_s": IDLE_SECONDS / 8}
+            ended = crew.do("get_audit_log", **asked)["events"]
         assert [(end["actor"], end["data"]["role"], end["data"]["reason"]) for end in ended] == [
             ("broker", "codex", "idle")
         ]

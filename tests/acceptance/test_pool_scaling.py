@@ -13,7 +13,8 @@ from typing import Any
 from tests.acceptance.pooling import PID, Steward, ended
 from tests.acceptance.reviewing import Desk, at_once
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 40.0
+IDLE_SECONDS = 2.0
 
 
 def until(look: Callable[[], Any]) -> Any:
@@ -143,19 +144,20 @@ def test_some_are_kept_although_nothing_waits(shop: Desk) -> None:
 
 
 def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
-    steward = Steward(shop, idle_timeout_seconds=1.0)
+    steward = Steward(shop, idle_timeout_seconds=IDLE_SECONDS)
     steward.register()
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", reviewer_id=reviewer)
-    time.sleep(1.2)
+    time.sleep(IDLE_SECONDS + 0.2)
     # It has been at work since its start, longer than it may idle.
     assert steward.beat()["reviewers"][0]["wanted"] == "run"
     assert steward.known == {reviewer: "run"}
+    # Not when the answer is here: on a busy machine it comes late.
+    last = time.monotonic()
     shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
-    done = time.monotonic()
     orders = until(lambda: (found := steward.beat()["reviewers"])[0]["wanted"] == "drain" and found)
-    assert time.monotonic() - done > 0.9
+    assert time.monotonic() - last > IDLE_SECONDS - 0.1
     assert orders[0]["drain_reason"] == "idle"
     steward.beat(ended(reviewer))
     assert steward.seen(reviewer)["state"] == "terminated"
@@ -163,7 +165,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
 
 
 def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -> None:
-    steward = Steward(shop, max_ttl_seconds=1)
+    steward = Steward(shop, max_ttl_seconds=3)
     steward.register()
     review = shop.put_up()
     reviewer = steward.one()

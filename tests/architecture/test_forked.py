@@ -18,7 +18,7 @@ from tests.broker import BrokerProcess
 from tests.forked import Forked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="platform: processes are forked on Linux only")
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 def ended(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:

@@ -87,6 +87,6 @@ def test_is_gone_however_the_tests_end(number: signal.Signals) -> None:
         family = [guard, *guard.children(recursive=True)]
         assert len(family) > 2
         owner.send_signal(number)
-    _, alive = psutil.wait_procs(family, timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     assert not Path(folder.strip()).exists()

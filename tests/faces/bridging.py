@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 """How long a test waits for what must come; only a failing test waits that long."""
 
 MODERN = "2026-07-28"

@@ -84,7 +84,7 @@ async def broker_serving(data_dir: Path, *, fast_path: bool = True, **settings: 
 @asynccontextmanager
 async def reaching(app: Any) -> AsyncGenerator[tuple[httpx.AsyncClient, str, int]]:
     """Serve an ASGI application; gives a client of it, and its address."""
-    async with running(app) as (host, port), httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=30) as http:
+    async with running(app) as (host, port), httpx.AsyncClient(base_url=f"http://{host}:{port}", timeout=60) as http:
         yield http, host, port
 
 

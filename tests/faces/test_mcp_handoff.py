@@ -30,7 +30,7 @@ from tests.relay import relay
 
 pytestmark = pytest.mark.anyio
 ERAS = [HANDSHAKE, MODERN]
-LIMIT_SECONDS = 30
+LIMIT_SECONDS = 60
 ENDPOINT = "/mcp/handoff"
 TOOLS = [
     *("session_open", "cycle_start", "cycle_status", "lock_acquire"),

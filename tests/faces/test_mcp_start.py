@@ -55,7 +55,7 @@ async def test_calls_of_either_era_are_answered_from_the_first_moment():
     async with asyncio.timeout(60):
         assert (await process.stdout.readline()).strip() == b"False"
         port = int(await process.stdout.readline())
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as http:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as http:
             served = Reached(http, "127.0.0.1", port, fast_path=True)
             older, newest, api = await asyncio.gather(
                 call_tool(served, HANDSHAKE, "echo", {"text": "older"}),

@@ -24,7 +24,7 @@ async def test_pages_keep_no_other_work_waiting_and_end_with_their_client() -> N
     pages = [asyncio.create_task(in_worker(page, number)) for number in range(BUSY)]
     try:
         for _ in range(THREADS):
-            assert await asyncio.to_thread(has_begun.acquire, timeout=30)
+            assert await asyncio.to_thread(has_begun.acquire, timeout=60)
         # What validates a diff takes threads of the loop's own; all of those are free.
         others = [asyncio.to_thread(may_end.is_set) for _ in range(BUSY)]
         assert not any(await asyncio.wait_for(asyncio.gather(*others), 30))

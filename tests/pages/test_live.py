@@ -15,7 +15,7 @@ from tests.broker import StartBroker, fresh_project
 from tests.pages.conftest import OpenWindows
 from tests.pages.windows import Windows
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 MOST_CALLS = 6
 """Operations by which an open review, its navigation and its stream of events follow one event."""
 GONE = r"ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE|status of 503"

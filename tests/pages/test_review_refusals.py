@@ -213,6 +213,6 @@ def test_a_broker_that_stops_while_a_form_is_sent(
 
 def _is_ready(broker: BrokerProcess) -> bool:
     try:
-        return httpx.get(f"{broker.url}/healthz", timeout=5, trust_env=False).is_success
+        return httpx.get(f"{broker.url}/healthz", timeout=60, trust_env=False).is_success
     except httpx.TransportError:
         return False

@@ -19,7 +19,7 @@ from playwright.sync_api import (
     expect,
 )
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 """How long anything on a page may take: machines that run tests are busy."""
 
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)

@@ -21,7 +21,7 @@ from tandem.pool_settings import PoolSettings
 from tandem.reviewers.supervisor import WORKER_ARGV, Supervisor
 
 SCRIPT = Path(__file__).parent / "programs" / "scripted_worker.py"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass

@@ -14,6 +14,8 @@ from tests.reviewers.peer import Garbage, Peer, Refusal
 
 NEVER = threading.Event()
 ASKED = {"status": "pending", "limit": 1}
+AT_ONCE_SECONDS = 15
+"""Less than any wait here lasts, and than a call goes on trying by itself."""
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_a_broker_that_stays_away_is_given_up(peer: Peer, broker: BrokerClient) 
     began = time.monotonic()
     with pytest.raises(Away, match=r"no broker answers at 127\.0\.0\.1"):
         broker.call("list_reviews", ASKED, until=NEVER, patience_seconds=0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_a_silent_broker_is_given_up(peer: Peer) -> None:
@@ -120,7 +122,7 @@ def test_nobody_waits_for_a_broker_in_vain(peer: Peer, broker: BrokerClient) -> 
     began = time.monotonic()
     with pytest.raises(GivenUp):
         broker.call("list_reviews", ASKED, until=until)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
 
 
 def test_a_call_that_is_being_answered_can_be_ended(peer: Peer, broker: BrokerClient) -> None:
@@ -134,7 +136,7 @@ def test_a_call_that_is_being_answered_can_be_ended(peer: Peer, broker: BrokerCl
     began = time.monotonic()
     with pytest.raises(GivenUp):
         broker.call("list_reviews", {**ASKED, "wait": True, "timeout_s": 20, "cursor": "0"}, until=until)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < AT_ONCE_SECONDS
     # The connection is no good any more, and another is opened.
     assert broker.call("list_reviews", ASKED, until=NEVER)["reviews"] == []
 

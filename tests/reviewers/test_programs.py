@@ -21,7 +21,7 @@ from tandem import platforms
 from tandem.errors import Unavailable
 from tandem.platforms import ProcessIdentity
 from tandem.reviewers import Finished, processes
-from tests.reviewers.running import acts, is_gone, number_in, run, until
+from tests.reviewers.running import START_SECONDS, acts, is_gone, number_in, run, until
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
@@ -104,15 +104,15 @@ def test_an_end_by_a_signal_is_told(tmp_path: Path) -> None:
 
 
 def test_a_program_that_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
-    done = run(acts("say", "I think", "sleep", "300", folder=tmp_path), total_seconds=1.0)
+    done = run(acts("say", "I think", "sleep", "300", folder=tmp_path), total_seconds=START_SECONDS)
     assert (done.ended_by, done.stdout) == ("timeout", b"I think\n")
-    assert 1 < done.seconds < 15
+    assert START_SECONDS < done.seconds < 60
 
 
 def test_a_program_that_never_begins_to_speak_is_ended_early(tmp_path: Path) -> None:
     done = run(acts("sleep", "300", folder=tmp_path), start_seconds=0.5)
     assert done.ended_by == "timeout"
-    assert done.seconds < 15
+    assert done.seconds < 60
 
 
 def test_a_program_that_falls_silent_is_ended(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_is_killed_if_it_does_not_hear(tmp_path: Path) -> None:
     deaf = acts("ignore-sigterm", "say", "ready", "sleep", "300", folder=tmp_path)
     done = run(deaf, cancelled=cancelled, log=SetsWhenWritten(cancelled), grace_seconds=0.5)
     assert (done.ended_by, done.exit_code) == ("cancelled", -signal.SIGKILL)
-    assert 0.5 < done.seconds < 15
+    assert 0.5 < done.seconds < 60
 
 
 @only_posix
@@ -167,10 +167,12 @@ def test_its_children_end_with_it(tmp_path: Path, kind: str) -> None:
 
 
 @only_posix
-@pytest.mark.parametrize("ending", ["leave 0", "sleep 300"])
-def test_children_that_left_its_session_end_with_it(tmp_path: Path, ending: str) -> None:
-    done = run(acts("runaway", str(tmp_path / "pid"), *ending.split(), folder=tmp_path), total_seconds=3.0)
-    assert done.ended_by == ("itself" if ending == "leave 0" else "timeout")
+@pytest.mark.parametrize(
+    ("ending", "seconds", "ended_by"), [("leave 0", 60.0, "itself"), ("sleep 300", START_SECONDS, "timeout")]
+)
+def test_children_that_left_its_session_end_with_it(tmp_path: Path, ending: str, seconds: float, ended_by: str) -> None:
+    done = run(acts("runaway", str(tmp_path / "pid"), *ending.split(), folder=tmp_path), total_seconds=seconds)
+    assert done.ended_by == ended_by
     assert is_gone(number_in(tmp_path / "pid"))
 
 
@@ -180,7 +182,7 @@ def test_whoever_hid_from_us_cannot_keep_us_waiting(tmp_path: Path) -> None:
     hidden = psutil.Process(number_in(tmp_path / "pid"))
     hidden.kill()
     assert (done.ended_by, done.stdout) == ("itself", b"an answer\n")
-    assert done.seconds < 15
+    assert done.seconds < 60
     for _ in until("the hidden process is gone"):
         if is_gone(hidden.pid):
             break

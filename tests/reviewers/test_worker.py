@@ -264,7 +264,7 @@ def test_a_program_that_hangs_is_ended(peer: Peer, start: StartReviewer) -> None
     start(deeds("say", "I think", "ignore-sigterm", "sleep", "300"), attempt_seconds=1.0, grace_seconds=0.2)
     told = outcome(peer)
     assert told["outcome"] == "timeout"
-    assert 1 < told["seconds"] < 20
+    assert 1 < told["seconds"] < 60
 
 
 def test_a_failure_is_no_reason_to_end(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tandem.reviewers.job import Exit
 from tests.reviewers.peer import Peer
-from tests.reviewers.running import is_gone, number_in
+from tests.reviewers.running import START_SECONDS, is_gone, number_in
 from tests.reviewers.working import StartReviewer, deeds
 
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals are of POSIX")
@@ -48,10 +48,10 @@ def test_a_program_that_is_not_there_is_told(start: StartReviewer) -> None:
 
 
 def test_its_life_is_limited(start: StartReviewer) -> None:
-    reviewer = start(deeds("say", "at work", "sleep", "300"), mode="agent", total_seconds=1.0)
+    reviewer = start(deeds("say", "at work", "sleep", "300"), mode="agent", total_seconds=START_SECONDS)
     assert reviewer.wait() == Exit.IN_ORDER
     assert "at work" in reviewer.said()
-    assert "its time of 1 s is up" in reviewer.said()
+    assert f"its time of {START_SECONDS:g} s is up" in reviewer.said()
 
 
 @only_posix

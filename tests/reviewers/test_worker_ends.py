@@ -15,7 +15,7 @@ from tests.reviewers.running import is_gone, number_in
 from tests.reviewers.working import StartReviewer, answer, deeds
 
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals are of POSIX")
-AT_ONCE_SECONDS = 6.0
+AT_ONCE_SECONDS = 8.0
 """Less than a wait for reviews lasts."""
 
 

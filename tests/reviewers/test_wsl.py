@@ -15,7 +15,7 @@ import pytest
 
 from tandem.errors import ConfigInvalid
 from tandem.reviewers import Invocation, wsl
-from tests.reviewers.running import ACTS, acts, is_gone, number_in, run, until
+from tests.reviewers.running import ACTS, START_SECONDS, acts, is_gone, number_in, run, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="platform: what WSL has inside is a Linux")
 
@@ -116,7 +116,7 @@ def test_ends_what_runs_inside_and_nobody_else(tmp_path: Path, distro: Path, bys
 
 def test_a_run_that_takes_too_long_is_asked_and_then_killed_inside(tmp_path: Path, distro: Path) -> None:
     deeds = acts("ignore-sigterm", "note", str(tmp_path / "pid"), "sleep", "300", folder=tmp_path)
-    done = run(inside(deeds), total_seconds=2.0, grace_seconds=0.5)
+    done = run(inside(deeds), total_seconds=START_SECONDS, grace_seconds=0.5)
     assert done.ended_by == "timeout"
     assert is_gone(number_in(tmp_path / "pid"))
     calls = [json.loads(line)[3:6] for line in distro.read_text().splitlines()]

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.workflow.agents import Agent, Client, account, hook
 from tests.workflow.gating import Gated
 
-PATIENCE_SECONDS = 30
+PATIENCE_SECONDS = 60
 
 
 def told(folder: Path, *options: str, client: Client = "claude") -> str:
