@@ -145,7 +145,7 @@ def test_tokens_are_listed_by_pages_newest_first_and_without_what_proves_them(ow
     assert (revoked["state"], revoked["name"], revoked["roles"]) == ("revoked", "person-2", ["reviewer"])
     assert revoked["project"] == owner.project
     assert {one["state"] for one in seen if one is not revoked} == {"valid"}
-    assert not any(one.token.rpartition("_")[2] in str(seen) for one in made)
+    assert not any(one.token[-43:] in str(seen) for one in made)
     for page in ("nonsense", "WzFd"):
         assert owner.plain("list_tokens", page=page)["error"]["code"] == "INVALID_INPUT"
     for one in made:
