@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.cli.examples import EXAMPLES
+from tandem.cli.examples import examples
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
@@ -244,7 +244,9 @@ def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> 
         assert "--json" in ended.stdout
 
 
-@pytest.mark.parametrize("example", [line for lines in EXAMPLES.values() for line in lines])
+@pytest.mark.parametrize(
+    "example", [one for called in OPERATIONS.values() for one in examples().get(f"{called.noun} {called.verb}", ())]
+)
 def test_examples_are_understood_as_they_stand(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Tokens that an example leaves out come from the environment.
     monkeypatch.setenv("TANDEM_SESSION_TOKEN", "sess_1")

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from tandem.cli import sources
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
@@ -24,19 +24,13 @@ from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem apply rv_4k2m
-
-  tandem apply rv_4k2m --index && git commit -m 'Retry uploads'"""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command `apply`."""
-    app.command("apply", epilog=_EPILOG)(apply)
+    add(app, "apply", apply)
 
 
-@command(project=False)
+@command(without=("project",))
 async def apply(
     review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
     *,

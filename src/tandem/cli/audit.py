@@ -21,12 +21,13 @@ from typer.core import TyperGroup
 
 from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
     need_project,
 )
+from tandem.cli.examples import epilog
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.render.parts import listing, plain
@@ -44,13 +45,6 @@ from tandem.operations.gate_contract import GateDecision
 from tandem.secret_key import Tokens, find
 
 NAME = "commits"
-_COMMITS_EPILOG = """[bold]Examples[/bold]
-
-  tandem audit main..HEAD
-
-  tandem audit origin/main..main --json
-
-  tandem audit main"""
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
 _SHORT = 10
@@ -58,19 +52,9 @@ _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
 _HELP_OPTIONS = frozenset({"--help", "-h"})
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_VERIFY_EPILOG = """[bold]Examples[/bold]
-
-  tandem audit verify
-
-  tandem audit verify --data-dir ./copy --json"""
-_ABOUT = """Check whether the commits of a range are approved; show and verify the event log.
+_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
 
 [bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
-_GROUP_EPILOG = """[bold]Examples[/bold]
-
-  tandem audit main..HEAD
-
-  tandem audit verify"""
 _SQLITE = "sqlite:///"
 _QUIET_SECONDS = 1.0
 
@@ -268,9 +252,9 @@ def _reasons(commit: Judged) -> list[Text]:
 def register(app: typer.Typer) -> None:
     """Add the group `audit`."""
     group = new_group("audit", _ABOUT)
-    group.command(NAME, epilog=_COMMITS_EPILOG)(commits)
-    group.command("verify", epilog=_VERIFY_EPILOG)(verify)
-    app.add_typer(group, name="audit", cls=RangeGroup, epilog=_GROUP_EPILOG)
+    add(group, "audit commits", commits)
+    add(group, "audit verify", verify)
+    app.add_typer(group, name="audit", cls=RangeGroup, epilog=epilog("audit"))
 
 
 @command()

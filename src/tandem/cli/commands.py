@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import importlib
 import inspect
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, NoReturn
+from collections.abc import Callable, Container, Coroutine, Iterator
+from typing import Annotated, Any, NoReturn, get_origin
 
 import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
+from tandem.cli.examples import epilog
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import show_refusal
 from tandem.errors import TandemError
@@ -37,31 +39,28 @@ def run(work: Callable[[], Work], *, as_json: bool = False) -> NoReturn:
     raise typer.Exit(status or Exit.DONE)
 
 
-def command(*, project: bool = True) -> Callable[[Callable[..., Work]], Callable[..., None]]:
-    """Make a command of a function: its parameter `options` stands for `--broker`, `--project` and `--agent`.
+def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], Callable[..., None]]:
+    """Make a command of a function. A parameter whose type is a dataclass stands for the options that its fields state.
 
     Args:
-        project: Whether there is a `--project`.
+        without: Fields of such a dataclass that are no options of this command.
     """
 
     def made(function: Callable[..., Work]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
-        common: list[str] = []
+        groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
         for parameter in inspect.signature(function, eval_str=True).parameters.values():
-            if parameter.name == "options":
-                from tandem.cli.connection_options import parameters as stated
-
-                found = stated(project=project)
-                common = [one.name for one in found]
-                parameters += found
+            one = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            if dataclasses.is_dataclass(one.annotation):
+                stated = [option for option in options_of(one.annotation) if option.name not in without]
+                groups[one.name] = one.annotation, [option.name for option in stated]
+                parameters += stated
             else:
-                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                parameters.append(one)
 
         def shown(**values: Any) -> None:
-            if common:
-                from tandem.cli.connection_options import ConnectionOptions
-
-                values["options"] = ConnectionOptions(**{name: values.pop(name) for name in common})
+            for name, (kind, fields) in groups.items():
+                values[name] = kind(**{field: values.pop(field) for field in fields})
             run(lambda: function(**values), as_json=bool(values.get("as_json")))
 
         # Typer reads a command's parameters from its signature, and its help from its docstring.
@@ -70,6 +69,28 @@ def command(*, project: bool = True) -> Callable[[Callable[..., Work]], Callable
         return shown
 
     return made
+
+
+def options_of(kind: type[Any]) -> Iterator[inspect.Parameter]:
+    """The options that the fields of a dataclass state, as a command's signature has them."""
+    stated = inspect.signature(kind, eval_str=True).parameters.values()
+    return (
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in stated if get_origin(one.annotation) is Annotated
+    )
+
+
+def add(group: typer.Typer, words: str, function: Callable[..., Any], *, more: str = "", **settings: Any) -> None:
+    """Add a command to a group, with its examples at the end of its help.
+
+    Args:
+        group: Where it is listed, under the last of its words.
+        words: What calls it, such as `review screen`.
+        function: What it does.
+        more: What stands behind the examples.
+        **settings: What else Typer is told of it.
+    """
+    ending = (epilog(words) or "") + more
+    group.command(words.rpartition(" ")[2], epilog=ending or None, **settings)(function)
 
 
 def add_lazily(group: typer.Typer, name: str, about: str, make: Callable[[], Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,9 +73,9 @@ class ConnectionOptions:
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 
-    broker: str | None = None
-    project: str | None = None
-    agent: str | None = None
+    broker: BrokerOption = None
+    project: ProjectOption = None
+    agent: AgentOption = None
     data_dir: str | None = None
 
     def client(self) -> TandemClient:
@@ -110,16 +109,6 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     if top_level(here) is None:
         return registered[0]["project"] if len(registered) == 1 else None
     return owner(here, {project["project"]: project["root"] for project in registered})
-
-
-def parameters(*, project: bool = True) -> list[inspect.Parameter]:
-    """The options of a command that talks to a broker, as its signature has them."""
-    stated = {"broker": BrokerOption, "project": ProjectOption, "agent": AgentOption}
-    return [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-        for name, option in stated.items()
-        if project or name != "project"
-    ]
 
 
 def one_of(by_place: Any, by_name: Any, option: str) -> Any:

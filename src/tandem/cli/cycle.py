@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tandem.cli import role_keys
 from tandem.cli.calls import with_project
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.completion import complete_cycle, complete_example
 from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
@@ -30,21 +30,6 @@ from tandem.domain.archives import archive_files
 from tandem.domain.cycle_answers import CycleHistory
 from tandem.errors import InternalError, NotFound
 
-_EXAMPLE_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle example
-
-  tandem cycle example planner-builder-tester"""
-_SHOW_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle show
-
-  tandem cycle show 20261122T101500Z_login-page_k3f9q2 --payloads"""
-_EXPORT_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle export --to ./cycles
-
-  tandem cycle export 20261122T101500Z_login-page_k3f9q2 --to ./cycles --json"""
 CycleArgument = Annotated[
     str | None,
     typer.Argument(
@@ -155,12 +140,12 @@ async def _fetch(client: TandemClient, asked: dict[str, Any], options: Connectio
 def register(app: typer.Typer) -> None:
     """Add the group `cycle`, in the order in which the commands are needed."""
     group = typer.Typer(help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True)
-    group.command("example", epilog=_EXAMPLE_EPILOG)(example)
-    group.command("init", epilog=role_keys.INIT_EPILOG)(role_keys.init)
+    add(group, "cycle example", example)
+    add(group, "cycle init", role_keys.init)
     for name in ("cycle_start", "cycle_status", "cycle_complete", "cycle_archive", "list_cycles"):
         add_operation(group, OPERATIONS[name])
-    group.command("show", epilog=_SHOW_EPILOG)(show_cycle)
-    group.command("export", epilog=_EXPORT_EPILOG)(export)
-    group.command("rotate", epilog=role_keys.ROTATE_EPILOG)(role_keys.rotate)
+    add(group, "cycle show", show_cycle)
+    add(group, "cycle export", export)
+    add(group, "cycle rotate", role_keys.rotate)
     add_operation(group, OPERATIONS["cycle_revoke"])
     app.add_typer(group, name="cycle")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.terminal import Unbroken, progress, say, show, show_data
@@ -18,14 +18,6 @@ from tandem.hooks import state
 from tandem.hooks.visible import visible_line
 from tandem.workflow.doctor import Circumstances, Finding, State, examine
 from tandem.workflow.gsd.findings import CHECKS
-
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem doctor
-
-  tandem doctor --fix
-
-  tandem doctor --json"""
 
 _MARKS = {
     State.OK: ("ok", "green"),
@@ -37,7 +29,7 @@ _MARKS = {
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor", epilog=_EPILOG)(doctor)
+    add(app, "doctor", doctor)
 
 
 @command()

@@ -11,7 +11,7 @@ import typer
 
 from tandem.cli import sources
 from tandem.cli.calls import present
-from tandem.cli.commands import Answer, add_lazily, command, imported
+from tandem.cli.commands import Answer, add, add_lazily, command, imported
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
@@ -19,18 +19,9 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
-from tandem.cli.sources import CommitOption, Inputs, RangeOption, Source, StagedOption
+from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import progress
 from tandem.client.table import OPERATIONS
-
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate check
-
-  tandem gate check --commit HEAD
-
-  tandem gate check --range main..feature --json"""
-
 
 _OTHERS = {
     "tandem.cli.gate_switch": {
@@ -53,8 +44,8 @@ _OTHERS = {
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    group = typer.Typer(help="The gate: check whether content is approved, and switch it.", no_args_is_help=True)
-    group.command("check", epilog=_EPILOG)(check)
+    group = typer.Typer(help="The gate: is exactly this content approved?", no_args_is_help=True)
+    add(group, "gate check", check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():
             add_lazily(group, name, about, partial(imported, module, name))
@@ -63,12 +54,10 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="gate")
 
 
-@command()
+@command(without=("text",))
 def check(
     *,
-    staged: StagedOption = False,
-    commit: CommitOption = None,
-    range_: RangeOption = None,
+    source: Source,
     digest: Annotated[str | None, typer.Option("--digest", help="A round's digest instead of content.")] = None,
     changes: Annotated[
         str | None, typer.Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
@@ -77,7 +66,6 @@ def check(
     as_json: JsonOption = False,
 ) -> Answer:
     """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
-    source = Source(staged, commit, range_)
     if sum((digest is not None, changes is not None, not source.is_default)) > 1:
         raise typer.BadParameter("Choose one of --staged, --commit, --range, --digest and --changes.")
     asked: dict[str, Any] | None = None

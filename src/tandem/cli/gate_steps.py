@@ -6,13 +6,14 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from tandem.cli.commands import Answer, command
+from tandem.cli.commands import Answer, add, command
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
@@ -57,71 +58,69 @@ _WORDS = """[bold]The first line is one word[/bold]
   SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
 
   WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (1)."""
-_TEXT_EPILOG = """[bold]Examples[/bold]
 
-  tandem gate {step}
 
-  tandem gate {step} {file}
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What every step is told."""
 
-  tandem gate {step} --path {file} - < draft.md
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
+    ] = False
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
+    ] = _TIMEOUT_SECONDS
+    agent_type: Annotated[
+        str | None,
+        typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
+    ] = None
 
-  tandem gate {step} {file} --accept
 
-"""
-_FOLDER = ".planning/phases/03-uploads/03"
-_TASK_EPILOG = """[bold]Examples[/bold]
+@dataclass(frozen=True, slots=True)
+class DocumentOptions:
+    """Which document is reviewed, and what it is to hold if that is not in it yet."""
 
-  tandem gate task --plan 03-02 --task 1 --result 'make test: 214 passed'
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
+    ] = None
+    path: Annotated[
+        Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
+    ] = None
+    content: Annotated[
+        str | None,
+        typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
+    ] = None
 
-  tandem gate task --staged
 
-  tandem gate task --plan 03-02 --task 1 --accept
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """Whose work is reviewed, and what verifying it gave."""
 
-"""
-_WAVE_EPILOG = """[bold]Examples[/bold]
+    phase: Annotated[
+        str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
+    ] = None
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
+    ] = None
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
+    ] = None
+    result: Annotated[
+        str | None,
+        typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
+    ] = None
 
-  tandem gate wave
+    @property
+    def words(self) -> list[str]:
+        """The words that say again whose work it is."""
+        pairs = (("--phase", self.phase), ("--plan", self.plan), ("--task", self.task))
+        return [word for name, value in pairs if value is not None for word in (name, value)]
 
-  tandem gate wave worktree-agent-1 worktree-agent-2
-
-  tandem gate wave --since v1.2 --result 'make test: 214 passed'
-
-"""
-FileArgument = Annotated[
-    str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
-]
-PathOption = Annotated[
-    Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
-]
-ContentOption = Annotated[
-    str | None,
-    typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
-]
-PhaseOption = Annotated[
-    str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
-]
-PlanOption = Annotated[
-    str | None,
-    typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
-]
-TaskOption = Annotated[
-    str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
-]
-ResultOption = Annotated[
-    str | None,
-    typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
-]
-AcceptOption = Annotated[
-    bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
-]
-StepTimeoutOption = Annotated[
-    float,
-    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
-]
-AgentTypeOption = Annotated[
-    str | None,
-    typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
-]
+    def read_result(self) -> str | None:
+        """What verifying it gave; reads the file or the standard input that has it."""
+        return None if self.result is None else Inputs().text("--result", self.result)
 
 
 def show_outcome(outcome: Outcome, *, as_json: bool) -> Exit:
@@ -166,33 +165,18 @@ def _labelled(label: str, text: str | None) -> Iterator[Text]:
 
 def register(group: typer.Typer) -> None:
     """Add the steps to the group `gate`."""
-    group.command("plan", epilog=_TEXT_EPILOG.format(step="plan", file=f"{_FOLDER}-02-PLAN.md") + _WORDS)(plan)
-    group.command("context", epilog=_TEXT_EPILOG.format(step="context", file=f"{_FOLDER}-CONTEXT.md") + _WORDS)(context)
-    group.command("task", epilog=_TASK_EPILOG + _WORDS)(task)
-    group.command("wave", epilog=_WAVE_EPILOG + _WORDS)(wave)
-    group.command(
-        "verification", epilog=_TEXT_EPILOG.format(step="verification", file=f"{_FOLDER}-VERIFICATION.md") + _WORDS
-    )(verification)
+    steps = {"plan": plan, "context": context, "task": task, "wave": wave, "verification": verification}
+    for step, function in steps.items():
+        add(group, f"gate {step}", function, more=f"\n\n{_WORDS}")
 
 
 def _document_step(step: str, about: str) -> Callable[..., None]:
     """The command of a step that reviews a whole document, and nothing besides."""
 
     def review(
-        file: FileArgument = None,
-        *,
-        path: PathOption = None,
-        content: ContentOption = None,
-        accept: AcceptOption = False,
-        timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-        agent_type: AgentTypeOption = None,
-        options: ConnectionOptions,
-        as_json: JsonOption = False,
+        *, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions, as_json: JsonOption = False
     ) -> Answer:
-        named, draft, words = _document(file, path, content)
-        commands = _commands(step, words, named)
-        order = Order(step, *commands, file=named, draft=draft, accept=accept, timeout_seconds=timeout)
-        return _step(order, agent_type, options, as_json=as_json)
+        return _review(step, document, None, asked, options, as_json=as_json)
 
     review.__doc__ = about
     return command()(review)
@@ -203,60 +187,39 @@ context = _document_step("context", "Have a whole CONTEXT.md reviewed before it 
 
 
 @command()
-def verification(  # noqa: PLR0913 - an option each
-    file: FileArgument = None,
+def verification(
     *,
     passed: Annotated[
         bool | None, typer.Option("--passed/--failed", help="Whether the work passed; default: what its head says.")
     ] = None,
-    path: PathOption = None,
-    content: ContentOption = None,
-    accept: AcceptOption = False,
-    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-    agent_type: AgentTypeOption = None,
+    document: DocumentOptions,
+    asked: StepOptions,
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Answer:
     """Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed."""
-    named, draft, words = _document(file, path, content)
     claim = None if passed is None else "passed" if passed else "failed"
-    commands = _commands("verification", words, named, *([f"--{claim}"] if claim else []))
-    order = Order(
-        "verification", *commands, file=named, draft=draft, claim=claim, accept=accept, timeout_seconds=timeout
-    )
-    return _step(order, agent_type, options, as_json=as_json)
+    return _review("verification", document, claim, asked, options, as_json=as_json)
 
 
 @command()
-def task(  # noqa: PLR0913 - an option each
+def task(
     *,
-    phase: PhaseOption = None,
-    plan: PlanOption = None,
-    task: TaskOption = None,
-    result: ResultOption = None,
+    work: WorkOptions,
     staged: Annotated[bool, typer.Option("--staged", help="What the index holds, not the whole working tree.")] = False,
-    accept: AcceptOption = False,
-    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-    agent_type: AgentTypeOption = None,
+    asked: StepOptions,
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Answer:
     """Have a task's change reviewed before its commit, with what its plan says of it."""
-    words = _identity_words(phase, plan, task) + (["--staged"] if staged else [])
-    order = Order(
-        "task",
-        *_commands("task", words, None),
-        stated(phase, plan, task),
-        result=_result(result),
-        staged=staged,
-        accept=accept,
-        timeout_seconds=timeout,
-    )
-    return _step(order, agent_type, options, as_json=as_json)
+    commands = _commands("task", work.words + (["--staged"] if staged else []), None)
+    identity = stated(work.phase, work.plan, work.task)
+    order = Order("task", *commands, identity, result=work.read_result(), staged=staged)
+    return _step(order, asked, options, as_json=as_json)
 
 
-@command()
-def wave(  # noqa: PLR0913 - an option each
+@command(without=("task",))
+def wave(
     branches: Annotated[
         list[str] | None,
         typer.Argument(metavar="[BRANCH]...", help="Default: this one; on a base branch those of linked worktrees."),
@@ -265,28 +228,31 @@ def wave(  # noqa: PLR0913 - an option each
     since: Annotated[
         str | None, typer.Option("--since", metavar="REV", help="Begin after it; default: the plan's first commit.")
     ] = None,
-    phase: PhaseOption = None,
-    plan: PlanOption = None,
-    result: ResultOption = None,
-    accept: AcceptOption = False,
-    timeout: StepTimeoutOption = _TIMEOUT_SECONDS,
-    agent_type: AgentTypeOption = None,
+    work: WorkOptions,
+    asked: StepOptions,
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Answer:
     """Have all that a plan did reviewed as one change, before its branch is merged."""
-    words = [*(branches or ()), *(["--since", since] if since else []), *_identity_words(phase, plan, None)]
-    order = Order(
-        "wave",
-        *_commands("wave", words, None),
-        stated(phase, plan, None),
-        result=_result(result),
-        since=since,
-        branches=tuple(branches or ()),
-        accept=accept,
-        timeout_seconds=timeout,
-    )
-    return _step(order, agent_type, options, as_json=as_json)
+    named = tuple(branches or ())
+    commands = _commands("wave", [*named, *(["--since", since] if since else []), *work.words], None)
+    identity = stated(work.phase, work.plan, None)
+    order = Order("wave", *commands, identity, result=work.read_result(), since=since, branches=named)
+    return _step(order, asked, options, as_json=as_json)
+
+
+def _review(
+    step: str,
+    document: DocumentOptions,
+    claim: str | None,
+    asked: StepOptions,
+    options: ConnectionOptions,
+    *,
+    as_json: bool,
+) -> Answer:
+    file, draft, words = _document(document.file, document.path, document.content)
+    commands = _commands(step, words, file, *([f"--{claim}"] if claim else []))
+    return _step(Order(step, *commands, file=file, draft=draft, claim=claim), asked, options, as_json=as_json)
 
 
 def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
@@ -315,15 +281,6 @@ def _draft(content: str) -> bytes:
         raise typer.BadParameter(f"Cannot read {content}: {error.strerror}.", param_hint="--content") from error
 
 
-def _result(text: str | None) -> str | None:
-    return None if text is None else Inputs().text("--result", text)
-
-
-def _identity_words(phase: str | None, plan: str | None, task: str | None) -> list[str]:
-    pairs = (("--phase", phase), ("--plan", plan), ("--task", task))
-    return [word for name, value in pairs if value is not None for word in (name, value)]
-
-
 def _commands(step: str, words: list[str], document: Path | None, *options: str) -> tuple[str, str]:
     """The command that runs a step again, and the one that takes the counter-patch, which needs no draft again."""
     start = ["tandem", "gate", step]
@@ -331,7 +288,8 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
     return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
 
 
-async def _step(order: Order, agent_type: str | None, options: ConnectionOptions, *, as_json: bool) -> Exit:
+async def _step(order: Order, asked: StepOptions, options: ConnectionOptions, *, as_json: bool) -> Exit:
+    order = replace(order, accept=asked.accept, timeout_seconds=asked.timeout)
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
         say(f"{problem}.")
@@ -345,9 +303,9 @@ async def _step(order: Order, agent_type: str | None, options: ConnectionOptions
     stated = None if is_of_environment else options.broker
     data_dir = situation.gate.data_dir if situation.gate and stated is None else None
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
-    agent = options.agent or agent_type or ROLES.get(order.step)
+    agent = options.agent or asked.agent_type or ROLES.get(order.step)
     broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir)
     async with broker as client, progress(f"gate {order.step}"):
         project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
-        outcome = await Run(order, situation, client, project, say, agent_type).outcome()
+        outcome = await Run(order, situation, client, project, say, asked.agent_type).outcome()
     return show_outcome(outcome, as_json=as_json)

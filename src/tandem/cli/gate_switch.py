@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
@@ -25,21 +25,9 @@ from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.workflow import gate_switch, githooks
 from tandem.workflow.gate_switch import Call, GateStatus, Wish, gate_status
 
-_OVERRIDE_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate override -m 'the release is burning' -- -m 'Fix the login'
-
-  tandem gate override -m 'the release is burning' -- merge hotfix"""
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
 )
-_ON_EPILOG = """[bold]Examples[/bold]
-
-  tandem gate on
-
-  tandem gate on --branch main --branch release
-
-  tandem gate on --accept refs/remotes/origin/main"""
 BranchOption = Annotated[
     list[str] | None, typer.Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
 ]
@@ -73,11 +61,10 @@ def override_gate(
 
 def register(group: typer.Typer) -> None:
     """Add the commands of the switch to the group `gate`."""
-    group.command("on", epilog=_ON_EPILOG)(on)
-    group.command("off")(off)
-    group.command("status")(status)
+    for words, function in (("gate on", on), ("gate off", off), ("gate status", status)):
+        add(group, words, function)
     settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-    group.command("override", epilog=_OVERRIDE_EPILOG, context_settings=settings)(override_gate)
+    add(group, "gate override", override_gate, context_settings=settings)
 
 
 @command()
@@ -108,7 +95,7 @@ async def on(
     return _present(found, as_json=as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
 
 
-@command(project=False)
+@command(without=("project",))
 async def off(
     *,
     reason: ReasonOption = None,
@@ -141,7 +128,7 @@ async def off(
     return _told(facts, f"The gate of {gate.project} is off.", as_json=as_json)
 
 
-@command(project=False)
+@command(without=("project",))
 async def status(
     *,
     options: ConnectionOptions,

@@ -17,7 +17,7 @@ from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.calls import Patience, call
-from tandem.cli.commands import add_lazily, run
+from tandem.cli.commands import add, add_lazily, options_of, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -34,9 +34,7 @@ from tandem.cli.connection_options import (
     TimeoutOption,
     WaitOption,
     one_of,
-    parameters,
 )
-from tandem.cli.examples import EXAMPLES
 from tandem.cli.sources import Inputs, note
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
@@ -129,7 +127,7 @@ def _made(operation: Described) -> Any:
     # Typer reads a command's parameters from its signature.
     command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
     group = typer.Typer(rich_markup_mode="rich")
-    group.command(operation.verb, help=escape(operation.description), epilog=_epilog(operation))(command)
+    add(group, f"{operation.noun} {operation.verb}", command, help=escape(operation.description))
     return get_group(group).commands[operation.verb]
 
 
@@ -185,7 +183,7 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
     if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
-    yield from parameters(project=False)
+    yield from (one for one in options_of(ConnectionOptions) if one.name != "project")
     yield _parameter("as_json", JsonOption, default=False)
 
 
@@ -234,11 +232,6 @@ def _help(field: Field) -> str:
     if field.form != "plain":
         said = f"{said} {note(is_json=field.form == 'json')}".strip()
     return escape(said)
-
-
-def _epilog(operation: Described) -> str | None:
-    examples = EXAMPLES.get(operation.name)
-    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in examples) if examples else None
 
 
 def _arguments(fields: list[Field], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tandem.cli.calls import call
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation, new_group
@@ -21,7 +21,6 @@ _GROUPS = {
     "lock": "The lock of the role whose turn it is.",
     "supervisor": "Operations for programs that run a reviewer pool.",
 }
-_ADD_EPILOG = "[bold]Examples[/bold]\n\n  tandem project add\n\n  tandem project add ~/webshop --name shop"
 
 
 def register(app: typer.Typer) -> None:
@@ -29,15 +28,15 @@ def register(app: typer.Typer) -> None:
     for name, about in _GROUPS.items():
         app.add_typer(new_group(name, about), name=name)
     project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
-    project.command("add", epilog=_ADD_EPILOG)(add)
+    add(project, "project add", add_project)
     for operation in OPERATIONS.values():
         if operation.noun == "project" and operation.verb != "add":
             add_operation(project, operation)
     app.add_typer(project, name="project")
 
 
-@command(project=False)
-async def add(
+@command(without=("project",))
+async def add_project(
     path: Annotated[Path, typer.Argument(help="A folder in a git repository.")] = Path(),
     *,
     name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from tandem.bridge.project import top_level
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.terminal import Unbroken, say, show, show_data, visible
 from tandem.cli.trust import ask_for
 from tandem.config import load_settings, user_file
@@ -21,21 +21,6 @@ from tandem.workflow import trust as trusting
 from tandem.workflow.edits.changes import diff
 from tandem.workflow.gsd.overlay import Client, Install, Overlays, Plan, find
 from tandem.workflow.gsd.settings import SKILL, GsdProject
-
-_ON = """[bold]Examples[/bold]
-
-  tandem gsd on
-
-  tandem gsd on --granularity per_plan
-
-  tandem gsd on --mode optimistic --workstream payments"""
-_OVERLAY = """[bold]Examples[/bold]
-
-  tandem gsd overlay --dry-run
-
-  tandem gsd overlay
-
-  tandem gsd overlay --remove"""
 
 
 @command()
@@ -109,10 +94,8 @@ def _show_plan(plan: Plan, *, remove: bool, dry_run: bool) -> None:
 def register(app: typer.Typer) -> None:
     """Add the group."""
     group = typer.Typer(no_args_is_help=True, help="Reviews of GSD's steps.")
-    group.command("on", epilog=_ON)(on)
-    group.command("off")(off)
-    group.command("status")(status)
-    group.command("overlay", epilog=_OVERLAY)(overlay)
+    for words, function in (("gsd on", on), ("gsd off", off), ("gsd status", status), ("gsd overlay", overlay)):
+        add(group, words, function)
     app.add_typer(group, name="gsd")
 
 

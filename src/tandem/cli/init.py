@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.text import Text
 
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.terminal import Unbroken, progress, say, show, show_data, visible
@@ -24,18 +24,6 @@ from tandem.workflow.gate_switch import registered_as
 from tandem.workflow.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
 
 _MOST_FILES = 40
-_INIT = """[bold]Examples[/bold]
-
-  tandem init --dry-run
-
-  tandem init --gate
-
-  tandem init --client claude --client codex"""
-_UNINIT = """[bold]Examples[/bold]
-
-  tandem uninit --dry-run
-
-  tandem uninit"""
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 BrokerOption = Annotated[
@@ -207,8 +195,8 @@ def _printable(text: str) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("init", epilog=_INIT)(init)
-    app.command("uninit", epilog=_UNINIT)(uninit)
+    add(app, "init", init)
+    add(app, "uninit", uninit)
 
 
 @command()

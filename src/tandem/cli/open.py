@@ -11,26 +11,16 @@ from urllib.parse import quote, urlencode, urlsplit
 import typer
 
 from tandem import platforms
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.connection_options import BrokerOption
 from tandem.cli.terminal import progress, say, show_data
 from tandem.client import TandemClient
 from tandem.workflow.background import reach_broker
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem open
-
-  tandem open rev_7hc2k1
-
-  tandem open --project webshop
-
-  tandem open --print"""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("open", epilog=_EPILOG)(open_pages)
+    add(app, "open", open_pages)
 
 
 @command()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
@@ -19,11 +19,6 @@ NAME = "screen"
 _ABOUT = """Reviews: propose, claim, discuss, decide, close.
 
 At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold]."""
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem review
-
-  tandem review --as alice --project shop"""
 _HELP_OPTION = "--help"
 _ALONE = "tandem.review.alone"
 
@@ -41,7 +36,7 @@ class ScreenGroup(TyperGroup):
 def register(app: typer.Typer) -> None:
     """Add the group `review`."""
     group = new_group("review", _ABOUT)
-    group.command(NAME, epilog=_EPILOG)(screen)
+    add(group, "review screen", screen)
     app.add_typer(group, name="review", cls=ScreenGroup)
 
 

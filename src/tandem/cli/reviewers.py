@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tandem.cli.calls import call
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
     BrokerOption,
@@ -21,6 +21,7 @@ from tandem.cli.connection_options import (
     KeyOption,
     one_of,
 )
+from tandem.cli.examples import epilog
 from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.terminal import visible
@@ -32,14 +33,6 @@ from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.reviewers import logs
 from tandem.reviewers.logs import Log, Part
 
-_LOGS_EPILOG = """[bold]Examples[/bold]
-
-  tandem reviewers logs
-
-  tandem reviewers logs codex-r1 --follow
-
-  tandem reviewers logs codex-r1-k3f9q2 -n 200"""
-
 _LISTED = 10
 _LINES_AT_ONCE = 1_000
 _FOLLOW_SECONDS = 0.2
@@ -47,18 +40,6 @@ _HELP = """The reviewer pool: reviewers that are started when proposals wait.
 
 With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
 limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem reviewers list
-
-  tandem reviewers --broker http://127.0.0.1:8321
-
-  tandem reviewers --broker http://127.0.0.1:8321 --project webshop --workspace ~/webshop"""
-_KILL_EPILOG = """[bold]Examples[/bold]
-
-  tandem reviewers kill codex-r1
-
-  tandem reviewers kill codex-r1-k3f9q2 --force"""
 _NAME = re.compile(r"[a-z]+-r[0-9]+")
 """An id without the letters that tell starts of the pool apart: what people say."""
 
@@ -149,14 +130,14 @@ def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
 def register(app: typer.Typer) -> None:
     """Add the group `reviewers`."""
     # `--help` says what it does without a command; nothing at all shows the help too.
-    group = typer.Typer(invoke_without_command=True, no_args_is_help=True, help=_HELP, epilog=_EPILOG)
+    group = typer.Typer(invoke_without_command=True, no_args_is_help=True, help=_HELP, epilog=epilog("reviewers"))
     group.callback()(supervise)
     add_operation(group, OPERATIONS["list_reviewers"])
     add_operation(group, OPERATIONS["spawn_reviewer"])
-    group.command("kill", epilog=_KILL_EPILOG)(kill)
+    add(group, "reviewers kill", kill)
     add_operation(group, OPERATIONS["pause_reviewers"])
     add_operation(group, OPERATIONS["resume_reviewers"])
-    group.command("logs", epilog=_LOGS_EPILOG)(show_logs)
+    add(group, "reviewers logs", show_logs)
     add_operation(group, OPERATIONS["get_reviewer_log"])
     app.add_typer(group, name="reviewers")
 

@@ -17,7 +17,7 @@ import typer
 from tandem import platforms
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
 from tandem.cli.calls import call, present, with_project
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_role, complete_workflow
 from tandem.cli.connection_options import (
     ConnectionOptions,
@@ -40,18 +40,6 @@ _HINT = (
     " never given there."
 )
 _SUFFIX = ".psk"
-INIT_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle init
-
-  tandem cycle init --workflow writer-editor --write-to ~/.config/tandem/keys
-
-  tandem cycle init --key gemini=env:GEMINI_KEY --key codex=file:codex.key"""
-ROTATE_EPILOG = """[bold]Examples[/bold]
-
-  tandem cycle rotate gemini
-
-  tandem cycle rotate gemini --key file:gemini.key"""
 WorkflowOption = Annotated[
     str | None,
     typer.Option(
@@ -65,11 +53,6 @@ WriteToOption = Annotated[
     Path | None,
     typer.Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
 ]
-_OPEN_EPILOG = """[bold]Examples[/bold]
-
-  tandem session open gemini
-
-  tandem session open gemini --psk-file ~/.config/tandem/keys/gemini.psk --json"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +305,7 @@ async def _make(
 def register(app: typer.Typer) -> None:
     """Add the group `session`."""
     group = typer.Typer(help="Sessions of roles, opened with their keys.", no_args_is_help=True)
-    group.command("open", epilog=_OPEN_EPILOG)(open_session)
+    add(group, "session open", open_session)
     add_operation(group, OPERATIONS["session_close"])
     app.add_typer(group, name="session")
 

@@ -12,9 +12,9 @@ import typer
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tandem.cli.commands import run
+from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import AgentOption, BrokerOption, ConnectionOptions, JsonOption, find_project
+from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Unbroken, console, show, show_data
@@ -24,11 +24,6 @@ from tandem.workflow.rollback.report import Report
 from tandem.workflow.rollback.repository import Checkout
 from tandem.workflow.rollback.rolling import roll_back
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem rollback rv_4k2m --dry-run
-
-  tandem rollback rv_4k2m"""
 _SHOWN_CHARACTERS = 72
 _SHORT = 10
 _WIDTH = 10
@@ -38,32 +33,27 @@ _APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed a
 
 def register(app: typer.Typer) -> None:
     """Add the command `rollback`."""
-    app.command("rollback", epilog=_EPILOG)(rollback)
+    add(app, "rollback", rollback)
 
 
-def rollback(
+@command(without=("project",))
+async def rollback(
     review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
     ] = False,
-    broker: BrokerOption = None,
-    agent: AgentOption = None,
+    options: ConnectionOptions,
     as_json: JsonOption = False,
-) -> None:
-    """Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.
+) -> Exit:
+    """Take back the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
     It is reverted, never reset: history stays, and so do other people's commits and local changes.
     """
-    options = ConnectionOptions(broker, None, agent)
-    run(lambda: _rollback(review_id, options, dry_run=dry_run, as_json=as_json), as_json=as_json)
-
-
-async def _rollback(review_id: str, place: ConnectionOptions, *, dry_run: bool, as_json: bool) -> Exit:
     checkout = Checkout.at(Path.cwd())
-    async with place.client() as client:
+    async with options.client() as client:
         status = await client.get_review_status(review_id)
-        found = await find_project(client, place)
+        found = await find_project(client, options)
         if found not in {None, status.project}:
             raise InvalidInput(
                 f"{review_id} belongs to the project {status.project}; this repository is {found}.",
@@ -77,11 +67,7 @@ async def _rollback(review_id: str, place: ConnectionOptions, *, dry_run: bool, 
         show_data(report.facts())
     else:
         show(_lines(report))
-    return _exit(report)
-
-
-def _exit(report: Report) -> Exit:
-    """What was done but could not be told is not done altogether."""
+    # What was done but could not be told is not done altogether.
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 
 

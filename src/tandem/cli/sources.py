@@ -16,11 +16,6 @@ from tandem.errors import InvalidInput
 
 _NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
 _JSON_NOTE = "JSON, @FILE or - for standard input."
-StagedOption = Annotated[bool, typer.Option("--staged", help="What the index holds.")]
-CommitOption = Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")]
-RangeOption = Annotated[
-    str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
-]
 _RANGE_END = re.compile(r".*?\.\.\.?(?P<end>.*)", re.DOTALL)
 
 
@@ -96,10 +91,14 @@ class Source:
         text: One file, whole.
     """
 
-    staged: bool = False
-    commit: str | None = None
-    range: str | None = None
-    text: Path | None = None
+    staged: Annotated[bool, typer.Option("--staged", help="What the index holds.")] = False
+    commit: Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")] = None
+    range: Annotated[
+        str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
+    ] = None
+    text: Annotated[
+        Path | None, typer.Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
+    ] = None
 
     def __post_init__(self) -> None:
         if sum((self.staged, self.commit is not None, self.range is not None, self.text is not None)) > 1:

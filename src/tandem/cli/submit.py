@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -12,7 +11,7 @@ import typer
 
 from tandem.cli import persons, sources
 from tandem.cli.calls import Patience, present
-from tandem.cli.commands import Answer, command
+from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
     ConnectionOptions,
@@ -21,7 +20,7 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.exits import Exit
-from tandem.cli.sources import CommitOption, Inputs, RangeOption, Source, StagedOption
+from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import progress, say
 from tandem.cli.wait_conditions import verdict_status
 from tandem.client import TandemClient
@@ -29,15 +28,6 @@ from tandem.client.waits import is_decided, wait_until
 from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
 from tandem.hooks.person import agent_mark
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem submit -m 'Retry uploads' --wait --timeout 900
-
-  tandem submit -m 'Retry uploads' --staged --task 03-02-1
-
-  tandem submit --revise rv_4k2m --wait
-
-  tandem submit -m 'Plan of phase 3' --text .planning/03-PLAN.md"""
 _IDENTITY_FIELDS = ("phase", "plan", "task")
 
 
@@ -60,7 +50,7 @@ class Order:
 
 def register(app: typer.Typer) -> None:
     """Add the command `submit`."""
-    app.command("submit", epilog=_EPILOG)(submit)
+    add(app, "submit", submit)
 
 
 @command()
@@ -70,12 +60,7 @@ def submit(  # noqa: PLR0913 an option each
         str | None,
         typer.Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
     ] = None,
-    staged: StagedOption = False,
-    commit: CommitOption = None,
-    range_: RangeOption = None,
-    text: Annotated[
-        Path | None, typer.Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
-    ] = None,
+    source: Source,
     description: Annotated[
         str | None, typer.Option("--description", metavar="TEXT", help="Details: text, @FILE or - for standard input.")
     ] = None,
@@ -102,9 +87,8 @@ def submit(  # noqa: PLR0913 an option each
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Answer:
-    """Submit your change for review: by default all changes of the working tree, new files included."""
-    source = Source(staged, commit, range_, text)
-    if text is not None and description is not None:
+    """Put your change up for review: by default the whole working tree, new files included."""
+    if source.text is not None and description is not None:
         raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
     if intent is None and revise is None and parent is None:
         raise typer.BadParameter("Say what the change is for.", param_hint="--intent")

@@ -9,7 +9,7 @@ import typer
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.cli.calls import present
-from tandem.cli.commands import command
+from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, KeyOption
 from tandem.cli.exits import Exit
@@ -18,14 +18,6 @@ from tandem.cli.terminal import progress, say
 from tandem.client.session import read_envelope
 from tandem.operations.access_contract import TokenCreated
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem token create rita --role operator --role reviewer --role proposer
-
-  tandem token create ci --role proposer --project webshop --days 90
-
-  tandem token create build-host --role supervisor > supervisor.token"""
-
 _BEGINNING = "tdm_"
 """Of every token; the answer to a repeated call has a remark in its place."""
 
@@ -33,11 +25,11 @@ _BEGINNING = "tdm_"
 def register(app: typer.Typer) -> None:
     """Add the group `token`."""
     group = new_group("token", "Access tokens of people and programs: make, list, revoke.", without=("create",))
-    group.command("create", epilog=_EPILOG)(create)
+    add(group, "token create", create)
     app.add_typer(group, name="token")
 
 
-@command(project=False)
+@command(without=("project",))
 async def create(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Whose it is: they act under this name. Letters, digits and . _ -")

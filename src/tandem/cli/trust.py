@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.terminal import say, show, show_data, visible
 from tandem.config import user_file
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
@@ -20,20 +20,10 @@ from tandem.hooks.visible import visible_line
 from tandem.workflow import trust
 from tandem.workflow.trust import Candidate, Project
 
-_EPILOG = """[bold]Examples[/bold]
-
-  tandem trust
-
-  tandem trust .planning/config.json
-
-  tandem trust --list
-
-  tandem trust --revoke"""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("trust", epilog=_EPILOG)(trust_files)
+    add(app, "trust", trust_files)
 
 
 @command()
