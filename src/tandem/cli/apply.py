@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.text import Text
 
 from tandem.cli import sources
@@ -17,7 +18,7 @@ from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import progress, show, show_data
+from tandem.cli.terminal import progress, tell
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
@@ -49,12 +50,8 @@ async def apply(
         except InvalidInput as refusal:
             earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
             raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
-    if as_json:
-        data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
-        show_data(data)
-    else:
-        _report(update, status)
-    return Exit.DONE
+    data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
+    return tell(data, _report(update, status), as_json=as_json)
 
 
 def _ensure_approved(status: ReviewStatus) -> None:
@@ -186,12 +183,8 @@ def _replace(file: Path, content: bytes) -> None:
         raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
 
 
-def _report(update: WorktreeUpdate, status: ReviewStatus) -> None:
-    for path in update.written:
-        show(Text.assemble(("written  ", "green"), plain(path)))
-    for path in update.deleted:
-        show(Text.assemble(("deleted  ", "red"), plain(path)))
-    if update.changed:
-        show(Text(f"The working tree has round {status.round} of {status.review_id}."))
-    else:
-        show(Text(f"Already there: the working tree has round {status.round} of {status.review_id}."))
+def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
+    lines = [Text.assemble(("written  ", "green"), plain(path)) for path in update.written]
+    lines += [Text.assemble(("deleted  ", "red"), plain(path)) for path in update.deleted]
+    known = "The" if update.changed else "Already there: the"
+    return Group(*lines, Text(f"{known} working tree has round {status.round} of {status.review_id}."))

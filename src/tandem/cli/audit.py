@@ -30,8 +30,8 @@ from tandem.cli.connection_options import (
 from tandem.cli.examples import epilog
 from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
-from tandem.cli.render.parts import listing, plain
-from tandem.cli.terminal import console, progress, show, show_data
+from tandem.cli.render.parts import Cell, listing, plain
+from tandem.cli.terminal import console, progress, show, show_data, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
@@ -111,10 +111,7 @@ async def commits(
         project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
         check = _asking(client, project, asyncio.get_running_loop())
         judgement = await asyncio.to_thread(_judgement, asked, check)
-    if as_json:
-        show_data(_data(project, asked, judgement))
-    else:
-        show(_table(asked, judgement))
+    tell(_data(project, asked, judgement), _table(asked, judgement), as_json=as_json)
     return Exit.DONE if judgement.passes else Exit.REFUSED
 
 
@@ -220,12 +217,7 @@ def _table(asked: Asked, judgement: Judgement) -> RenderableType:
     wrong = [commit for commit in judgement.commits if not commit.passes]
     parts: list[RenderableType] = []
     if judgement.commits:
-        table = listing("commit", "subject", "verdict", "review", fixed=("commit", "verdict"))
-        for one in judgement.commits:
-            style = _STYLES.get(one.verdict, "green")
-            reviews = plain(", ".join(one.review_ids), "" if one.passes else "dim")
-            table.add_row(one.commit[:_SHORT], plain(one.subject), Text(one.verdict, style=style), reviews)
-        parts.append(table)
+        parts.append(listing("commit!, subject, verdict!, review", map(_cells, judgement.commits)))
     parts += [line for commit in wrong for line in _reasons(commit)]
     count = f"{len(judgement.commits)} commit{'' if len(judgement.commits) == 1 else 's'}"
     if judgement.passes:
@@ -239,6 +231,12 @@ def _table(asked: Asked, judgement: Judgement) -> RenderableType:
         told = f"not judged: {asked.left_out} more, from before the gate or of accepted refs"
         parts.append(Text(told, style="dim"))
     return Group(*parts)
+
+
+def _cells(one: Judged) -> tuple[Cell, ...]:
+    verdict = Text(one.verdict, style=_STYLES.get(one.verdict, "green"))
+    reviews = plain(", ".join(one.review_ids), "" if one.passes else "dim")
+    return one.commit[:_SHORT], one.subject, verdict, reviews
 
 
 def _reasons(commit: Judged) -> list[Text]:

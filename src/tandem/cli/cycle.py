@@ -22,7 +22,7 @@ from tandem.cli.generated import add_operation
 from tandem.cli.render.cycles import history, payloads
 from tandem.cli.render.parts import copied, facts
 from tandem.cli.role_keys import WorkflowOption
-from tandem.cli.terminal import progress, say, show, show_data, show_envelope
+from tandem.cli.terminal import progress, say, show, show_data, show_envelope, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
@@ -58,11 +58,10 @@ def example(
     file = str(user_file())
     if name is None:
         about = {one: text.partition("\n")[0].lstrip("# ") for one, text in found.items()}
-        if as_json:
-            listed = [{"name": one, "about": line} for one, line in about.items()]
-            show_data({"examples": listed, "file": file})
-        else:
-            show(facts((one, Text(line)) for one, line in about.items()))
+        listed = [{"name": one, "about": line} for one, line in about.items()]
+        shown = facts((one, Text(line)) for one, line in about.items())
+        tell({"examples": listed, "file": file}, shown, as_json=as_json)
+        if not as_json:
             say("To print one: tandem cycle example NAME")
     elif name not in found:
         raise NotFound(f"There is no example '{name}'; there are: {', '.join(found)}.", allowed=list(found))
@@ -120,12 +119,8 @@ async def export(
         folder = await asyncio.to_thread(write_whole, to.expanduser().resolve(), name, files)
     except ValueError as error:
         raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
-    if as_json:
-        data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
-        show_data(data)
-    else:
-        show(copied([("exported", name), ("folder", str(folder))]))
-    return Exit.DONE
+    data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
+    return tell(data, copied([("exported", name), ("folder", str(folder))]), as_json=as_json)
 
 
 def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:

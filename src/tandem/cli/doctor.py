@@ -12,7 +12,7 @@ from rich.text import Text
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.exits import Exit
-from tandem.cli.terminal import Unbroken, progress, say, show, show_data
+from tandem.cli.terminal import Unbroken, progress, say, show, tell
 from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line
@@ -49,11 +49,8 @@ async def doctor(
         mended = await _mend(found)
         found = await _look(broker, tell=not as_json)
     problems = [one for one in found if one.state is State.PROBLEM]
-    if as_json:
-        data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
-        show_data(data)
-    else:
-        show(Text(_summary(problems, fix=fix), style="bold"))
+    data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
+    tell(data, Text(_summary(problems, fix=fix), style="bold"), as_json=as_json)
     return Exit.REFUSED if problems else Exit.DONE
 
 

@@ -22,7 +22,7 @@ from tandem.cli.connection_options import (
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Unbroken, progress, say, show, show_data
+from tandem.cli.terminal import Unbroken, progress, say, tell
 from tandem.client import TandemClient
 from tandem.workflow.steps.documents import stated
 from tandem.workflow.steps.outcomes import Outcome, Word
@@ -126,10 +126,7 @@ class WorkOptions:
 def show_outcome(outcome: Outcome, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
-    if as_json:
-        show_data({**outcome.facts(), "exit_status": int(status)})
-    else:
-        show(Unbroken(*_lines(outcome)))
+    tell({**outcome.facts(), "exit_status": int(status)}, Unbroken(*_lines(outcome)), as_json=as_json)
     return status
 
 

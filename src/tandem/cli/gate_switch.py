@@ -16,7 +16,7 @@ from tandem.cli.connection_options import ConnectionOptions, JsonOption
 from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, progress, say, show, show_data
+from tandem.cli.terminal import Unbroken, progress, say, tell
 from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput, Unavailable
 from tandem.hooks import ask, git, override, person, state
@@ -116,7 +116,7 @@ async def off(
             gate = await gate_switch.salvaged(call, here)
             say(f"{here.gate_file} is missing; the hooks are taken away all the same.")
         if gate is None:
-            return _told({"enabled": False, "remarks": []}, "The gate is not on here.", as_json=as_json)
+            return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=as_json)
         _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
         try:
             remarks = await gate_switch.switch_off(call, gate, reason)
@@ -125,7 +125,7 @@ async def off(
     for remark in remarks:
         say(remark)
     facts = {"enabled": False, "project": gate.project, "remarks": remarks}
-    return _told(facts, f"The gate of {gate.project} is off.", as_json=as_json)
+    return tell(facts, plain(f"The gate of {gate.project} is off."), as_json=as_json)
 
 
 @command(without=("project",))
@@ -165,11 +165,8 @@ def _ask_person(question: str, *, yes: bool) -> None:
 
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
-    if as_json:
-        show_data(asdict(found))
-    else:
-        lines = [told] if told else []
-        show(Unbroken(*map(plain, [*lines, *_lines(found)])))
+    lines = [told] if told else []
+    tell(asdict(found), Unbroken(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
     return Exit.REFUSED if found.problems else Exit.DONE
 
 
@@ -192,11 +189,3 @@ def _lines(found: GateStatus) -> list[str]:
     if found.pending:
         lines.append(f"waiting     {found.pending} records for the broker")
     return [*lines, *(f"problem     {problem}" for problem in found.problems)]
-
-
-def _told(facts: dict[str, Any], line: str, *, as_json: bool) -> Exit:
-    if as_json:
-        show_data(facts)
-    else:
-        show(plain(line))
-    return Exit.DONE

@@ -32,6 +32,7 @@ from tandem.cli.terminal import progress, say, show, show_data
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.core.files import write_atomically, write_new
 from tandem.domain.cycle_answers import KeysMade
 from tandem.errors import ConfigInvalid, Unavailable
 
@@ -163,7 +164,8 @@ class KeyFolder:
         self.path = path.expanduser().resolve()
         try:
             platforms.make_private(str(self.path))
-            trial = self._fresh("trial", b"")
+            trial = self.path / f".trial.{secrets.token_hex(8)}"
+            write_new(trial, b"")
             trial.unlink()
         except OSError as error:
             raise self._unwritable(error) from error
@@ -192,30 +194,12 @@ class KeyFolder:
         written: dict[str, str] = {}
         try:
             for role, key in keys.items():
-                written[role] = str(self._put(role, key))
+                file = self.path / f"{role}{_SUFFIX}"
+                write_atomically(file, key.encode() + b"\n")
+                written[role] = str(file)
         except OSError as error:
             raise self._unwritable(error) from error
         return written
-
-    def _put(self, role: str, key: str) -> Path:
-        fresh = self._fresh(role, key.encode() + b"\n")
-        try:
-            return fresh.replace(self.path / f"{role}{_SUFFIX}")
-        finally:
-            fresh.unlink(missing_ok=True)
-
-    def _fresh(self, name: str, content: bytes) -> Path:
-        path = self.path / f".{name}.{secrets.token_hex(8)}.new"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                platforms.flush_file(stream.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        return path
 
     def _unwritable(self, error: OSError) -> Unavailable:
         return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))

@@ -17,7 +17,7 @@ from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
 from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, console, show, show_data
+from tandem.cli.terminal import Unbroken, console, tell
 from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report
@@ -63,10 +63,7 @@ async def rollback(
             )
         with _steps() as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
-    if as_json:
-        show_data(report.facts())
-    else:
-        show(_lines(report))
+    tell(report.facts(), _lines(report), as_json=as_json)
     # What was done but could not be told is not done altogether.
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 

@@ -63,6 +63,15 @@ def show_data(data: object) -> None:
     show_envelope(orjson.dumps({"ok": True, "data": data}))
 
 
+def tell(data: object, shown: RenderableType, *, as_json: bool) -> Exit:
+    """Print what a command found out by itself, as an envelope or for people; the exit status of success."""
+    if as_json:
+        show_data(data)
+    else:
+        show(shown)
+    return Exit.DONE
+
+
 def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
     """Print a refusal, as an envelope or for people; answers with the exit status."""
     if as_json:

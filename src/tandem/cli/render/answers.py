@@ -36,15 +36,11 @@ def render(answer: Any) -> RenderableType:
 
 @render.register
 def _(answer: answers.ReviewCreated) -> RenderableType:
-    head = Text.assemble(
-        (answer.review_id, "bold"), f"  round {answer.round}  ", state(answer.status), f"  {answer.priority}"
-    )
+    name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
-    return Group(
-        head,
-        facts([("project", answer.project), ("category", answer.category), ("content", checked)]),
-        parts.files(answer.affected_files),
-    )
+    known = facts([("project", answer.project), ("category", answer.category), ("content", checked)])
+    head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
+    return Group(head, known, parts.files(answer.affected_files))
 
 
 @render.register
@@ -110,17 +106,8 @@ def _heading(answer: answers.Proposal) -> RenderableType:
 
 
 def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
-    about: list[RenderableType] = [
-        facts(
-            [
-                ("author", patch.author),
-                ("status", patch.status),
-                ("made", ago(patch.created_at)),
-                ("reason", block(patch.reason)),
-            ]
-        ),
-        parts.files(patch.affected_files),
-    ]
+    known = [("author", patch.author), ("status", patch.status), ("made", ago(patch.created_at))]
+    about: list[RenderableType] = [facts([*known, ("reason", block(patch.reason))]), parts.files(patch.affected_files)]
     if patch.description:
         about.append(block(patch.description))
     title = Text(f"counter-patch {patch.id}")
@@ -130,12 +117,9 @@ def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
 
 @render.register
 def _(answer: answers.ReviewPage) -> RenderableType:
-    if not answer.reviews:
-        return Text("No reviews.", style="dim")
-    table = listing("id", "state", "priority", "project", "intent", "by", "turn", "age", fixed=("id", "state", "age"))
-    for row in answer.reviews:
-        table.add_row(*parts.review_cells(row), row.turn or "", ago(row.created_at))
-    return Group(table, more_pages(answer.next_page))
+    rows = ((*parts.review_cells(row), row.turn, ago(row.created_at)) for row in answer.reviews)
+    columns = "id!, state!, priority, project, intent, by, turn, age!"
+    return parts.page(columns, rows, answer.next_page, empty="No reviews.")
 
 
 @render.register
@@ -166,35 +150,25 @@ def _(answer: answers.ClaimReleased) -> RenderableType:
 
 @render.register
 def _(answer: answers.VerdictGiven) -> RenderableType:
-    return facts(
-        [
-            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
-            ("verdict", f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"),
-            ("counter-patch", answer.counter_patch_id),
-        ]
-    )
+    verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
+    return facts([_stands(answer), ("verdict", verdict), ("counter-patch", answer.counter_patch_id)])
 
 
 @render.register
 def _(answer: answers.CounterPatchDecided) -> RenderableType:
-    return facts(
-        [
-            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
-            ("counter-patch", answer.counter_patch_id),
-            ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
-        ]
-    )
+    digest = f"{answer.round}, digest {parts.digest(answer.digest)}"
+    return facts([_stands(answer), ("counter-patch", answer.counter_patch_id), ("round", digest)])
 
 
 @render.register
 def _(answer: answers.MessageSent) -> RenderableType:
-    return facts(
-        [
-            ("review", Text.assemble(answer.review_id, "  ", state(answer.status))),
-            ("message", f"{answer.message_id} in round {answer.round}"),
-            ("turn", answer.turn),
-        ]
-    )
+    return facts([_stands(answer), ("message", f"{answer.message_id} in round {answer.round}"), ("turn", answer.turn)])
+
+
+def _stands(
+    answer: answers.VerdictGiven | answers.CounterPatchDecided | answers.MessageSent,
+) -> tuple[str, Text]:
+    return "review", Text.assemble(answer.review_id, "  ", state(answer.status))
 
 
 @render.register
@@ -245,12 +219,10 @@ def _(answer: inbox_contract.Inbox) -> RenderableType:
 
 def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> RenderableType:
     number = f"{len(items)}+" if count > len(items) else str(count)
-    table = listing("id", "why", "what", "who", "for", fixed=("id", "for"))
-    for item in items:
-        table.add_row(
-            _id(item), inbox_contract.WHY.get(item.why, item.why), _what(item), plain(item.who), ago(item.since)
-        )
-    return Group(Text.assemble((f"{name} ", style), (number, "dim")), table)
+    rows = (
+        (_id(item), inbox_answers.WHY.get(item.why, item.why), _what(item), item.who, ago(item.since)) for item in items
+    )
+    return Group(Text.assemble((f"{name} ", style), (number, "dim")), listing("id!, why, what, who, for!", rows))
 
 
 def _id(item: inbox_contract.InboxItem) -> str:
@@ -267,20 +239,13 @@ def _what(item: inbox_contract.InboxItem) -> Text:
 
 
 @render.register
-def _(answer: file_answers.SearchPage) -> RenderableType:
-    shown: list[RenderableType] = []
-    if answer.reviews:
-        columns = ("id", "state", "priority", "project", "intent", "by", "files", "age")
-        table = listing(*columns, fixed=("id", "state", "files", "age"))
-        for row in answer.reviews:
-            table.add_row(*parts.review_cells(row), str(row.files), ago(row.created_at))
-        shown.append(table)
-    else:
-        shown.append(Text("Found nothing.", style="dim"))
+def _(answer: inbox_answers.SearchPage) -> RenderableType:
+    rows = ((*parts.review_cells(row), str(row.files), ago(row.created_at)) for row in answer.reviews)
+    columns = "id!, state!, priority, project, intent, by, files!, age!"
+    shown = [parts.page(columns, rows, empty="Found nothing.")]
     if answer.searched_back_to is not None:
         shown.append(Text(f"Searched back to {ago(answer.searched_back_to)}.", style="dim"))
-    shown.append(more_pages(answer.next_page))
-    return Group(*shown)
+    return Group(*shown, more_pages(answer.next_page))
 
 
 @render.register

@@ -13,7 +13,7 @@ from rich.text import Text
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, block, copied, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
 from tandem.domain import cycle_answers as answers
 from tandem.domain.answers import ReviewStatus
@@ -57,13 +57,8 @@ def _(answer: answers.LockAcquired) -> RenderableType:
 
 @render.register
 def _(answer: answers.HandoffWritten) -> RenderableType:
-    return facts(
-        [
-            ("phase", f"{answer.phase}, {answer.active_role}'s turn"),
-            ("review", answer.review_id),
-            ("next", answer.next_step),
-        ]
-    )
+    turn = f"{answer.phase}, {answer.active_role}'s turn"
+    return facts([("phase", turn), ("review", answer.review_id), ("next", answer.next_step)])
 
 
 @render.register(dict)
@@ -169,21 +164,16 @@ def _(answer: answers.CyclePage) -> RenderableType:
     workflows = Group(Text("Workflows", style="bold"), Padding(known, (0, 2)))
     if not answer.cycles:
         return Group(Text("No cycles.", style="dim"), workflows)
-    fixed = ("id", "phase", "age")
-    table = listing("id", "feature", "phase", "turn", "hand-offs", "workflow", "project", "age", fixed=fixed)
-    for row in answer.cycles:
-        over = row.archived_at is not None
-        table.add_row(
-            row.cycle_id,
-            plain(row.feature),
-            Text("archived", style="dim") if over else plain(row.phase, _CURRENT),
-            "" if over else plain(row.active_role),
-            str(row.handoffs),
-            plain(row.workflow),
-            plain(row.project),
-            ago(row.created_at),
-        )
+    columns = "id!, feature, phase!, turn, hand-offs, workflow, project, age!"
+    table = listing(columns, map(_cycle_cells, answer.cycles))
     return Group(table, more_pages(answer.next_page), workflows)
+
+
+def _cycle_cells(row: answers.CycleRow) -> tuple[Cell, ...]:
+    over = row.archived_at is not None
+    phase = Text("archived", style="dim") if over else plain(row.phase, _CURRENT)
+    turn, age = "" if over else row.active_role, ago(row.created_at)
+    return row.cycle_id, row.feature, phase, turn, str(row.handoffs), row.workflow, row.project, age
 
 
 @render.register
@@ -252,21 +242,15 @@ def _moment(at: str | None) -> str | None:
 
 def _handoffs(handoffs: tuple[answers.HandoffView, ...]) -> RenderableType:
     reviewed = any(handoff.review_id for handoff in handoffs)
-    columns = ("no", "from", "to", "leads to", "status", "written", "advanced", *(("review",) if reviewed else ()))
-    table = listing(*columns, fixed=("no", "status", "written", "advanced", "review"))
-    for handoff in handoffs:
-        about = f"{handoff.review_id} round {handoff.round}" if handoff.review_id else ""
-        table.add_row(
-            str(handoff.number),
-            plain(f"{handoff.producer} ({handoff.phase})"),
-            plain(handoff.target),
-            plain(handoff.next_phase),
-            Text(handoff.status, style=_HANDOFF_STYLES.get(handoff.status, "")),
-            ago(handoff.written_at),
-            ago(handoff.advanced_at),
-            *((about,) if reviewed else ()),
-        )
-    return table
+    columns = "no!, from, to, leads to, status!, written!, advanced!" + (", review!" if reviewed else "")
+    return listing(columns, (_handoff_cells(handoff)[: None if reviewed else -1] for handoff in handoffs))
+
+
+def _handoff_cells(handoff: answers.HandoffView) -> tuple[Cell, ...]:
+    way = f"{handoff.producer} ({handoff.phase})", handoff.target, handoff.next_phase
+    status = Text(handoff.status, style=_HANDOFF_STYLES.get(handoff.status, ""))
+    review = f"{handoff.review_id} round {handoff.round}" if handoff.review_id else ""
+    return str(handoff.number), *way, status, ago(handoff.written_at), ago(handoff.advanced_at), review
 
 
 def payloads(answer: answers.CycleHistory) -> Unbroken:

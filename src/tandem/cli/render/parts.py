@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +30,7 @@ _HOUR_SECONDS = 3600
 _DAY_SECONDS = 86_400
 _WEEK_SECONDS = 7 * _DAY_SECONDS
 _DIGEST_LENGTH = 12
+Cell = str | Text | None
 
 
 def plain(value: object, style: str = "") -> Text:
@@ -47,11 +47,6 @@ def state(status: str, outcome: str | None = None) -> Text:
     """A review's state in its colour."""
     text = Text(status, style=STATUS_STYLES.get(status, ""))
     return text.append(f" ({outcome})") if outcome else text
-
-
-def priority(name: str) -> Text:
-    """A priority in its colour."""
-    return Text(name, style=_PRIORITY_STYLES.get(name, ""))
 
 
 def digest(value: str | None) -> str:
@@ -75,14 +70,8 @@ def ago(at: str | None, *, now: datetime | None = None) -> str:
 
 def review_cells(row: ReviewRow) -> tuple[str | Text, ...]:
     """What every list says of a review: id, state, priority, project, intent and by whom."""
-    return (
-        row.review_id,
-        state(row.status, row.outcome),
-        priority(row.priority),
-        plain(row.project),
-        plain(row.intent),
-        plain(row.proposer_id),
-    )
+    shown = state(row.status, row.outcome), Text(row.priority, style=_PRIORITY_STYLES.get(row.priority, ""))
+    return row.review_id, *shown, row.project, row.intent, row.proposer_id
 
 
 def duration(seconds: float | None) -> str:
@@ -117,19 +106,25 @@ def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Unbroken:
     return Unbroken(*lines, *(Text(remark, style="dim") for remark in remarks))
 
 
-class _Listing(Table):
-    """A table whose cells are by others, unless they are styled already."""
+def listing(columns: str, rows: Iterable[Iterable[Cell]]) -> Table:
+    """A table for a list.
 
-    def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
-        super().add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in cells), **more)
-
-
-def listing(*columns: str, fixed: tuple[str, ...] = ("id",)) -> Table:
-    """A table for a list; the columns in `fixed` never break, so that they can be copied."""
-    table = _Listing(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=column in fixed, overflow="fold")
+    Args:
+        columns: Their names, with commas between; one with a ! behind it never breaks, so that it can be copied.
+        rows: The cells of each row; a text without a style is one by others.
+    """
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns.split(", "):
+        table.add_column(column.rstrip("!"), no_wrap=column.endswith("!"), overflow="fold")
+    for row in rows:
+        table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     return table
+
+
+def page(columns: str, rows: Iterable[Iterable[Cell]], next_page: str | None = None, *, empty: str) -> RenderableType:
+    """A page of a list and how it goes on; `empty` is said where there is nothing."""
+    found = list(rows)
+    return Group(listing(columns, found), more_pages(next_page)) if found else Text(empty, style="dim")
 
 
 def more_pages(next_page: str | None) -> Text:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, block, duration, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, state
 from tandem.cli.terminal import Unbroken
 from tandem.domain import answers, file_answers, pool_answers
 from tandem.operations import access_contract, gate_contract, project_contract
@@ -36,31 +36,22 @@ def _(answer: answers.AuditPage) -> RenderableType:
 
 
 def _events(events: tuple[answers.EventView, ...]) -> Table:
-    table = listing("seq", "when", "kind", "subject", "actor", "change", fixed=("seq", "when", "kind", "subject"))
-    for event in events:
+    def cells(event: answers.EventView) -> tuple[Cell, ...]:
         change = f"{event.old or ''} → {event.new}" if event.new and event.new != event.old else ""
-        table.add_row(
-            str(event.seq or ""), ago(event.at), event.kind, plain(event.subject), plain(event.actor), plain(change)
-        )
-    return table
+        return str(event.seq or ""), ago(event.at), event.kind, event.subject, event.actor, change
+
+    return listing("seq!, when!, kind!, subject!, actor, change", map(cells, events))
 
 
 @render.register
 def _(answer: answers.ActivityFeed) -> RenderableType:
-    if not answer.entries:
-        return Text("Nothing has happened yet.", style="dim")
-    table = listing("id", "state", "intent", "last event", "by", "when", fixed=("id", "state", "last event", "when"))
-    for entry in answer.entries:
+    def cells(entry: answers.FeedEntry) -> tuple[Cell, ...]:
         review, event = entry.review, entry.last_event
-        table.add_row(
-            review.review_id,
-            state(review.status, review.outcome),
-            plain(review.intent),
-            event.kind,
-            plain(event.actor),
-            ago(event.at),
-        )
-    return Group(table, more_pages(answer.next_page))
+        shown = state(review.status, review.outcome)
+        return review.review_id, shown, review.intent, event.kind, event.actor, ago(event.at)
+
+    columns, rows = "id!, state!, intent, last event!, by, when!", map(cells, answer.entries)
+    return parts.page(columns, rows, answer.next_page, empty="Nothing has happened yet.")
 
 
 @render.register
@@ -69,24 +60,16 @@ def _(answer: answers.Statistics) -> RenderableType:
     head = facts(
         [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
     )
-    table = listing("", *_COUNTS, "approval", "to claim", "to verdict", fixed=("",))
-    _add_tally(table, "all", answer.total)
-    for name, tally in answer.by_category.items():
-        _add_tally(table, name, tally)
-    for name, tally in answer.by_reviewer.items():
-        _add_tally(table, f"by {name}", tally)
-    return Group(head, table)
+    by_reviewer = {f"by {name}": tally for name, tally in answer.by_reviewer.items()}
+    rows = [("all", answer.total), *answer.by_category.items(), *by_reviewer.items()]
+    columns = ", ".join(("!", *_COUNTS, "approval", "to claim", "to verdict"))
+    return Group(head, listing(columns, (_tally_cells(*row) for row in rows)))
 
 
-def _add_tally(table: Table, name: str, tally: answers.Tally) -> None:
+def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
     rate = "–" if tally.approval_rate is None else f"{tally.approval_rate * _PERCENT:.0f} %"
-    table.add_row(
-        plain(name),
-        *(str(getattr(tally, count)) for count in _COUNTS),
-        rate,
-        duration(tally.mean_seconds_to_claim),
-        duration(tally.mean_seconds_to_verdict),
-    )
+    means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
+    return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
 
 
 @render.register
@@ -106,13 +89,10 @@ def _(answer: project_contract.ProjectView) -> RenderableType:
 
 
 @render.register
-def _(answer: project_contract.ProjectList) -> RenderableType:
-    if not answer.projects:
-        return Text("No project is registered; in a repository: tandem project add", style="dim")
-    table = listing("project", "folder", "registered", fixed=("project", "registered"))
-    for project in answer.projects:
-        table.add_row(plain(project.project), plain(project.root), ago(project.registered_at))
-    return table
+def _(answer: answers.ProjectList) -> RenderableType:
+    rows = ((one.project, one.root, ago(one.registered_at)) for one in answer.projects)
+    nothing = "No project is registered; in a repository: tandem project add"
+    return parts.page("project!, folder, registered!", rows, empty=nothing)
 
 
 @render.register
@@ -142,15 +122,10 @@ def _(answer: gate_contract.GateState) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_contract.GateOverridden) -> RenderableType:
-    return facts(
-        [
-            ("override", Text(answer.override_id, style="bold")),
-            ("project", answer.project),
-            ("digest", answer.digest),
-            ("when", f"{ago(answer.overridden_at)}, by {answer.overridden_by}"),
-        ]
-    )
+def _(answer: gate_answers.GateOverridden) -> RenderableType:
+    when = f"{ago(answer.overridden_at)}, by {answer.overridden_by}"
+    name = Text(answer.override_id, style="bold")
+    return facts([("override", name), ("project", answer.project), ("digest", answer.digest), ("when", when)])
 
 
 @render.register
@@ -172,14 +147,11 @@ def _(answer: gate_contract.CommitRecord) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_contract.CommitPage) -> RenderableType:
-    if not answer.commits:
-        return Text("No commits.", style="dim")
-    table = listing("commit", "plan", "reviews", "became", "recorded", fixed=("commit", "recorded"))
-    for one in answer.commits:
-        reviews = plain(_reviews(one) or "")
-        table.add_row(one.commit[:_SHORT], plain(one.plan or ""), reviews, _became(one), ago(one.recorded_at))
-    return Group(table, more_pages(answer.next_page))
+def _(answer: gate_answers.CommitPage) -> RenderableType:
+    rows = (
+        (one.commit[:_SHORT], one.plan, _reviews(one), _became(one), ago(one.recorded_at)) for one in answer.commits
+    )
+    return parts.page("commit!, plan, reviews, became, recorded!", rows, answer.next_page, empty="No commits.")
 
 
 @render.register
@@ -207,22 +179,15 @@ def _became(commit: gate_contract.CommitRecord) -> str:
 
 
 @render.register
-def _(answer: access_contract.TokenList) -> RenderableType:
-    if not answer.tokens:
-        return Text("No tokens. Make one with: tandem token create NAME --role ROLE", style="dim")
-    table = listing("id", "name", "for", "project", "state", "made", "by", "expires", fixed=("id", "state", "made"))
-    for token in answer.tokens:
-        table.add_row(
-            token.token_id,
-            plain(token.name),
-            ", ".join(token.roles),
-            plain(token.project or "all"),
-            Text(token.state, style=_STATE_STYLES.get(token.state, "")),
-            ago(token.created_at),
-            plain(token.created_by),
-            ago(token.expires_at) or "never",
-        )
-    return Group(table, more_pages(answer.next_page))
+def _(answer: access_answers.TokenList) -> RenderableType:
+    def cells(token: access_answers.TokenView) -> tuple[Cell, ...]:
+        what = token.token_id, token.name, ", ".join(token.roles), token.project or "all"
+        life = ago(token.created_at), token.created_by, ago(token.expires_at) or "never"
+        return *what, Text(token.state, style=_STATE_STYLES.get(token.state, "")), *life
+
+    columns, rows = "id!, name, for, project, state!, made!, by, expires", map(cells, answer.tokens)
+    nothing = "No tokens. Make one with: tandem token create NAME --role ROLE"
+    return parts.page(columns, rows, answer.next_page, empty=nothing)
 
 
 @render.register
@@ -271,12 +236,13 @@ def _(answer: pool_answers.ReviewerLog) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_contract.ProjectSettings) -> RenderableType:
-    table = listing("setting", "value", "from", "ignored", fixed=("setting",))
-    for one in answer.settings:
+def _(answer: file_answers.ProjectSettings) -> RenderableType:
+    def cells(one: file_answers.SettingView) -> list[Cell]:
         style = "dim" if one.origin == "default" and one.ignored is None else ""
         value = one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
-        table.add_row(*(plain(text, style) for text in (one.name, value, one.origin, one.ignored)))
+        return [plain(text, style) for text in (one.name, value, one.origin, one.ignored)]
+
+    table = listing("setting!, value, from, ignored", map(cells, answer.settings))
     return table if answer.gate is None else Group(render(answer.gate), table)
 
 

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tandem.cli.render.answers import render
-from tandem.cli.render.parts import ago, copied, duration, facts, listing, plain
+from tandem.cli.render.parts import Cell, ago, copied, duration, facts, listing, plain
 from tandem.domain import pool_answers as answers
 
 _POOL_STYLES = {"running": "green", "paused": "yellow", "circuit_open": "bold red", "lost": "bold red", "ended": "dim"}
@@ -75,17 +75,11 @@ def _(answer: answers.Orders) -> RenderableType:
     ]
     if not answer.reviewers:
         return Group(facts(head), Text("No reviewers.", style="dim"))
-    table = listing("id", "project", "wanted", "why", "reviews", "folder")
-    for one in answer.reviewers:
-        table.add_row(
-            one.reviewer_id,
-            plain(one.project),
-            one.wanted,
-            plain(one.drain_reason),
-            plain(one.review_id),
-            plain(one.root),
-        )
-    return Group(facts(head), table)
+    rows = (
+        (one.reviewer_id, one.project, one.wanted, one.drain_reason, one.review_id, one.root)
+        for one in answer.reviewers
+    )
+    return Group(facts(head), listing("id!, project, wanted, why, reviews, folder", rows))
 
 
 @render.register
@@ -103,53 +97,38 @@ def _(answer: answers.OutcomeReported) -> RenderableType:
 
 
 def _pools(pools: Iterable[answers.PoolView]) -> RenderableType:
-    table = listing(
-        "pool", "state", "reviewers", "spent today", "program", "host", "last heard of", fixed=("pool", "state")
-    )
+    rows: list[tuple[Cell, ...]] = []
     reasons: list[Text] = []
     for pool in pools:
         style = _POOL_STYLES.get(pool.state, "")
-        table.add_row(
-            pool.supervisor_id,
-            Text(pool.state, style=style),
-            f"{pool.active} of {pool.max_pool_size}",
-            _spent(pool.spent_today_usd, pool.tokens_today),
-            _program(pool),
-            plain(pool.host),
-            ago(pool.last_seen_at),
-        )
+        count, spent = f"{pool.active} of {pool.max_pool_size}", _spent(pool.spent_today_usd, pool.tokens_today)
+        shown = Text(pool.state, style=style), count, spent, _program(pool)
+        rows.append((pool.supervisor_id, *shown, pool.host, ago(pool.last_seen_at)))
         if pool.why:
             until = f", until {pool.circuit_open_until}" if pool.state == "circuit_open" else ""
             reasons.append(plain(f"  {pool.supervisor_id} starts nothing{until}: {pool.why}", style))
-    return Group(table, *reasons)
+    columns = "pool!, state!, reviewers, spent today, program, host, last heard of"
+    return Group(listing(columns, rows), *reasons)
 
 
 def _reviewers(reviewers: tuple[answers.ReviewerView, ...]) -> Iterable[RenderableType]:
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return
-    columns = ("reviewer", "project", "state", "reviews now", "started", "done", "approved", "mean", "failed", "cost")
-    table = listing(*columns, fixed=("reviewer", "state", "reviews now", "started", "mean"))
-    for one in reviewers:
-        table.add_row(
-            _name(one),
-            plain(one.project),
-            _state(one),
-            plain(_work(one)),
-            ago(one.spawned_at),
-            str(one.reviews_completed),
-            _rate(one),
-            _mean(one.mean_review_seconds),
-            _failed(one) or "–",
-            _spent(one.cost_usd, one.tokens_in + one.tokens_out),
-        )
-    yield table
+    columns = "reviewer!, project, state!, reviews now!, started!, done, approved, mean!, failed, cost"
+    yield listing(columns, map(_cells, reviewers))
     bad: dict[str, list[str]] = {}
     for one in reviewers:
         if one.end_reason and one.exit_code != 0:
             bad.setdefault(one.end_reason, []).append(one.reviewer_id)
     for reason, ended in list(bad.items())[:_REASONS_SHOWN]:
         yield plain(f"  {', '.join(ended)}: {reason}", "dim")
+
+
+def _cells(one: answers.ReviewerView) -> tuple[Cell, ...]:
+    now = _name(one), one.project, _state(one), _work(one), ago(one.spawned_at)
+    done = str(one.reviews_completed), _rate(one), _mean(one.mean_review_seconds), _failed(one) or "–"
+    return *now, *done, _spent(one.cost_usd, one.tokens_in + one.tokens_out)
 
 
 def _name(reviewer: answers.ReviewerView) -> Text:

@@ -13,7 +13,7 @@ from tandem.cli.review_screen.desk import BrokerLink, Desk, Drafts, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
 from tandem.cli.review_screen.inbox_screen import InboxScreen
 from tandem.cli.review_screen.live_screen import LiveScreen
-from tandem.cli.review_screen.review_actions import ReviewActions
+from tandem.cli.review_screen.review import ReviewScreen
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""
@@ -66,7 +66,7 @@ class ReviewApp(App[None]):
     async def _renew(self) -> None:
         if time.monotonic() - self._acted_at < _RENEWAL_SECONDS:
             for screen in self.screen_stack:
-                if isinstance(screen, ReviewActions):
+                if isinstance(screen, ReviewScreen):
                     await screen.renew()
 
     async def action_quit(self) -> None:

@@ -24,7 +24,7 @@ _EARLY_SECONDS = CALL_SECONDS / 2
 """A wait that ends sooner with nothing new was answered by a broker that is stopping."""
 _HELD = frozenset({"claimed", "in_review"})
 _PAGE = 200
-_PAGES = 5
+_MOST_ENTRIES = 1_000
 """A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
 Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
 Side = Literal["proposer", "reviewer"]
@@ -247,24 +247,12 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     Raises:
         TandemError: It refuses, or none answers.
     """
-    status, proposal, (entries, is_whole) = await asyncio.gather(
-        client.get_review_status(review_id),
-        client.get_proposal(review_id, round=shown, since_round=since),
-        _discussion(client, review_id),
-    )
-    return Reading(status, proposal, entries, is_whole)
-
-
-async def _discussion(client: TandemClient, review_id: str) -> tuple[tuple[DiscussionEntry, ...], bool]:
-    entries: list[DiscussionEntry] = []
-    page: str | None = None
-    for _ in range(_PAGES):
-        found = await client.get_discussion(review_id, limit=_PAGE, page=page)
-        entries += found.entries
-        page = found.next_page
-        if page is None:
-            break
-    return tuple(entries), page is None
+    found = await client.get_review(review_id, round=shown, since_round=since)
+    entries, page = found.discussion.entries, found.discussion.next_page
+    while page is not None and len(entries) < _MOST_ENTRIES:
+        following = await client.get_discussion(review_id, limit=_PAGE, page=page)
+        entries, page = entries + following.entries, following.next_page
+    return Reading(found.status, found.proposal, entries, is_whole=page is None)
 
 
 @dataclass(slots=True)

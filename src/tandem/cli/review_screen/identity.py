@@ -5,12 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from tandem import platforms
 from tandem.config import user_file
+from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
 
 FILE = "person.json"
@@ -52,14 +51,8 @@ def remember(name: str) -> None:
     """
     path = _path()
     platforms.make_private(str(path.parent))
-    fresh = path.with_name(f".{FILE}.{secrets.token_hex(4)}")
-    try:
-        fresh.write_text(json.dumps({"version": _VERSION, "name": name}, ensure_ascii=False) + "\n", "utf-8")
-        fresh.replace(path)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
+    content = json.dumps({"version": _VERSION, "name": name}, ensure_ascii=False) + "\n"
+    write_atomically(path, content.encode(), durable=False)
 
 
 def suggested() -> str:

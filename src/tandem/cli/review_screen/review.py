@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import textwrap
+import webbrowser
+from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -15,12 +19,14 @@ from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import facts, rows
 from tandem.cli.review_screen.desk import Desk, Reading, Spot, read
-from tandem.cli.review_screen.dialogs import host
+from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.diff_view import DiffView
-from tandem.cli.review_screen.review_actions import ReviewActions
+from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.rows import Row
 from tandem.cli.review_screen.texts import DiscussionView, Document
+from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
+from tandem.errors import TandemError
 from tandem.faces.web.diffs.markdown import is_too_much
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
@@ -28,11 +34,38 @@ _LARGEST_DOCUMENT = 100_000
 """Characters of a text that is shown as it was written."""
 
 
-class ReviewScreen(ReviewActions):
+_OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+_SETTLES = frozenset({"message", "comment"})
+
+
+def open_in_window(url: str) -> bool:
+    """Open an address; false if only a browser is there that would take the terminal, or none. Blocks."""
+    try:
+        found = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # What BROWSER names is a plain `GenericBrowser` unless it runs in the background.
+    takes_terminal = type(found) is webbrowser.GenericBrowser or Path(found.name).name in _OF_THE_TERMINAL
+    return not takes_terminal and found.open(url)
+
+
+class ReviewScreen(LiveScreen):
     """A review that was opened from the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *ReviewActions.BINDINGS,
+        Binding("v", "verdict('')", "Verdict"),
+        Binding("a", "verdict('approved')", "Approve", show=False),
+        Binding("e", "verdict('changes_requested')", "Request changes", show=False),
+        Binding("l", "remark", "Comment on line"),
+        Binding("m", "message", "Message"),
+        Binding("s", "settle", "Answer and settle what is chosen in the discussion", show=False),
+        Binding("c", "claim", "Claim"),
+        Binding("x", "release", "Release", show=False),
+        Binding("plus", "counter_patch('accept')", "Accept the counter-patch", show=False),
+        Binding("minus", "counter_patch('decline')", "Decline the counter-patch", show=False),
+        Binding("C", "close_review", "Close", show=False),
+        Binding("t", "retry", "Put back into the queue", show=False),
+        Binding("o", "browse", "Open in the browser", show=False),
         Binding("1", "tab('change')", "The change", show=False),
         Binding("2", "tab('texts')", "Its texts", show=False),
         Binding("3", "tab('discussion')", "The discussion", show=False),
@@ -45,7 +78,10 @@ class ReviewScreen(ReviewActions):
     ]
 
     def __init__(self, desk: Desk, review_id: str) -> None:
-        super().__init__(desk, review_id)
+        super().__init__(desk)
+        self.review_id = review_id
+        self.reading: Reading | None = None
+        self.unusual: tuple[str, ...] = ()
         self._shown: int | None = None
         self._since: int | None = None
         self._rows: list[Row] = []
@@ -227,6 +263,191 @@ class ReviewScreen(ReviewActions):
     def action_back(self) -> None:
         """Go back to the list."""
         host(self).pop_screen()
+
+    def action_claim(self) -> None:
+        """Claim it."""
+        if self.reading and self._may_decide(self.reading):
+            claim = self.desk.client.claim_review(reviewer_id=self.desk.person, review_id=self.review_id)
+            self.run_worker(self.attempt(claim, "Claimed: it is yours to decide."))
+
+    def action_release(self) -> None:
+        """Give the claim back."""
+        if self.reading:
+            self.run_worker(self.attempt(self.desk.release(self.reading), "Released: others can claim it."))
+
+    def action_retry(self) -> None:
+        """Put it back into the queue."""
+        if self.reading:
+            self.run_worker(self.attempt(self.desk.client.retry_review(self.review_id), "It is in the queue again."))
+
+    def action_browse(self) -> None:
+        """Open its page."""
+        self.run_worker(self._browse(f"{self.desk.client.url}/reviews/{self.review_id}"))
+
+    async def _browse(self, url: str) -> None:
+        opened = await asyncio.to_thread(open_in_window, url)
+        self.notify(url, title="In the browser" if opened else "Its page", markup=False)
+
+    async def renew(self) -> None:
+        """Extend the person's claim, if they have one; that it could not be is seen when it is read again."""
+        reading = self.reading
+        if reading is not None and reading.is_held_by(self.desk.person):
+            with contextlib.suppress(TandemError):
+                generation = reading.status.claim_generation
+                await self.desk.client.renew_claim(self.review_id, claim_generation=generation)
+            self.refresh_soon()
+
+    def action_verdict(self, chosen: str) -> None:
+        """Ask for the verdict on the round that is shown."""
+        first = self.reading
+        is_current = first is not None and self._is_current(first, "A verdict is for the current round.")
+        if first is None or not is_current or not self._may_decide(first):
+            return
+        number = first.proposal.round
+        draft = self.desk.drafts.text(self.review_id, "verdict")
+        draft.choice = chosen or draft.choice
+        remarks = dict(self.desk.drafts.remarks(self.review_id, number))
+
+        async def send(verdict: str, reason: str, key: str) -> None:
+            await self.desk.decide(self.reading or first, number, verdict, reason, remarks, key)
+
+        self._ask(
+            Question(
+                f"Your verdict on round {number}",
+                draft,
+                send,
+                about=self._about_verdict(first, len(remarks)),
+                choices=facts.VERDICTS,
+                needs_text=frozenset(facts.VERDICTS) - {"approved"},
+                hint="Reason",
+            ),
+            "Your verdict is given.",
+        )
+
+    def _about_verdict(self, reading: Reading, remarks: int) -> str:
+        said = [visible(" ".join(reading.proposal.intent.split())), *facts.look_at(self.unusual)]
+        if not reading.is_held_by(self.desk.person):
+            said.append("You have not claimed it; sending claims it first.")
+        if remarks:
+            said.append(f"Goes with it: {remarks} comment{'s' if remarks > 1 else ''} on lines.")
+        return "\n".join(said)
+
+    def _may_decide(self, reading: Reading) -> bool:
+        """Whether a verdict can be the person's; says why not."""
+        if not reading.is_own(self.desk.person):
+            return True
+        release = "\nx releases your claim." if reading.is_held_by(self.desk.person) else ""
+        self.notify(facts.OWN + release, severity="warning", markup=False)
+        return False
+
+    def _is_current(self, reading: Reading, why: str) -> bool:
+        if reading.is_current:
+            return True
+        message = f"{why} Round {reading.proposal.round} is shown; ] goes on to round {reading.status.round}."
+        self.notify(message, severity="warning", markup=False)
+        return False
+
+    def action_remark(self) -> None:
+        """Ask for a comment on the line under the cursor; it goes with the next verdict."""
+        reading, spot = self.reading, self.spot
+        if reading is None or not self._is_current(reading, "Comments are on the current round."):
+            return
+        if not self._may_decide(reading):
+            return
+        if spot is None:
+            self.notify("Comments go on lines: go to one in the change first (1).", severity="warning", markup=False)
+            return
+        number, drafts = reading.proposal.round, self.desk.drafts
+        draft = drafts.text(self.review_id, f"remark {number} {spot.line} {spot.path}")
+        draft.text = draft.text or drafts.remarks(self.review_id, number).get(spot, "")
+
+        async def keep(_choice: str, body: str, _key: str) -> None:
+            drafts.remark(self.review_id, number, spot, body)
+
+        place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}"
+        about = "It goes with your next verdict."
+        if spot.line is None:
+            about += " It is on the file: only lines that are there after the change have a number."
+        question = Question(f"Comment on {visible(place)}", draft, keep, about, hint="Comment; empty for none")
+        self._ask(question, "Kept: it goes with your next verdict (v).")
+
+    def action_message(self) -> None:
+        """Ask for a message."""
+        self._ask_message("message", None, "")
+
+    def action_settle(self) -> None:
+        """Ask for an answer that settles the entry that is chosen."""
+        entry = self.chosen_entry
+        if entry is None or entry.kind not in _SETTLES:
+            self.notify("Choose a message or a comment in the discussion first (3, then j and k).", markup=False)
+            return
+        body = " ".join((entry.body or "").split())
+        self._ask_message(f"settle {entry.id}", entry.id, f"It settles: {visible(body)}")
+
+    def _ask_message(self, purpose: str, resolves: str | None, about: str) -> None:
+        first = self.reading
+        if first is None:
+            return
+        sides = {"reviewer": f"As its reviewer, {visible(self.desk.person)}", "proposer": "For its proposer"}
+        if first.is_own(self.desk.person) and not first.is_held_by(self.desk.person):
+            sides.pop("reviewer")
+        elif first.status.status == "pending":
+            sides["reviewer"] += " (claims it first)"
+        side = first.side_of(self.desk.person)
+        choices = {side: sides[side], **sides}
+
+        async def send(chosen: str, body: str, key: str) -> None:
+            await self.desk.say(self.reading or first, chosen, body, resolves, key)
+
+        draft = self.desk.drafts.text(self.review_id, purpose)
+        question = Question("A message", draft, send, about, choices, frozenset(choices), "Message")
+        self._ask(question, "Your message is sent.")
+
+    async def action_counter_patch(self, answer: str) -> None:
+        """Ask whether the counter-patch is to be accepted, or declined."""
+        first = self.reading
+        patch = first.proposal.counter_patch if first else None
+        if first is None or patch is None:
+            self.notify("There is no counter-patch to decide.", severity="warning", markup=False)
+            return
+
+        async def send(_choice: str, reason: str, key: str) -> None:
+            await self.desk.answer_counter_patch(first, answer, patch.id, reason, key)
+
+        title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
+        about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
+        offered = replace(first.proposal, diff=patch.diff, description=patch.description, affected_files=())
+        about = "\n".join([about, *facts.look_at(await asyncio.to_thread(facts.unusual, offered))])
+        self._ask(Question(title, self.desk.drafts.text(self.review_id, answer), send, about), f"Sent: {answer}.")
+
+    def action_close_review(self) -> None:
+        """Ask whether to end it."""
+        first = self.reading
+        if first is None:
+            return
+
+        async def send(_choice: str, reason: str, key: str) -> None:
+            await self.desk.client.close_review(self.review_id, reason=reason or None, idempotency_key=key)
+
+        is_decided = first.status.status in {"approved", "rejected"}
+        about = f"It is {first.status.status}." if is_decided else "It is undecided: it is withdrawn."
+        self._ask(Question("Close the review?", self.desk.drafts.text(self.review_id, "close"), send, about), "Closed.")
+
+    def _ask(self, question: Question, done: str) -> None:
+        async def send(choice: str, text: str, key: str) -> None:
+            try:
+                await question.send(choice, text, key)
+            except TandemError:
+                # What was refused is decided anew by what the review is now.
+                self.refresh_soon()
+                raise
+
+        def ended(sent: bool | None) -> None:  # noqa: FBT001 - the dialog's result
+            if sent:
+                self.notify(done, markup=False)
+            self.refresh_soon()
+
+        host(self).push_screen(Composer(replace(question, send=send)), ended)
 
 
 def _content(found: Reading, since: int | None) -> list[Row]:
