@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.cli.examples import examples
+from tandem.cli.commands import examples
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS

@@ -16,9 +16,8 @@ from tandem.cli import sources
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
-from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import progress, tell
+from tandem.cli.terminal import Exit, progress, tell
 from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError

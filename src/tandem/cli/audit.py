@@ -21,17 +21,15 @@ from typer.core import TyperGroup
 
 from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
-from tandem.cli.commands import add, command
+from tandem.cli.commands import add, command, epilog
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
     need_project,
 )
-from tandem.cli.examples import epilog
-from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.render.parts import Cell, listing, plain
-from tandem.cli.terminal import console, progress, show, show_data, tell
+from tandem.cli.terminal import Exit, console, progress, show, show_data, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
@@ -200,14 +198,8 @@ def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:
         "new": asked.new,
         "left_out": asked.left_out,
         "commits": [
-            {
-                "commit": one.commit,
-                "subject": one.subject,
-                "verdict": one.verdict,
-                "review_ids": one.review_ids,
-                "reason": one.reason,
-                "paths": [{"path": path, "reason": reason} for path, reason in one.paths],
-            }
+            {name: getattr(one, name) for name in ("commit", "subject", "verdict", "review_ids", "reason")}
+            | {"paths": [{"path": path, "reason": reason} for path, reason in one.paths]}
             for one in judgement.commits
         ],
     }

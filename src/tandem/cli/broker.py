@@ -1,4 +1,4 @@
-"""`tandem up`, `status`, `down` and `logs`: the broker's process."""
+"""`tandem up`, `status`, `down`, `logs` and `mcp`: the broker's process, and the bridge to it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from tandem.bridge import launch
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import EnvelopeOption, command
-from tandem.cli.exits import Exit
-from tandem.cli.terminal import indented, say, show_data, visible
+from tandem.cli.terminal import Exit, indented, say, show_data, visible
 from tandem.config import Settings, load_settings
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
@@ -56,6 +55,9 @@ def register(app: typer.Typer) -> None:
     app.command("status")(status)
     app.command("down")(down)
     app.command("logs")(show_logs)
+    settings = {"allow_extra_args": True, "ignore_unknown_options": True}
+    about = "Speak MCP over stdio for an agent."
+    app.command("mcp", help=about, add_help_option=False, context_settings=settings)(forward)
 
 
 @command()
@@ -161,6 +163,13 @@ def show_logs(
                 _print_lines([line], as_json=as_json)
 
 
+def forward(context: typer.Context) -> None:
+    """Forward standard input and output to the broker; `__main__` starts the bridge without the command line."""
+    from tandem.bridge.main import run
+
+    run(context.args, platforms)
+
+
 def _serve(settings: Settings, *, as_json: bool) -> None:
     """Be the broker until asked to stop; where the disk is full, once there is room."""
     is_told = False
@@ -196,7 +205,7 @@ def _serve_now(settings: Settings, *, as_json: bool) -> None:
     from tandem import logs
 
     with Instance(settings) as instance:
-        _begin_log(settings)
+        begin_log(settings, settings.log_file)
         try:
             with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
                 runner.run(_run(settings, instance, as_json=as_json))
@@ -237,20 +246,18 @@ async def _watch_stop_file(instance: Instance, stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _begin_log(settings: Settings) -> None:
+def begin_log(settings: Settings, file: Path) -> None:
+    """Log into a file from now on.
+
+    Raises:
+        ConfigInvalid: It cannot be written.
+    """
     from tandem import logs
 
     try:
-        logs.begin(
-            settings.log_file,
-            level=settings.log_level,
-            max_bytes=settings.log_max_bytes,
-            backups=settings.log_backups,
-        )
+        logs.begin(file, level=settings.log_level, max_bytes=settings.log_max_bytes, backups=settings.log_backups)
     except OSError as error:
-        raise ConfigInvalid(
-            f"The log {settings.log_file} cannot be written: {error.strerror}.", setting="data_dir"
-        ) from error
+        raise ConfigInvalid(f"The log {file} cannot be written: {error.strerror}.", setting="data_dir") from error
 
 
 def _start_in_background(settings: Settings, port: int | None, host: str | None) -> Running:

@@ -1,4 +1,4 @@
-"""Commands as Typer calls them: run to their end, refusals printed, common options; made when they are called."""
+"""Commands as Typer calls them: their options, refusals and examples; many are made only when they are called."""
 
 from __future__ import annotations
 
@@ -7,16 +7,31 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable, Container, Coroutine, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_origin
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand
 from typer.main import get_group
 
-from tandem.cli.examples import epilog
-from tandem.cli.exits import Exit
-from tandem.cli.terminal import show_refusal
+from tandem.cli.terminal import Exit, show_refusal
 from tandem.errors import TandemError
+
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """The lines of each command, such as `review create`."""
+    sections = Path(__file__).with_name("examples.txt").read_text("utf-8").strip().split("\n\n")
+    return {title.strip("[]"): lines for title, *lines in map(str.splitlines, sections)}
+
+
+def epilog(command: str) -> str | None:
+    """What stands at the end of a command's help; None without examples."""
+    lines = examples().get(command)
+    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
+
 
 EnvelopeOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
 """For what a command finds out by itself."""

@@ -1,10 +1,14 @@
-"""`tandem cycle …`: features on their way from role to role, to be followed, read and kept."""
+"""`tandem cycle …` and `tandem session …`: features on their way from role to role, and the keys of the roles."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import shlex
 import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,23 +16,322 @@ import orjson
 import typer
 from rich.text import Text
 
-from tandem.cli import role_keys
-from tandem.cli.calls import with_project
+from tandem import platforms
+from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
+from tandem.cli.calls import call, given, present, with_project
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.completion import complete_cycle, complete_example
-from tandem.cli.connection_options import ConnectionOptions, JsonOption
-from tandem.cli.exits import Exit
+from tandem.cli.completion import complete_cycle, complete_example, complete_role, complete_workflow
+from tandem.cli.connection_options import (
+    ConnectionOptions,
+    JsonOption,
+    KeyOption,
+    one_of,
+)
 from tandem.cli.generated import add_operation
-from tandem.cli.render.cycles import history, payloads
+from tandem.cli.render.cycles import history, key_files, keys, payloads, unseen
 from tandem.cli.render.parts import copied, facts
-from tandem.cli.role_keys import WorkflowOption
-from tandem.cli.terminal import progress, say, show, show_data, show_envelope, tell
+from tandem.cli.terminal import Exit, progress, say, show, show_data, show_envelope, tell
 from tandem.client import TandemClient
+from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.core.files import write_atomically, write_new
 from tandem.domain.archives import archive_files
-from tandem.domain.cycle_answers import CycleHistory
-from tandem.errors import InternalError, NotFound
+from tandem.domain.cycle_answers import CycleHistory, KeysMade
+from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
+
+_HINT = (
+    "env:NAME or file:PATH. What stands on a command line can be read by other users of this machine, so a key is"
+    " never given there."
+)
+_SUFFIX = ".psk"
+WorkflowOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workflow",
+        metavar="NAME",
+        help="Default: the project's only one.",
+        autocompletion=complete_workflow,
+    ),
+]
+WriteToOption = Annotated[
+    Path | None,
+    typer.Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A key of one's own.
+
+    Attributes:
+        key: The key.
+        source: Where it came from, for people: `from env GEMINI_KEY`.
+    """
+
+    key: str
+    source: str
+
+
+def keys_by_role(options: Iterable[str]) -> dict[str, Given]:
+    """The keys that `--key ROLE=SOURCE` names.
+
+    Raises:
+        typer.BadParameter: One is written wrongly, or its source has no key; never says what stood there.
+    """
+    found: dict[str, Given] = {}
+    for option in options:
+        role, equals, source = option.partition("=")
+        if not (equals and role):
+            raise typer.BadParameter(f"Write ROLE=SOURCE, the source as {_HINT}", param_hint="--key")
+        if role in found:
+            raise typer.BadParameter(f"{role} has two keys here.", param_hint="--key")
+        found[role] = key_from(source, "--key")
+    return found
+
+
+def key_from(source: str, option: str) -> Given:
+    """The key that `env:NAME` or `file:PATH` names.
+
+    Raises:
+        typer.BadParameter: It is neither, or there is no key; never says what stood there.
+    """
+    kind, _, place = source.partition(":")
+    if kind == "env" and place:
+        key = os.environ.get(place, "").strip()
+        if not key:
+            raise typer.BadParameter(f"The environment has no {place}, or it is empty.", param_hint=option)
+        return Given(key, f"from env {place}")
+    if kind == "file" and place:
+        return Given(_read(place, option), f"from {place}")
+    raise typer.BadParameter(f"Write the key's source as {_HINT}", param_hint=option)
+
+
+def session_key(role: str, literal: str | None, file: str | None) -> str:
+    """The key to open a session with: that of the file that was named, else of the environment, else asked for.
+
+    Args:
+        role: Whose session it is, for the prompt.
+        literal: What `--psk` has; it counts as left out when it is empty.
+        file: What `--psk-file` has; `-` is standard input.
+
+    Raises:
+        typer.BadParameter: There is none, or the file has none.
+        ConfigInvalid: The environment names a file that has none.
+    """
+    if literal and file:
+        raise typer.BadParameter("Give one of --psk and --psk-file.", param_hint="--psk-file")
+    if file:
+        return _piped() if file == "-" else _read(file, "--psk-file")
+    if literal:
+        return literal
+    try:
+        stated = stated_key()
+    except NoKey as trouble:
+        raise ConfigInvalid(trouble.message, **trouble.details) from None
+    if stated is not None:
+        return stated
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            f"There is no key. Name its file here, or in {FILE_VARIABLE}, or put it into {KEY_VARIABLE}.",
+            param_hint="--psk-file",
+        )
+    return typer.prompt(f"Key of {role}", hide_input=True, err=True)
+
+
+def _read(path: str, option: str) -> str:
+    try:
+        return read_key(path)
+    except NoKey as trouble:
+        raise typer.BadParameter(trouble.message, param_hint=option) from None
+
+
+def _piped() -> str:
+    try:
+        key = sys.stdin.buffer.readline().decode().strip()
+    except UnicodeDecodeError:
+        key = ""
+    if not key:
+        raise typer.BadParameter("The first line of standard input is no key.", param_hint="--psk-file")
+    return key
+
+
+class KeyFolder:
+    """A folder that new keys are written to, one to a file, for its user only."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the folder, so that what cannot be written is known before any key is made.
+
+        Raises:
+            Unavailable: It cannot be made or written.
+        """
+        self.path = path.expanduser().resolve()
+        try:
+            platforms.make_private(str(self.path))
+            trial = self.path / f".trial.{secrets.token_hex(8)}"
+            write_new(trial, b"")
+            trial.unlink()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def refuse_to_replace(self) -> None:
+        """Refuse a folder that has keys already, which may be those of another project.
+
+        Raises:
+            ConfigInvalid: It has.
+        """
+        there = sorted(file.name for file in self.path.glob(f"*{_SUFFIX}"))
+        if there:
+            raise ConfigInvalid(
+                f"{self.path} has keys already ({', '.join(there)}), which may be in use. Name a folder without, or"
+                " replace one key with: tandem cycle rotate ROLE --write-to DIR",
+                setting="write_to",
+                folder=str(self.path),
+            )
+
+    def write(self, keys: Mapping[str, str]) -> dict[str, str]:
+        """Write `<role>.psk` for each; an older file is replaced. The files by role.
+
+        Raises:
+            Unavailable: The system does not let us.
+        """
+        written: dict[str, str] = {}
+        try:
+            for role, key in keys.items():
+                file = self.path / f"{role}{_SUFFIX}"
+                write_atomically(file, key.encode() + b"\n")
+                written[role] = str(file)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return written
+
+    def _unwritable(self, error: OSError) -> Unavailable:
+        return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))
+
+
+@command()
+async def make_keys(
+    *,
+    workflow: WorkflowOption = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="ROLE=SOURCE",
+            help="A key of your own: its role, and env:NAME or file:PATH. For several roles, several times.",
+        ),
+    ] = None,
+    write_to: WriteToOption = None,
+    options: ConnectionOptions,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+    own = keys_by_role(key or [])
+    arguments = given(keys={role: one.key for role, one in own.items()} or None, workflow=workflow or None)
+    return await _make(OPERATIONS["cycle_init"], arguments, own, options, write_to=write_to, as_json=as_json)
+
+
+@command()
+async def rotate_key(
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="Whose key.", autocompletion=complete_role)],
+    *,
+    workflow: WorkflowOption = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")
+    ] = None,
+    write_to: WriteToOption = None,
+    options: ConnectionOptions,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Replace a role's key; its sessions end."""
+    own = {role: key_from(key, "--key")} if key else {}
+    arguments = given(role=role, key=own[role].key if own else None, workflow=workflow or None)
+    return await _make(OPERATIONS["cycle_rotate"], arguments, own, options, write_to=write_to, as_json=as_json)
+
+
+async def _make(
+    operation: Described,
+    arguments: dict[str, Any],
+    own: Mapping[str, Given],
+    options: ConnectionOptions,
+    *,
+    write_to: Path | None,
+    as_json: bool,
+) -> Exit:
+    folder = await asyncio.to_thread(KeyFolder, write_to) if write_to else None
+    if folder is not None and operation.name == "cycle_init":
+        folder.refuse_to_replace()
+    async with options.client() as client, progress(f"{operation.noun} {operation.verb}"):
+        envelope = await client.call(operation.name, await with_project(operation, arguments, client, options))
+    if as_json and (folder is None or not orjson.loads(envelope)["ok"]):
+        return present(envelope, KeysMade, as_json=True)
+    made = read_envelope(envelope, KeysMade)
+    sources = {role: one.source for role, one in own.items()}
+    lost = unseen(made, own)
+    if lost:
+        say(f"Made by an earlier try, and not to be seen again: {', '.join(lost)}. tandem cycle rotate makes new ones.")
+    if folder is None:
+        show(keys(made, sources))
+        return Exit.DONE
+    try:
+        files = await asyncio.to_thread(folder.write, {role: made.keys[role] for role in made.keys if role not in lost})
+    except Unavailable as trouble:
+        # They are made, and this is the only moment to see them.
+        present(envelope, KeysMade, as_json=as_json)
+        say(f"{trouble.message} So they are shown here.")
+        return Exit.REFUSED
+    if as_json:
+        data = {name: value for name, value in orjson.loads(envelope)["data"].items() if name != "keys"}
+        show_data({**data, "files": files})
+    else:
+        show(key_files(made, files))
+    return Exit.DONE
+
+
+def _add_sessions(app: typer.Typer) -> None:
+    group = typer.Typer(help="Sessions of roles, opened with their keys.", no_args_is_help=True)
+    add(group, "session open", open_session)
+    add_operation(group, OPERATIONS["session_close"])
+    app.add_typer(group, name="session")
+
+
+@command()
+async def open_session(
+    role: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ROLE",
+            help=f"Your role in the workflow; default: {ROLE_VARIABLE}.",
+            show_default=False,
+            autocompletion=complete_role,
+        ),
+    ] = None,
+    *,
+    # The operation's own name for it, as the argument's twin.
+    role_option: Annotated[str | None, typer.Option("--role", hidden=True, autocompletion=complete_role)] = None,
+    psk: Annotated[str | None, typer.Option("--psk", hidden=True)] = None,
+    psk_file: Annotated[
+        str | None,
+        typer.Option(
+            "--psk-file",
+            metavar="FILE",
+            help="Its first line is the role's key; - for standard input. Default: TANDEM_PSK, else the file that "
+            "TANDEM_PSK_FILE names, else you are asked for it.",
+        ),
+    ] = None,
+    workflow: WorkflowOption = None,
+    options: ConnectionOptions,
+    idempotency_key: KeyOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+    whose = one_of(role or None, role_option or None, "--role") or stated_role()
+    if whose is None:
+        raise typer.BadParameter("Missing ROLE.", param_hint="--role")
+    key = session_key(whose, psk, psk_file)
+    request = given(role=whose, workflow=workflow, idempotency_key=idempotency_key, psk=key)
+    return await call(OPERATIONS["session_open"], request, options, as_json=as_json)
+
 
 CycleArgument = Annotated[
     str | None,
@@ -85,7 +388,7 @@ async def show_cycle(
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
     async with options.client() as client:
         async with progress("cycle show"):
-            envelope = await _fetch(client, _asked(cycle_id, workflow), options)
+            envelope = await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options)
         if as_json:
             show_envelope(envelope)
             return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
@@ -112,7 +415,7 @@ async def export(
     from tandem.atomic_dirs import write_whole
 
     async with options.client() as client, progress("cycle export"):
-        found = read_envelope(await _fetch(client, _asked(cycle_id, workflow), options), CycleHistory)
+        found = read_envelope(await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options), CycleHistory)
     files = archive_files(found)
     name = found.cycle.cycle_id
     try:
@@ -123,24 +426,21 @@ async def export(
     return tell(data, copied([("exported", name), ("folder", str(folder))]), as_json=as_json)
 
 
-def _asked(cycle_id: str | None, workflow: str | None) -> dict[str, Any]:
-    return {name: value for name, value in (("cycle_id", cycle_id), ("workflow", workflow)) if value is not None}
-
-
 async def _fetch(client: TandemClient, asked: dict[str, Any], options: ConnectionOptions) -> bytes:
     operation = OPERATIONS["get_cycle"]
     return await client.call(operation.name, await with_project(operation, asked, client, options))
 
 
 def register(app: typer.Typer) -> None:
-    """Add the group `cycle`, in the order in which the commands are needed."""
+    """Add the groups `cycle` and `session`, in the order in which the commands are needed."""
     group = typer.Typer(help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True)
     add(group, "cycle example", example)
-    add(group, "cycle init", role_keys.init)
+    add(group, "cycle init", make_keys)
     for name in ("cycle_start", "cycle_status", "cycle_complete", "cycle_archive", "list_cycles"):
         add_operation(group, OPERATIONS[name])
     add(group, "cycle show", show_cycle)
     add(group, "cycle export", export)
-    add(group, "cycle rotate", role_keys.rotate)
+    add(group, "cycle rotate", rotate_key)
     add_operation(group, OPERATIONS["cycle_revoke"])
     app.add_typer(group, name="cycle")
+    _add_sessions(app)

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
-from tandem.cli.exits import Exit
-from tandem.cli.terminal import Unbroken, progress, say, show, tell
+from tandem.cli.terminal import Exit, Unbroken, progress, say, show, tell
 from tandem.errors import TandemError
 from tandem.hooks import state
 from tandem.hooks.visible import visible_line

@@ -17,10 +17,9 @@ from tandem.cli.connection_options import (
     JsonOption,
     need_project,
 )
-from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
 from tandem.cli.sources import Inputs, Source
-from tandem.cli.terminal import progress
+from tandem.cli.terminal import Exit, progress
 from tandem.client.table import OPERATIONS
 
 _OTHERS = {

@@ -19,10 +19,9 @@ from tandem.cli.connection_options import (
     JsonOption,
     need_project,
 )
-from tandem.cli.exits import Exit
 from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Unbroken, progress, say, tell
+from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import TandemClient
 from tandem.workflow.steps.documents import stated
 from tandem.workflow.steps.outcomes import Outcome, Word

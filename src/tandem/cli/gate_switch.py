@@ -13,10 +13,9 @@ import typer
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, JsonOption
-from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, progress, say, tell
+from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput, Unavailable
 from tandem.hooks import ask, git, override, person, state

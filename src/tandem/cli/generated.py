@@ -6,6 +6,7 @@ import inspect
 import types
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -16,8 +17,8 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli.calls import Patience, call
-from tandem.cli.commands import add, add_lazily, options_of, run
+from tandem.cli.calls import Patience, call, given
+from tandem.cli.commands import add, add_lazily, command, options_of, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -36,6 +37,7 @@ from tandem.cli.connection_options import (
     one_of,
 )
 from tandem.cli.sources import Inputs, note
+from tandem.cli.terminal import Exit
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
@@ -248,3 +250,37 @@ def _chosen(field: Field, values: dict[str, Any]) -> Any:
     if value is None and field.info.is_required():
         raise typer.BadParameter(f"Missing {field.name.upper()}.", param_hint=field.option)
     return value
+
+
+_GROUPS = {
+    "commit": "What hooks told of commits and rollbacks.",
+    "inbox": "What waits for you, what for others, and what is wrong.",
+    "handoff": "What one role hands over to the next.",
+    "lock": "The lock of the role whose turn it is.",
+    "supervisor": "What programs call that run reviewers themselves.",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the groups."""
+    for name, about in _GROUPS.items():
+        app.add_typer(new_group(name, about), name=name)
+    project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
+    add(project, "project add", add_project)
+    for operation in OPERATIONS.values():
+        if operation.noun == "project" and operation.verb != "add":
+            add_operation(project, operation)
+    app.add_typer(project, name="project")
+
+
+@command(without=("project",))
+async def add_project(
+    path: Annotated[Path, typer.Argument(help="A folder in a git repository.")] = Path(),
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
+    options: ConnectionOptions,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Register a folder as a project; its name defaults to the folder's."""
+    arguments = given(root=str(path.expanduser().resolve()), name=name or None)
+    return await call(OPERATIONS["register_project"], arguments, options, as_json=as_json)

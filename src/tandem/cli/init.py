@@ -12,9 +12,8 @@ import typer
 from rich.text import Text
 
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.exits import Exit
 from tandem.cli.persons import confirm, refuse_agents
-from tandem.cli.terminal import Unbroken, progress, say, show, show_data, visible
+from tandem.cli.terminal import Exit, Unbroken, progress, say, show, show_data, visible
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
 from tandem.workflow.background import find_broker, reach_broker

@@ -10,9 +10,9 @@ from typer.core import TyperGroup
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption
-from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
+from tandem.cli.terminal import Exit
 from tandem.errors import Forbidden
 
 NAME = "screen"

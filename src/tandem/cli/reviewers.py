@@ -7,12 +7,12 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tandem.cli.calls import call
-from tandem.cli.commands import add, command
+from tandem.cli.calls import call, given
+from tandem.cli.commands import add, command, epilog
 from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
     BrokerOption,
@@ -21,10 +21,8 @@ from tandem.cli.connection_options import (
     KeyOption,
     one_of,
 )
-from tandem.cli.examples import epilog
-from tandem.cli.exits import Exit
 from tandem.cli.generated import add_operation
-from tandem.cli.terminal import visible
+from tandem.cli.terminal import Exit, visible
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.config import load_settings
@@ -216,13 +214,10 @@ async def kill(
     whom = one_of(reviewer or None, reviewer_id or None, "--reviewer-id")
     if whom is None:
         raise typer.BadParameter("Missing REVIEWER.", param_hint="--reviewer-id")
-    arguments: dict[str, Any] = {"force": force}
-    if idempotency_key is not None:
-        arguments["idempotency_key"] = idempotency_key
     if _NAME.fullmatch(whom):
         async with options.client() as client:
             whom = await _running(client, whom)
-    request = {**arguments, "reviewer_id": whom}
+    request = given(force=force, idempotency_key=idempotency_key, reviewer_id=whom)
     return await call(OPERATIONS["kill_reviewer"], request, options, as_json=as_json)
 
 

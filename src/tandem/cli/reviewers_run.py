@@ -18,9 +18,9 @@ import typer
 from rich.text import Text
 
 from tandem import logs, platforms, pool_settings
-from tandem.cli.exits import Exit
+from tandem.cli.broker import begin_log
 from tandem.cli.render.parts import duration
-from tandem.cli.terminal import console, say, show_data, show_envelope, show_refusal
+from tandem.cli.terminal import Exit, console, say, show_data, show_envelope, show_refusal
 from tandem.client import TandemClient
 from tandem.config import Settings, load_settings
 from tandem.domain.answers import AuditPage, EventView
@@ -280,11 +280,7 @@ def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:
 
 
 def _begin_log(plan: Plan) -> None:
-    settings, file = plan.settings, plan.log_file
-    try:
-        logs.begin(file, level=settings.log_level, max_bytes=settings.log_max_bytes, backups=settings.log_backups)
-    except OSError as error:
-        raise ConfigInvalid(f"The log {file} cannot be written: {error.strerror}.", setting="data_dir") from error
+    begin_log(plan.settings, plan.log_file)
     root = logging.getLogger()
     for handler in list(root.handlers):
         # Whoever watches is told what happens in lines of its own.

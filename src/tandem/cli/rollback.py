@@ -15,9 +15,8 @@ from rich.text import Text
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
-from tandem.cli.exits import Exit
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Unbroken, console, tell
+from tandem.cli.terminal import Exit, Unbroken, console, tell
 from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report

@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import Patience, present
+from tandem.cli.calls import Patience, given, present, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -19,10 +19,8 @@ from tandem.cli.connection_options import (
     TimeoutOption,
     need_project,
 )
-from tandem.cli.exits import Exit
 from tandem.cli.sources import Inputs, Source
-from tandem.cli.terminal import progress, say
-from tandem.cli.wait_conditions import verdict_status
+from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
 from tandem.client.waits import is_decided, wait_until
 from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
@@ -95,9 +93,9 @@ def submit(  # noqa: PLR0913 an option each
     if revise is not None and parent is not None:
         raise typer.BadParameter("A revision keeps its review; give one of them.", param_hint="--parent")
     details = Inputs().text("--description", description) if description is not None else None
-    fields = {"intent": intent, "description": details, "category": category, "agent_type": agent_type}
-    fields |= {"phase": phase, "plan": plan, "task": task}
-    order = Order(source, {name: value for name, value in fields.items() if value is not None}, revise, parent)
+    identity = given(phase=phase, plan=plan, task=task)
+    stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
+    order = Order(source, stated, revise, parent)
     return _put_up(order, options, Patience(wait, timeout), as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""The terminal: answers on standard output, everything else on standard error."""
+"""The terminal: answers on standard output, all else on standard error, and the exit statuses, which scripts read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from enum import IntEnum
 from typing import Any
 
 import orjson
@@ -14,9 +15,53 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
-from tandem.cli.exits import Exit, of_error
 from tandem.domain.texts import visible
 from tandem.errors import TandemError
+
+
+class Exit(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    """Done, or approved."""
+    REFUSED = 1
+    """The broker, or the command itself, refused; the code is printed."""
+    USAGE = 2
+    """The command was called wrongly."""
+    UNREACHABLE = 3
+    """No broker answers."""
+    CHANGES_REQUESTED = 10
+    REJECTED = 11
+    WAITING = 12
+    """No verdict or turn yet: the time was up, or it is the caller's turn to answer."""
+    CLOSED = 13
+    """Closed without approval; of a cycle, over before it was the waiting role's turn."""
+
+
+def of_review(status: str, outcome: str | None) -> Exit:
+    """The exit status of a wait for a verdict."""
+    match status:
+        case "approved":
+            return Exit.DONE
+        case "changes_requested":
+            return Exit.CHANGES_REQUESTED
+        case "rejected":
+            return Exit.REJECTED
+        case "closed" if outcome == "approved":
+            return Exit.DONE
+        case "closed":
+            return Exit.CLOSED
+        case _:
+            return Exit.WAITING
+
+
+def of_error(error: TandemError) -> Exit:
+    """The exit status of a refusal."""
+    # Late: a broker that starts needs its exit statuses, but no client.
+    from tandem.client import Unreachable
+
+    return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
+
 
 _PIPE_WIDTH = 160
 """Columns where there is no terminal: wide enough that lines of lists do not break."""

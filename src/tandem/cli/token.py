@@ -8,13 +8,12 @@ import orjson
 import typer
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.cli.calls import present
+from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions, JsonOption, KeyOption
-from tandem.cli.exits import Exit
 from tandem.cli.generated import new_group
-from tandem.cli.terminal import progress, say
+from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
 from tandem.operations.access_contract import TokenCreated
 
@@ -60,9 +59,8 @@ async def create(
     options: ConnectionOptions,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
-    stated = {"project": project, "days": days, "idempotency_key": idempotency_key}
-    arguments = {"name": name, "roles": role} | {field: value for field, value in stated.items() if value is not None}
+    """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
+    arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
     async with options.client() as client, progress("token create"):
         envelope = await client.call("create_token", arguments)

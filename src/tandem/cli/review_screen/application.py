@@ -8,12 +8,12 @@ from textual import events
 from textual.app import App
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.exits import Exit
 from tandem.cli.review_screen.desk import BrokerLink, Desk, Drafts, News, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
 from tandem.cli.review_screen.inbox_screen import InboxScreen
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
+from tandem.cli.terminal import Exit
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""

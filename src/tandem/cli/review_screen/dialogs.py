@@ -15,7 +15,7 @@ from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, TextArea
 
-from tandem.cli.review_screen import facts, identity
+from tandem.cli.review_screen import identity, texts
 from tandem.cli.review_screen.desk import Draft
 from tandem.cli.terminal import visible
 from tandem.client.connection import Unreachable
@@ -138,10 +138,10 @@ class Composer(ModalScreen[bool]):
             await self._question.send(choice, text, key)
         except Unreachable as error:
             self._uncertain = (choice, text, key)
-            self._refuse(facts.refusal(error))
+            self._refuse(texts.refusal(error))
         except TandemError as error:
             self._uncertain = None
-            self._refuse(facts.refusal(error))
+            self._refuse(texts.refusal(error))
         else:
             self._question.draft.clear()
             self.dismiss(True)  # noqa: FBT003 - the screen's result

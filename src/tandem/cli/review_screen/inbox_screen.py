@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tandem.cli.review_screen import facts
+from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import Desk
 from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.live_screen import LiveScreen
@@ -90,7 +90,7 @@ class InboxScreen(LiveScreen):
         if item is None:
             return
         if item.review is None:
-            self.notify(facts.ELSEWHERE, markup=False)
+            self.notify(texts.ELSEWHERE, markup=False)
         else:
             host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
 
@@ -155,7 +155,7 @@ def _rows(items: Sequence[InboxItem], *, with_project: bool) -> Iterator[Option]
         review = item.review
         said = [WHY.get(item.why, item.why), item.detail, item.who]
         said += [review.project if review and with_project else None]
-        said += [facts.since(item.since), review.review_id if review else None]
+        said += [texts.since(item.since), review.review_id if review else None]
         yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=_key(item))
 
 
@@ -170,5 +170,5 @@ def _title(item: InboxItem) -> Text:
 def _about(item: InboxItem, said: Sequence[str]) -> Text:
     about = Text("    ", no_wrap=True, overflow="ellipsis")
     if item.review is not None:
-        about.append_text(facts.state(item.review.status, None)).append("  ")
+        about.append_text(texts.state(item.review.status, None)).append("  ")
     return about.append("  ".join(map(visible_line, said)), "dim")

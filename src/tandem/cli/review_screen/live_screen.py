@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.widget import MountError
 from textual.widgets import Static, Tabs
 
-from tandem.cli.review_screen import facts
+from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import Desk, News
 from tandem.cli.review_screen.dialogs import Keys, host
 from tandem.cli.terminal import visible
@@ -49,7 +49,7 @@ class LiveScreen(Screen[None]):
             try:
                 await self.read_again()
             except TandemError as error:
-                self.show_trouble(facts.refusal(error))
+                self.show_trouble(texts.refusal(error))
             except (NoMatches, MountError, Tabs.TabError):
                 # The answer came while the screen was being taken apart.
                 if not self._is_gone:
@@ -94,7 +94,7 @@ class LiveScreen(Screen[None]):
         try:
             await deed
         except TandemError as error:
-            self.notify(visible(facts.refusal(error)), severity="error", timeout=_REFUSAL_SECONDS, markup=False)
+            self.notify(visible(texts.refusal(error)), severity="error", timeout=_REFUSAL_SECONDS, markup=False)
         else:
             self.notify(done, markup=False)
         self.refresh_soon()

@@ -17,12 +17,11 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
-from tandem.cli.review_screen import facts, rows
+from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import Desk, Reading, Spot, read
 from tandem.cli.review_screen.dialogs import Composer, Question, host
-from tandem.cli.review_screen.diff_view import DiffView
+from tandem.cli.review_screen.diff_view import DiffView, Row
 from tandem.cli.review_screen.live_screen import LiveScreen
-from tandem.cli.review_screen.rows import Row
 from tandem.cli.review_screen.texts import DiscussionView, Document
 from tandem.cli.terminal import visible
 from tandem.domain.answers import DiscussionEntry
@@ -143,7 +142,7 @@ class ReviewScreen(LiveScreen):
         content = self._rows
         if source != self._source:
             content = await asyncio.to_thread(_content, found, self._since)
-            self.unusual = await asyncio.to_thread(facts.unusual, found.proposal)
+            self.unusual = await asyncio.to_thread(texts.unusual, found.proposal)
         if (self._shown, self._since) != wanted:
             # Another round was asked for meanwhile, and is read next.
             return
@@ -163,8 +162,8 @@ class ReviewScreen(LiveScreen):
     def show_again(self) -> None:
         """Say anew where it stands."""
         if self.reading is not None:
-            self.query_one("#headline", Static).update(facts.headline(self.reading))
-            self.query_one("#facts", Static).update(facts.lines(self.reading, self.desk.person, self._since))
+            self.query_one("#headline", Static).update(texts.headline(self.reading))
+            self.query_one("#facts", Static).update(texts.lines(self.reading, self.desk.person, self._since))
 
     def refresh_soon(self) -> None:
         """Have it read again; what was kept of one's own is shown at once."""
@@ -180,7 +179,7 @@ class ReviewScreen(LiveScreen):
             drafts = dict(self.desk.drafts.remarks(self.review_id, number))
             if (self._rows, said, drafts) != self._drawn:
                 self._drawn = (self._rows, said, drafts)
-                self._diff.show_rows(rows.with_remarks(self._rows, said, drafts), keep_place=keep_place)
+                self._diff.show_rows(diff_view.with_remarks(self._rows, said, drafts), keep_place=keep_place)
 
     def _show_files(self, found: Reading) -> None:
         heads = {row.path: row.text for row in self._rows if row.kind == "file"}
@@ -189,7 +188,7 @@ class ReviewScreen(LiveScreen):
         files.set_class(len(heads) < 2 or found.proposal.path is not None, "-needless")  # noqa: PLR2004 - a list has two
 
     async def _show_texts(self, found: Reading) -> None:
-        text = facts.texts(found)
+        text = texts.markdown(found)
         if text == self._texts:
             return
         self._texts = text
@@ -208,7 +207,11 @@ class ReviewScreen(LiveScreen):
             tabs.hide_tab("counter")
             return
         path = found.proposal.path or ""
-        shown = rows.of_diff(patch.diff) if patch.diff is not None else rows.of_text(path, patch.description or "")
+        shown = (
+            diff_view.of_diff(patch.diff)
+            if patch.diff is not None
+            else diff_view.of_text(path, patch.description or "")
+        )
         self.query_one("#counter-diff", DiffView).show_rows(shown, keep_place=True)
         tabs.show_tab("counter")
 
@@ -317,15 +320,15 @@ class ReviewScreen(LiveScreen):
                 draft,
                 send,
                 about=self._about_verdict(first, len(remarks)),
-                choices=facts.VERDICTS,
-                needs_text=frozenset(facts.VERDICTS) - {"approved"},
+                choices=texts.VERDICTS,
+                needs_text=frozenset(texts.VERDICTS) - {"approved"},
                 hint="Reason",
             ),
             "Your verdict is given.",
         )
 
     def _about_verdict(self, reading: Reading, remarks: int) -> str:
-        said = [visible(" ".join(reading.proposal.intent.split())), *facts.look_at(self.unusual)]
+        said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
         if not reading.is_held_by(self.desk.person):
             said.append("You have not claimed it; sending claims it first.")
         if remarks:
@@ -337,7 +340,7 @@ class ReviewScreen(LiveScreen):
         if not reading.is_own(self.desk.person):
             return True
         release = "\nx releases your claim." if reading.is_held_by(self.desk.person) else ""
-        self.notify(facts.OWN + release, severity="warning", markup=False)
+        self.notify(texts.OWN + release, severity="warning", markup=False)
         return False
 
     def _is_current(self, reading: Reading, why: str) -> bool:
@@ -417,7 +420,7 @@ class ReviewScreen(LiveScreen):
         title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
         about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
         offered = replace(first.proposal, diff=patch.diff, description=patch.description, affected_files=())
-        about = "\n".join([about, *facts.look_at(await asyncio.to_thread(facts.unusual, offered))])
+        about = "\n".join([about, *texts.look_at(await asyncio.to_thread(texts.unusual, offered))])
         self._ask(Question(title, self.desk.drafts.text(self.review_id, answer), send, about), f"Sent: {answer}.")
 
     def action_close_review(self) -> None:
@@ -453,9 +456,9 @@ class ReviewScreen(LiveScreen):
 def _content(found: Reading, since: int | None) -> list[Row]:
     proposal = found.proposal
     if since is not None:
-        return rows.of_diff(proposal.interdiff or "") or rows.nothing(f"Nothing changed since round {since}.")
+        return diff_view.of_diff(proposal.interdiff or "") or diff_view.nothing(f"Nothing changed since round {since}.")
     if proposal.diff is not None:
-        return rows.of_diff(proposal.diff)
+        return diff_view.of_diff(proposal.diff)
     if proposal.path is not None:
-        return rows.of_text(proposal.path, proposal.description or "")
-    return rows.nothing("There is no change in this review: see its texts (2).")
+        return diff_view.of_text(proposal.path, proposal.description or "")
+    return diff_view.nothing("There is no change in this review: see its texts (2).")
