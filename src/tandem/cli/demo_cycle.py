@@ -41,11 +41,12 @@ class Player(Agent):
         given = f"{self.stage.masked(key)} for the session {self.stage.masked(opened['session_token'])}"
         self.tell(f"connects over MCP, finds {len(tools)} tools, and gives {given}")
 
-    async def start(self, feature: str) -> dict[str, Any]:
-        """Begin a cycle."""
+    async def start(self, feature: str) -> str:
+        """Begin a cycle, and take its lock; what may be shown of its token."""
         begun = await self.call("cycle_start", feature=feature, workflow=self.workflow)
         self.stage.masked(begun["lock_token"])
-        return begun
+        self.tell(f"starts the cycle {begun['cycle_id']}: phase {begun['phase']}")
+        return await self.take_lock()
 
     def wait_for_turn(self) -> asyncio.Task[dict[str, Any]]:
         """Begin to wait for this role's turn."""
@@ -97,13 +98,12 @@ async def _players(stage: Stage, workflow: str) -> list[Player]:
 
 async def _play_rework(stage: Stage, gemini: Player, codex: Player) -> None:
     stage.scene("From the front end to the back end")
-    begun = await gemini.start("Upload progress")
-    gemini.tell(f"starts the cycle {begun['cycle_id']}: phase {begun['phase']}")
+    taken = await gemini.start("Upload progress")
     waiting = codex.wait_for_turn()
     codex.tell("waits for its turn, and the call stays open")
     await expect_refusal("LOCK_DENIED", codex.take_lock())
     codex.tell("asks for the lock out of turn, and is refused: LOCK_DENIED")
-    gemini.tell(f"takes the lock: {await gemini.take_lock()}")
+    gemini.tell(f"has the lock: {taken}")
     await _hand_over(gemini, codex, _WANTED, waiting)
     codex.tell(f"takes the lock, with a token of its own: {await codex.take_lock()}")
 
@@ -145,8 +145,7 @@ async def _hand_over(giver: Player, taker: Player, facts: Facts, waiting: asynci
 
 async def _play_reviewed(stage: Stage, writer: Player, editor: Player) -> None:
     reviewer = Agent(stage, "reviewer", "reviewer")
-    begun = await writer.start("Release notes")
-    writer.tell(f"starts the cycle {begun['cycle_id']} and takes the lock: {await writer.take_lock()}")
+    writer.tell(f"takes the lock: {await writer.start('Release notes')}")
     written = await writer.hand_over("editor", _DRAFT)
     review_id = written["review_id"]
     writer.tell(f"hands over to editor: it becomes the review {review_id}, and the phase stays {written['phase']}")

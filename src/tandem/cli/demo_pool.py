@@ -17,7 +17,6 @@ from tandem.client import TandemClient
 from tandem.domain.answers import EventView
 from tandem.domain.events import Kind
 from tandem.domain.pool_answers import ReviewerView
-from tandem.domain.reviewers import RETRIES
 from tandem.pool_settings import THROUGH_WSL
 from tandem.reviewers import REENTRY_VARIABLE
 
@@ -53,18 +52,14 @@ async def play(stage: Stage) -> None:
     if THROUGH_WSL:
         raise SceneFailed("on Windows reviewers run in WSL, which this demonstration does not set up")
     async with TandemClient(stage.url, PROJECT, "demo") as client:
-        story = _PoolStory(stage, client)
-        beginning = (await client.get_audit_log(limit=1)).cursor
-        await story.defect_and_revision()
-        await story.many(beginning)
-        await story.pause_and_failure(beginning)
-        await story.shutdown()
+        story = _PoolStory(stage, client, (await client.get_audit_log(limit=1)).cursor)
+        for part in (story.defect_and_revision, story.many, story.pause_and_failure, story.shutdown):
+            await part()
 
 
 class _PoolStory:
-    def __init__(self, stage: Stage, client: TandemClient) -> None:
-        self._stage = stage
-        self._client = client
+    def __init__(self, stage: Stage, client: TandemClient, beginning: str) -> None:
+        self._stage, self._client, self._beginning = stage, client, beginning
 
     async def defect_and_revision(self) -> None:
         """A proposal with a defect, and its revision up to the commit."""
@@ -78,15 +73,14 @@ class _PoolStory:
         stage.show(*(f"{one.file}:{one.line}: {one.body}" for one in comments))
 
         stage.scene("A revision, and the gate")
-        stage.write(f"{PROJECT}/{_FILE}", _BETTER)
-        await stage.git("add", "--all")
+        await stage.stage_file(_FILE, _BETTER)
         await stage.tandem("submit", "--revise", review_id, *_WAIT)
         await stage.tandem("gate", "check")
         await stage.git("commit", "--quiet", "--message", "Read prices from the form")
         await client.close_review(review_id)
         stage.tell("gate", "passes it, to the byte; it is committed, and the review closed")
 
-    async def many(self, beginning: str) -> None:
+    async def many(self) -> None:
         """More proposals at once than there may be reviewers."""
         stage, client = self._stage, self._client
         stage.scene(f"{_AT_ONCE} proposals at once, for at most {_CAP} reviewers")
@@ -95,16 +89,15 @@ class _PoolStory:
         waits = (client.wait_for_verdict(one, timeout_s=60) for one in created)
         expect("the verdicts", {one.status for one in await asyncio.gather(*waits)}, {"approved"})
         for one in reversed(await self._reviewers()):
-            mean = f"{one.mean_review_seconds or 0:.1f} s"
-            stage.tell("reviewer", f"{one.name} has given {one.reviews_completed} verdicts by now, in {mean} each")
+            stage.tell("reviewer", f"{one.name} has given {one.reviews_completed} verdicts by now")
         now = most = 0
-        for event in await self._events(beginning):
+        for event in await self._events(self._beginning):
             now += (event.kind == Kind.REVIEWER_REQUESTED) - (event.kind == Kind.REVIEWER_TERMINATED)
             most = max(most, now)
         expect("how many reviewers there were at a time, at most", most, _CAP)
         stage.tell("log", f"proves that there were never more than {most} reviewers at a time")
 
-    async def pause_and_failure(self, beginning: str) -> None:
+    async def pause_and_failure(self) -> None:
         """A pool that is paused, and a program that fails."""
         stage = self._stage
         stage.scene("Paused by hand")
@@ -113,20 +106,15 @@ class _PoolStory:
         stage.tell("reviewer", "each finishes what it is at, and ends")
 
         stage.scene("A program that fails")
-        before = len(await self._reviewers())
-        stage.write(f"{PROJECT}/{_FILE}", _BETTER.replace("2)", "3)"))
-        await stage.git("add", "--all")
+        await stage.stage_file(_FILE, _BETTER.replace("2)", "3)"))
         review_id = _id_in(await stage.tandem("submit", "-m", "Round to three digits; makes the program CRASH"))
-        expect("the reviewers while it is paused", len(await self._reviewers()), before)
         stage.tell("proposer", "waits: while the pool is paused, nothing is started")
         await stage.tandem("reviewers", "resume")
         await stage.tandem("review", "status", review_id, *_WAIT, status=12)
-        events = await self._events(beginning)
-        tries = [event for event in events if event.kind == Kind.CLAIM_RELEASED and event.subject == review_id]
-        expect("by how many reviewers it was tried", len({event.actor for event in tries}), 1 + RETRIES)
-        for event in tries:
-            later = "tried again later" if event.data.get("not_before") else "raised to a person's attention"
-            stage.tell("log", f"{event.actor}: {event.data['reason']}; {later}")
+        for event in await self._events(self._beginning):
+            if event.kind == Kind.CLAIM_RELEASED and event.subject == review_id:
+                later = "tried again later" if event.data.get("not_before") else "raised to a person's attention"
+                stage.tell("log", f"{event.actor}: {event.data['reason']}; {later}")
         await stage.tandem("gate", "check", status=1)
         stage.tell("gate", "stays closed: a review that nobody could do is never an approval")
         await stage.tandem("reviewers", "list")

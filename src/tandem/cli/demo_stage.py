@@ -70,6 +70,11 @@ class Stage:
         path.parent.mkdir(exist_ok=True)
         path.write_text(content, encoding="utf-8", newline="\n")
 
+    async def stage_file(self, name: str, content: str) -> None:
+        """Write a file of the repository, and stage it."""
+        self.write(f"{PROJECT}/{name}", content)
+        await self.git("add", "--all")
+
     async def git(self, *arguments: str) -> None:
         """Run git in the working tree."""
         command = [*(part for setting in _GIT for part in ("-c", setting)), *arguments]
