@@ -10,13 +10,19 @@ import orjson
 
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.terminal import Exit, of_review, progress, show, show_envelope
+from tandem.cli.terminal import Exit, progress, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.waits import Condition, has_changed, is_proposers_turn, wait_until
 from tandem.domain.workflows import COMPLETE
 
+_VERDICTS = {
+    "approved": Exit.DONE,
+    "changes_requested": Exit.CHANGES_REQUESTED,
+    "rejected": Exit.REJECTED,
+    "closed": Exit.CLOSED,
+}
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 
 
@@ -53,7 +59,8 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
 
 def verdict_status(data: dict[str, Any]) -> Exit:
     """The exit status of a wait for a verdict."""
-    return of_review(data["status"], data["outcome"])
+    status = data["outcome"] if data["outcome"] == "approved" else data["status"]
+    return _VERDICTS.get(status, Exit.WAITING)
 
 
 class _Turn:

@@ -195,15 +195,13 @@ class KeyFolder:
         Raises:
             Unavailable: The system does not let us.
         """
-        written: dict[str, str] = {}
+        files = {role: self.path / f"{role}{_SUFFIX}" for role in keys}
         try:
             for role, key in keys.items():
-                file = self.path / f"{role}{_SUFFIX}"
-                write_atomically(file, key.encode() + b"\n")
-                written[role] = str(file)
+                write_atomically(files[role], key.encode() + b"\n")
         except OSError as error:
             raise self._unwritable(error) from error
-        return written
+        return {role: str(file) for role, file in files.items()}
 
     def _unwritable(self, error: OSError) -> Unavailable:
         return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))

@@ -51,11 +51,6 @@ def confirm(question: str, *, unasked: Exception) -> None:
         raise Forbidden("Nothing was changed.", needed="person")
 
 
-def origin() -> dict[str, Any] | None:
-    """Where this command comes from; null unless an agent runs it."""
-    return person.origin(_here())
-
-
 def _here() -> str:
     here = str(Path.cwd())
     return top_level(here) or here
@@ -72,7 +67,7 @@ async def refuse(client: TandemClient, review_id: str | None) -> None:
     Raises:
         SelfApproval: The same session, folder or client proposed it.
     """
-    found = origin() if review_id is not None else None
+    found = person.origin(_here()) if review_id is not None else None
     if found is None:
         return
     proposal = await client.data("get_proposal", {"review_id": review_id, "files": []})

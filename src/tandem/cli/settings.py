@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
+from tandem.cli.render.parts import block, plain
 from tandem.cli.terminal import say, show, show_data, visible
 from tandem.config import LoadedSettings, load_settings, user_file
 from tandem.domain.workflows import BUILT_IN, load
@@ -51,16 +51,12 @@ def show_settings(
     if as_json:
         show_data({**described(loaded), "workflow": workflow})
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("setting", "value", "from"):
-        table.add_column(column, no_wrap=column == "setting", overflow="fold")
-    for key, entry in described(loaded)["settings"].items():
-        style = "dim" if entry["origin"] == "default" else ""
+    table = _table("setting", "value", "from")
+    table.columns[0].no_wrap = True
+    for key, entry in {**described(loaded)["settings"], **workflow}.items():
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
-        table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
-    for key, entry in workflow.items():
         style = "dim" if entry["origin"] == "default" else ""
-        table.add_row(*(Text(visible(text), style) for text in (key, _shown(entry["value"]), entry["origin"])))
+        table.add_row(*(block(text, style) for text in (key, value, entry["origin"])))
     show(table)
     _say_what_counts(loaded, workflow)
 
@@ -210,13 +206,17 @@ def _show_list(project: Project, *, as_json: bool) -> None:
     if not entries:
         say("Nothing is trusted: what stands in a repository may only tighten.")
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("project", "file", "sha256", "since", "by", "now"):
-        table.add_column(column, overflow="fold")
+    table = _table("project", "file", "sha256", "since", "by", "now")
     for one, state in zip(entries, states, strict=True):
-        cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
-        table.add_row(*(Text(visible_line(cell)) for cell in cells))
+        table.add_row(*map(plain, (one.root, one.file, one.sha256[:16], one.at, one.by, state)))
     show(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
 
 
 def _state(one: Trusted, config_dir: Path) -> str:

@@ -38,23 +38,6 @@ class Exit(IntEnum):
     """Closed without approval; of a cycle, over before it was the waiting role's turn."""
 
 
-def of_review(status: str, outcome: str | None) -> Exit:
-    """The exit status of a wait for a verdict."""
-    match status:
-        case "approved":
-            return Exit.DONE
-        case "changes_requested":
-            return Exit.CHANGES_REQUESTED
-        case "rejected":
-            return Exit.REJECTED
-        case "closed" if outcome == "approved":
-            return Exit.DONE
-        case "closed":
-            return Exit.CLOSED
-        case _:
-            return Exit.WAITING
-
-
 def of_error(error: TandemError) -> Exit:
     """The exit status of a refusal."""
     # Late: a broker that starts needs its exit statuses, but no client.

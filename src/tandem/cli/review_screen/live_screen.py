@@ -101,16 +101,7 @@ class LiveScreen(Screen[None]):
 
     def action_keys(self) -> None:
         """List the keys that do something here."""
-        host(self).push_screen(Keys(list(_described(self, self.focused))))
-
-
-def _described(*nodes: DOMNode | None) -> Iterator[tuple[str, str]]:
-    seen: set[tuple[str, str]] = set()
-    for node in nodes:
-        for key, description in _bound(node):
-            if (key, description) not in seen:
-                seen.add((key, description))
-                yield key, description
+        host(self).push_screen(Keys(list(dict.fromkeys((*_bound(self), *_bound(self.focused))))))
 
 
 def _bound(node: DOMNode | None) -> Iterator[tuple[str, str]]:
