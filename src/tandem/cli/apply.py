@@ -15,10 +15,9 @@ from rich.text import Text
 from tandem.cli import sources
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
+from tandem.cli.connection_options import ConnectionOptions, JsonOption, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
-from tandem.client import TandemClient
 from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
@@ -43,7 +42,7 @@ async def apply(
         status = await client.get_review_status(review_id)
         _ensure_approved(status)
         proposal = await client.get_proposal(review_id, round=status.round)
-        await _ensure_ours(client, options, proposal)
+        await ensure_ours(client, options, review_id, proposal.project)
         try:
             update = await asyncio.to_thread(_bring, proposal, index=index)
         except InvalidInput as refusal:
@@ -63,18 +62,6 @@ def _ensure_approved(status: ReviewStatus) -> None:
         status=status.status,
         expected="approved",
     )
-
-
-async def _ensure_ours(client: TandemClient, options: ConnectionOptions, proposal: Proposal) -> None:
-    """A change is applied in its own project's repository, or in one that nobody registered."""
-    found = await find_project(client, options)
-    if found not in {None, proposal.project}:
-        raise InvalidInput(
-            f"{proposal.review_id} belongs to the project {proposal.project}; this repository is {found}.",
-            field="project",
-            expected=proposal.project,
-            actual=found,
-        )
 
 
 def _bring(proposal: Proposal, *, index: bool) -> WorktreeUpdate:

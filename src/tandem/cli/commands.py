@@ -19,6 +19,16 @@ from typer.main import get_group
 from tandem.cli.terminal import Exit, show_refusal
 from tandem.errors import TandemError
 
+EnvelopeOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
+"""For what a command finds out by itself."""
+
+Answer = Coroutine[Any, Any, int | None]
+Work = Answer | int | None
+"""What a command answers with: its exit status, null if it is done, or either once it is awaited.
+
+What is read from standard input is read before: in a coroutine the first Ctrl-C would not end that.
+"""
+
 
 @cache
 def examples() -> dict[str, list[str]]:
@@ -31,17 +41,6 @@ def epilog(command: str) -> str | None:
     """What stands at the end of a command's help; None without examples."""
     lines = examples().get(command)
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
-
-
-EnvelopeOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
-"""For what a command finds out by itself."""
-
-Answer = Coroutine[Any, Any, int | None]
-Work = Answer | int | None
-"""What a command answers with: its exit status, null if it is done, or either once it is awaited.
-
-What is read from standard input is read before: in a coroutine the first Ctrl-C would not end that.
-"""
 
 
 def run(work: Callable[[], Work], *, as_json: bool = False) -> NoReturn:

@@ -111,6 +111,22 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     return owner(here, {project["project"]: project["root"] for project in registered})
 
 
+async def ensure_ours(client: TandemClient, options: ConnectionOptions, review_id: str, project: str) -> None:
+    """Refuse to change this repository for another project's review; one that nobody registered is anybody's.
+
+    Raises:
+        InvalidInput: This repository belongs to another project.
+    """
+    found = await find_project(client, options)
+    if found not in {None, project}:
+        raise InvalidInput(
+            f"{review_id} belongs to the project {project}; this repository is {found}.",
+            field="project",
+            expected=project,
+            actual=found,
+        )
+
+
 def one_of(by_place: Any, by_name: Any, option: str) -> Any:
     """What was given by its place or by its option's name; null if neither was.
 

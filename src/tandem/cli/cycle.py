@@ -286,13 +286,6 @@ async def _make(
     return Exit.DONE
 
 
-def _add_sessions(app: typer.Typer) -> None:
-    group = typer.Typer(help="Sessions of roles, opened with their keys.", no_args_is_help=True)
-    add(group, "session open", open_session)
-    add_operation(group, OPERATIONS["session_close"])
-    app.add_typer(group, name="session")
-
-
 @command()
 async def open_session(
     role: Annotated[
@@ -441,4 +434,7 @@ def register(app: typer.Typer) -> None:
     add(group, "cycle rotate", rotate_key)
     add_operation(group, OPERATIONS["cycle_revoke"])
     app.add_typer(group, name="cycle")
-    _add_sessions(app)
+    sessions = typer.Typer(help="Sessions of roles, opened with their keys.", no_args_is_help=True)
+    add(sessions, "session open", open_session)
+    add_operation(sessions, OPERATIONS["session_close"])
+    app.add_typer(sessions, name="session")

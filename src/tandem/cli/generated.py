@@ -64,6 +64,14 @@ _ABOUT = {
     "comments": 'Remarks on lines: [{"file": "src/a.py", "line": 3, "body": "…"}].',
 }
 """Where the command line says it better than the request does."""
+_GROUPS = {
+    "commit": "What hooks told of commits and rollbacks.",
+    "inbox": "What waits for you, what for others, and what is wrong.",
+    "handoff": "What one role hands over to the next.",
+    "lock": "The lock of the role whose turn it is.",
+    "supervisor": "What programs call that run reviewers themselves.",
+}
+"""Groups with nothing but operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +111,15 @@ class Field:
 def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.Typer:
     """A group with a command for each operation of its noun, but for the verbs that have commands of their own."""
     group = typer.Typer(help=about, no_args_is_help=True)
+    add_operations(group, noun, without=without)
+    return group
+
+
+def add_operations(group: typer.Typer, noun: str, *, without: Container[str] = ()) -> None:
+    """Add the commands of a noun's operations."""
     for operation in OPERATIONS.values():
         if operation.noun == noun and operation.verb not in without:
             add_operation(group, operation)
-    return group
 
 
 def add_operation(app: typer.Typer, operation: Described) -> None:
@@ -135,15 +148,17 @@ def _made(operation: Described) -> Any:
 
 def fields_of(operation: Described) -> list[Field]:
     """The fields of an operation's request: those that are required first, those that all have last."""
-    fields = [_field(name, info) for name, info in operation.request.model_fields.items()]
+    # Naming a review while creating one means to revise it: too much to say without a name.
+    named = operation.name == "create_review"
+    fields = [_field(name, info, named=named) for name, info in operation.request.model_fields.items()]
     return sorted(fields, key=lambda field: (field.name in _COMMON_FIELDS, not field.info.is_required()))
 
 
-def _field(name: str, info: FieldInfo) -> Field:
+def _field(name: str, info: FieldInfo, *, named: bool) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
     origin = get_origin(hint)
     is_of_objects = any(isinstance(one, type) and issubclass(one, BaseModel) for one in (hint, *get_args(hint)))
-    positional = name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL)
+    positional = not named and (name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL))
     if hint is Any or dict in {origin, hint} or is_of_objects:
         return Field(name, str, "json", info, positional=False)
     if hint is str and is_long:
@@ -172,7 +187,7 @@ def _spread(metadata: tuple[Any, ...]) -> Iterator[Any]:
 
 def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.Parameter]:
     for field in fields:
-        if _is_argument(operation, field):
+        if field.positional:
             argument = typer.Argument(
                 metavar=field.name.upper(),
                 help=_help(field),
@@ -181,7 +196,7 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
             )
             yield _parameter(field.name + _ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
     for field in fields:
-        yield _option(operation, field)
+        yield _option(field)
     if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
@@ -189,15 +204,9 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
     yield _parameter("as_json", JsonOption, default=False)
 
 
-def _is_argument(operation: Described, field: Field) -> bool:
-    # Naming a review while creating one means to revise it: too much to say without a name.
-    return field.positional and operation.name != "create_review"
-
-
-def _option(operation: Described, field: Field) -> inspect.Parameter:
+def _option(field: Field) -> inspect.Parameter:
     is_open = field.info.is_required() or field.info.default is None
     flags = f"{field.option}/--no-{field.option[2:]}" if is_open and field.hint is bool else None
-    is_argument = _is_argument(operation, field)
     option = typer.Option(
         flags or field.option,
         help=_help(field),
@@ -205,12 +214,12 @@ def _option(operation: Described, field: Field) -> inspect.Parameter:
         envvar=_VARIABLES.get(field.name),
         autocompletion=_COMPLETIONS.get(field.name),
         # Its twin without a name is shown.
-        hidden=is_argument,
+        hidden=field.positional,
         rich_help_panel=COMMON_PANEL if field.name in _COMMON_FIELDS else None,
     )
     if field.name == "agent_type":
         return _parameter(field.name, Annotated[str, option], _DEFAULT_AGENT_TYPE)
-    if field.info.is_required() and not is_argument:
+    if field.info.is_required() and not field.positional:
         return _parameter(field.name, Annotated[field.hint, option], inspect.Parameter.empty)
     made = field.info.is_required() or field.info.default_factory is not None
     default = None if made else field.info.default
@@ -252,24 +261,13 @@ def _chosen(field: Field, values: dict[str, Any]) -> Any:
     return value
 
 
-_GROUPS = {
-    "commit": "What hooks told of commits and rollbacks.",
-    "inbox": "What waits for you, what for others, and what is wrong.",
-    "handoff": "What one role hands over to the next.",
-    "lock": "The lock of the role whose turn it is.",
-    "supervisor": "What programs call that run reviewers themselves.",
-}
-
-
 def register(app: typer.Typer) -> None:
     """Add the groups."""
     for name, about in _GROUPS.items():
         app.add_typer(new_group(name, about), name=name)
     project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
     add(project, "project add", add_project)
-    for operation in OPERATIONS.values():
-        if operation.noun == "project" and operation.verb != "add":
-            add_operation(project, operation)
+    add_operations(project, "project", without=("add",))
     app.add_typer(project, name="project")
 
 

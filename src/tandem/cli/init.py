@@ -57,7 +57,10 @@ class Report:
 
     def question(self) -> str:
         """What is about to happen, for the person who is asked."""
-        lines = [f"tandem {self.command} in {self.plan.root}", *self._files()]
+        files = [f"  {_kind(change):<7} {change.name}" for change in self.plan.changes]
+        lines = [f"tandem {self.command} in {self.plan.root}", *files[:_MOST_FILES]]
+        if len(files) > _MOST_FILES:
+            lines.append(f"  and {len(files) - _MOST_FILES} more")
         if self.command == "uninit" and self.plan.switches_off:
             lines.append("The gate is switched off: whatever is committed then is not reviewed.")
         if self.command == "init" and self.plan.gate:
@@ -93,9 +96,8 @@ class Report:
         remarks = [*self.plan.remarks, *(self.done.remarks if self.done else ())]
         if self.command == "uninit":
             others = self.plan.trees[0][0].owners() - {OWNER}
-            remarks += (
-                ["What 'tandem gsd' put in is still there; take it back with 'tandem gsd off'."] if others else []
-            )
+            if others:
+                remarks.append("What 'tandem gsd' put in is still there; take it back with 'tandem gsd off'.")
             if self.done is not None and self.done.gate:
                 remarks.append("The gate is still on: it was not switched on by 'tandem init'. See 'tandem gate off'.")
         return remarks
@@ -103,11 +105,6 @@ class Report:
     def notes(self) -> list[str]:
         """What a person has to do now."""
         return self.plan.notes if self.command == "init" else []
-
-    def _files(self) -> list[str]:
-        files = [f"  {_kind(change):<7} {change.name}" for change in self.plan.changes]
-        more = [f"  and {len(files) - _MOST_FILES} more"] if len(files) > _MOST_FILES else []
-        return [*files[:_MOST_FILES], *more]
 
 
 def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
@@ -132,17 +129,13 @@ def show_report(report: Report, *, as_json: bool) -> Exit:
     show(Unbroken(*(Text(visible(line)) for line in lines)))
     for remark in report.remarks():
         say(f"note: {remark}")
-    for note in (*report.notes(), *_shared(report)):
+    for note in report.notes():
         say(f"next: {note}")
-    return Exit.DONE
-
-
-def _shared(report: Report) -> list[str]:
-    """What to do with files that others may want too."""
     manifest, changes = report.plan.trees[0]
-    if report.command != "init" or not any(change.alters for change in changes):
-        return []
-    return [f"Commit what is new in {manifest.tree.name}, if other people or linked working trees are to have it too."]
+    if report.command == "init" and any(change.alters for change in changes):
+        name = manifest.tree.name
+        say(f"next: Commit what is new in {name}, if other people or linked working trees are to have it too.")
+    return Exit.DONE
 
 
 def _lines(report: Report) -> list[str]:

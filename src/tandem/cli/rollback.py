@@ -14,10 +14,9 @@ from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import ConnectionOptions, JsonOption, find_project
+from tandem.cli.connection_options import ConnectionOptions, JsonOption, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, console, tell
-from tandem.errors import InvalidInput
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report
 from tandem.workflow.rollback.repository import Checkout
@@ -52,14 +51,7 @@ async def rollback(
     checkout = Checkout.at(Path.cwd())
     async with options.client() as client:
         status = await client.get_review_status(review_id)
-        found = await find_project(client, options)
-        if found not in {None, status.project}:
-            raise InvalidInput(
-                f"{review_id} belongs to the project {status.project}; this repository is {found}.",
-                field="project",
-                expected=status.project,
-                actual=found,
-            )
+        await ensure_ours(client, options, review_id, status.project)
         with _steps() as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=as_json)

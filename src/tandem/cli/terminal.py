@@ -18,9 +18,14 @@ from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.domain.texts import visible
 from tandem.errors import TandemError
 
+_PIPE_WIDTH = 160
+"""Columns where there is no terminal: wide enough that lines of lists do not break."""
+_SPINNER_DELAY_SECONDS = 1.0
+_DETAILS_SAID_ALREADY = frozenset({"problems", "allowed_fields", "url", "git"})
+
 
 class Exit(IntEnum):
-    """How a command ended."""
+    """How a command ended. Part of the contract: scripts and agents branch on it."""
 
     DONE = 0
     """Done, or approved."""
@@ -44,12 +49,6 @@ def of_error(error: TandemError) -> Exit:
     from tandem.client import Unreachable
 
     return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
-
-
-_PIPE_WIDTH = 160
-"""Columns where there is no terminal: wide enough that lines of lists do not break."""
-_SPINNER_DELAY_SECONDS = 1.0
-_DETAILS_SAID_ALREADY = frozenset({"problems", "allowed_fields", "url", "git"})
 
 
 def console(*, stderr: bool = False) -> Console:
