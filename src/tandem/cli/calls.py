@@ -45,16 +45,18 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
     """What the wait of an operation is for."""
     match operation:
         case "get_review_status" if arguments.get("wake_on") == "any":
-            return WaitCondition(_is_over, has_changed, verdict_status)
+            return WaitCondition(lambda data: data.get("status") == "closed", has_changed, verdict_status)
         case "get_review_status":
             return WaitCondition(is_proposers_turn, has_changed, verdict_status)
         case "list_reviews":
-            return WaitCondition(_has_reviews, _has_reviews, _list_status)
+            return WaitCondition(
+                _has_reviews, _has_reviews, _status_if(lambda data: _has_reviews(data) or has_changed(data))
+            )
         case "cycle_status" if arguments.get("role") is not None:
             turn = _Turn(arguments["role"])
             return WaitCondition(turn.ends, turn.ends, turn.status)
         case _:
-            return WaitCondition(_never, has_changed, _news_status)
+            return WaitCondition(lambda _data: False, has_changed, _status_if(has_changed))
 
 
 def verdict_status(data: dict[str, Any]) -> Exit:
@@ -88,24 +90,12 @@ class _Turn:
         return data.get("active_role") == self._role and not waits_for_review
 
 
-def _list_status(data: dict[str, Any]) -> Exit:
-    return Exit.DONE if _has_reviews(data) or has_changed(data) else Exit.WAITING
-
-
-def _news_status(data: dict[str, Any]) -> Exit:
-    return Exit.DONE if has_changed(data) else Exit.WAITING
-
-
-def _is_over(data: dict[str, Any]) -> bool:
-    return data.get("status") == "closed"
+def _status_if(done: Condition) -> Callable[[dict[str, Any]], Exit]:
+    return lambda data: Exit.DONE if done(data) else Exit.WAITING
 
 
 def _has_reviews(data: dict[str, Any]) -> bool:
     return bool(data.get("reviews"))
-
-
-def _never(_data: dict[str, Any]) -> bool:
-    return False
 
 
 _KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id"})

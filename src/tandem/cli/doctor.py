@@ -55,7 +55,9 @@ async def doctor(
 
 async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
     """All findings, told as they come."""
-    here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, _repository())
+    place = state.find_place(str(Path.cwd()))
+    repository = place if place is not None and place.top is not None else None
+    here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, repository)
     found: list[Finding] = []
     async with progress("looking"):
         async for one in examine(here, CHECKS):
@@ -80,11 +82,6 @@ async def _mend(found: list[Finding]) -> list[str]:
         mended[name] = one.message
         say(f"mended: {one.message}")
     return list(mended.values())
-
-
-def _repository() -> state.Place | None:
-    found = state.find_place(str(Path.cwd()))
-    return found if found is not None and found.top is not None else None
 
 
 def _told(one: Finding) -> Unbroken:

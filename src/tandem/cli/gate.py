@@ -79,14 +79,9 @@ async def _check(asked: dict[str, Any] | None, source: Source, options: Connecti
     async with options.client() as client, progress("checking"):
         project = await need_project(client, options)
         if asked is None:
-            asked = {"changes": await asyncio.to_thread(_changes, source)}
+            asked = {"changes": await asyncio.to_thread(sources.changes, source)}
         envelope = await client.call("check_gate", {"project": project, **asked})
     status = present(envelope, OPERATIONS["check_gate"].answer, as_json=as_json)
     if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:
         return Exit.REFUSED
     return status
-
-
-def _changes(source: Source) -> list[dict[str, Any]]:
-    with sources.here() as repository:
-        return sources.changes(repository, source)

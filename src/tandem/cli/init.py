@@ -88,7 +88,8 @@ class Report:
             "notes": self.notes(),
         }
         if self.dry_run:
-            facts["diff"] = _printable(diff(self.plan.changes))
+            # JSON cannot carry bytes that are no UTF-8.
+            facts["diff"] = diff(self.plan.changes).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return facts
 
     def remarks(self) -> list[str]:
@@ -178,11 +179,6 @@ def _kind(change: Change) -> str:
     if change.before is None:
         return "create"
     return "delete" if change.after is None else "change"
-
-
-def _printable(text: str) -> str:
-    """A text whose bytes that are no UTF-8 are replaced, so that JSON can carry it."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def register(app: typer.Typer) -> None:

@@ -16,7 +16,6 @@ from tandem.errors import InvalidInput
 
 _NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
 _JSON_NOTE = "JSON, @FILE or - for standard input."
-_RANGE_END = re.compile(r".*?\.\.\.?(?P<end>.*)", re.DOTALL)
 
 
 def note(*, is_json: bool) -> str:
@@ -165,26 +164,20 @@ def text_content(repository: Repository, file: Path) -> dict[str, Any]:
     return {"path": absolute.relative_to(root).as_posix(), "description": text}
 
 
-def changes(repository: Repository, source: Source) -> list[dict[str, Any]]:
-    """The raw changes that a gate is asked about: of a commit or a range, else of the index.
+def changes(source: Source) -> list[dict[str, Any]]:
+    """The raw changes that a gate is asked about: of a commit or a range of this repository, else of its index.
 
     Raises:
-        InvalidInput: A revision names nothing.
+        InvalidInput: A revision names nothing, or the command runs in no repository.
     """
-    target: str | None = None
-    base: str | None = None
     from tandem.git.snapshot import Scope
 
-    if source.commit is not None or source.range is not None:
-        revision = source.commit or source.range
-        base = repository.working_diff(Scope(revision=revision)).base
-        target = source.commit or _end(source.range or "")
-    return [asdict(change) for change in repository.raw_changes(base, target)]
-
-
-def _end(revisions: str) -> str:
-    match = _RANGE_END.fullmatch(revisions)
-    return (match["end"] if match else "") or "HEAD"
+    target, base = None, None
+    with here() as repository:
+        if source.commit is not None or source.range is not None:
+            base = repository.working_diff(Scope(revision=source.commit or source.range)).base
+            target = source.commit or re.split(r"\.\.\.?", source.range or "", maxsplit=1)[-1] or "HEAD"
+        return [asdict(change) for change in repository.raw_changes(base, target)]
 
 
 def _emptiness(source: Source) -> str:
