@@ -65,9 +65,10 @@ def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], 
         groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
         for parameter in inspect.signature(function, eval_str=True).parameters.values():
             one = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            if dataclasses.is_dataclass(one.annotation):
-                stated = [option for option in options_of(one.annotation) if option.name not in without]
-                groups[one.name] = one.annotation, [option.name for option in stated]
+            kind: Any = one.annotation
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                stated = [option for option in options_of(kind) if option.name not in without]
+                groups[one.name] = kind, [option.name for option in stated]
                 parameters += stated
             else:
                 parameters.append(one)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -243,9 +243,8 @@ class TextDialog(ModalScreen[None]):
         self.dismiss(None)
 
 
-class Keys(TextDialog):
-    """Lists keys with what they do."""
-
-    def __init__(self, keys: list[tuple[str, str]]) -> None:
-        width = max(len(key) for key, _ in keys)
-        super().__init__("Keys", "\n".join(f"{key:<{width}}  {does}" for key, does in keys))
+def keys_dialog(keys: Iterable[tuple[str, str]]) -> TextDialog:
+    """A list of keys with what they do."""
+    known = dict.fromkeys(keys)
+    width = max(len(key) for key, _ in known)
+    return TextDialog("Keys", "\n".join(f"{key:<{width}}  {does}" for key, does in known))

@@ -15,7 +15,7 @@ from textual.widgets import Static, Tabs
 
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import Desk, News
-from tandem.cli.review_screen.dialogs import Keys, host
+from tandem.cli.review_screen.dialogs import host, keys_dialog
 from tandem.cli.terminal import visible
 from tandem.errors import TandemError
 
@@ -101,7 +101,7 @@ class LiveScreen(Screen[None]):
 
     def action_keys(self) -> None:
         """List the keys that do something here."""
-        host(self).push_screen(Keys(list(dict.fromkeys((*_bound(self), *_bound(self.focused))))))
+        host(self).push_screen(keys_dialog((*_bound(self), *_bound(self.focused))))
 
 
 def _bound(node: DOMNode | None) -> Iterator[tuple[str, str]]:

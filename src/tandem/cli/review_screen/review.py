@@ -130,6 +130,11 @@ class ReviewScreen(LiveScreen):
     def _tab(self) -> str:
         return self.query_one("#tabs", TabbedContent).active
 
+    @property
+    def _heads(self) -> dict[str, str]:
+        """What stands above each file of the change, by its path."""
+        return {row.path: row.text for row in self._rows if row.kind == "file"}
+
     def is_about_this(self, subjects: frozenset[str]) -> bool:
         """Whether this review is among them."""
         return self.review_id in subjects
@@ -182,7 +187,7 @@ class ReviewScreen(LiveScreen):
                 self._diff.show_rows(diff_view.with_remarks(self._rows, said, drafts), keep_place=keep_place)
 
     def _show_files(self, found: Reading) -> None:
-        heads = {row.path: row.text for row in self._rows if row.kind == "file"}
+        heads = self._heads
         files = self.query_one("#files", OptionList)
         files.set_options([Option(text, id=f"f{at}") for at, text in enumerate(heads.values())])
         files.set_class(len(heads) < 2 or found.proposal.path is not None, "-needless")  # noqa: PLR2004 - a list has two
@@ -218,14 +223,13 @@ class ReviewScreen(LiveScreen):
     @on(OptionList.OptionHighlighted, "#files")
     def go_to_file(self, event: OptionList.OptionHighlighted) -> None:
         """Show the file that is chosen."""
-        paths = list(dict.fromkeys(row.path for row in self._rows if row.kind == "file"))
         if event.option_list.has_focus:
-            self._diff.jump_to_file(paths[event.option_index])
+            self._diff.jump_to_file(list(self._heads)[event.option_index])
 
     @on(DiffView.Moved)
     def choose_file(self, event: DiffView.Moved) -> None:
         """Mark the file that the cursor is in."""
-        paths = list(dict.fromkeys(row.path for row in self._rows if row.kind == "file"))
+        paths = list(self._heads)
         files = self.query_one("#files", OptionList)
         if event.path in paths and not files.has_focus and files.option_count == len(paths):
             files.highlighted = paths.index(event.path)
