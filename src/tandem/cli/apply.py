@@ -15,7 +15,7 @@ from rich.text import Text
 from tandem.cli import sources
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import ConnectionOptions, JsonOption, ensure_ours
+from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.domain.answers import Proposal, ReviewStatus
@@ -35,7 +35,6 @@ async def apply(
     *,
     index: Annotated[bool, typer.Option("--index", help="Stage the touched files too.")] = False,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Bring the working tree to the approved round, or change nothing and say why."""
     async with options.client() as client, progress("applying"):
@@ -49,7 +48,7 @@ async def apply(
             earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
             raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
-    return tell(data, _report(update, status), as_json=as_json)
+    return tell(data, _report(update, status), as_json=options.as_json)
 
 
 def _ensure_approved(status: ReviewStatus) -> None:

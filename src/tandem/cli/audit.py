@@ -97,7 +97,6 @@ async def commits(
     ],
     *,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.
 
@@ -109,7 +108,7 @@ async def commits(
         project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
         check = _asking(client, project, asyncio.get_running_loop())
         judgement = await asyncio.to_thread(_judgement, asked, check)
-    tell(_data(project, asked, judgement), _table(asked, judgement), as_json=as_json)
+    tell(_data(project, asked, judgement), _table(asked, judgement), as_json=options.as_json)
     return Exit.DONE if judgement.passes else Exit.REFUSED
 
 

@@ -118,16 +118,13 @@ async def call(
     operation: Described,
     arguments: dict[str, Any],
     options: ConnectionOptions,
-    *,
-    patience: Patience | None = None,
-    as_json: bool,
+    patience: Patience = Patience(),
 ) -> Exit:
     """Send one operation and print its answer.
 
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
-    patience = patience or Patience()
     wait = wait_condition(operation.name, arguments) if patience.wait else None
     async with options.client() as client:
         given = await with_project(operation, arguments, client, options)
@@ -140,8 +137,8 @@ async def call(
         if operation.name == "claim_review" and "review_id" not in given:
             await persons.give_back(client, envelope)
     # What is printed as it came needs no type.
-    answer = object if as_json else operation.answer
-    return present(envelope, answer, as_json=as_json, status=wait.status if wait else None)
+    answer = object if options.as_json else operation.answer
+    return present(envelope, answer, as_json=options.as_json, status=wait.status if wait else None)
 
 
 def present(

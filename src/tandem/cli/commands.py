@@ -76,7 +76,8 @@ def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], 
         def shown(**values: Any) -> None:
             for name, (kind, fields) in groups.items():
                 values[name] = kind(**{field: values.pop(field) for field in fields})
-            run(lambda: function(**values), as_json=bool(values.get("as_json")))
+            as_json = any(getattr(one, "as_json", False) for one in values.values()) or bool(values.get("as_json"))
+            run(lambda: function(**values), as_json=as_json)
 
         # Typer reads a command's parameters from its signature, and its help from its docstring.
         shown.__dict__["__signature__"] = inspect.Signature(parameters)

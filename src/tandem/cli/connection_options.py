@@ -70,12 +70,14 @@ class ConnectionOptions:
         broker: The URL, if one was given.
         project: The project, if one was given.
         agent: Who is calling; null if nobody said: then the agent that runs the command, if one does.
+        as_json: Whether the envelope is printed, as the broker answers it.
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 
     broker: BrokerOption = None
     project: ProjectOption = None
     agent: AgentOption = None
+    as_json: JsonOption = False
     data_dir: str | None = None
 
     def client(self) -> TandemClient:

@@ -23,7 +23,6 @@ from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.completion import complete_cycle, complete_example, complete_role, complete_workflow
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    JsonOption,
     KeyOption,
     one_of,
 )
@@ -221,12 +220,11 @@ async def make_keys(
     ] = None,
     write_to: WriteToOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
     own = keys_by_role(key or [])
     arguments = given(keys={role: one.key for role, one in own.items()} or None, workflow=workflow or None)
-    return await _make(OPERATIONS["cycle_init"], arguments, own, options, write_to=write_to, as_json=as_json)
+    return await _make(OPERATIONS["cycle_init"], arguments, own, options, write_to)
 
 
 @command()
@@ -239,12 +237,11 @@ async def rotate_key(
     ] = None,
     write_to: WriteToOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Replace a role's key; its sessions end."""
     own = {role: key_from(key, "--key")} if key else {}
     arguments = given(role=role, key=own[role].key if own else None, workflow=workflow or None)
-    return await _make(OPERATIONS["cycle_rotate"], arguments, own, options, write_to=write_to, as_json=as_json)
+    return await _make(OPERATIONS["cycle_rotate"], arguments, own, options, write_to)
 
 
 async def _make(
@@ -252,16 +249,14 @@ async def _make(
     arguments: dict[str, Any],
     own: Mapping[str, Given],
     options: ConnectionOptions,
-    *,
     write_to: Path | None,
-    as_json: bool,
 ) -> Exit:
     folder = await asyncio.to_thread(KeyFolder, write_to) if write_to else None
     if folder is not None and operation.name == "cycle_init":
         folder.refuse_to_replace()
     async with options.client() as client, progress(f"{operation.noun} {operation.verb}"):
         envelope = await client.call(operation.name, await with_project(operation, arguments, client, options))
-    if as_json and (folder is None or not orjson.loads(envelope)["ok"]):
+    if options.as_json and (folder is None or not orjson.loads(envelope)["ok"]):
         return present(envelope, KeysMade, as_json=True)
     made = read_envelope(envelope, KeysMade)
     sources = {role: one.source for role, one in own.items()}
@@ -275,10 +270,10 @@ async def _make(
         files = await asyncio.to_thread(folder.write, {role: made.keys[role] for role in made.keys if role not in lost})
     except Unavailable as trouble:
         # They are made, and this is the only moment to see them.
-        present(envelope, KeysMade, as_json=as_json)
+        present(envelope, KeysMade, as_json=options.as_json)
         say(f"{trouble.message} So they are shown here.")
         return Exit.REFUSED
-    if as_json:
+    if options.as_json:
         data = {name: value for name, value in orjson.loads(envelope)["data"].items() if name != "keys"}
         show_data({**data, "files": files})
     else:
@@ -311,9 +306,8 @@ async def open_session(
         ),
     ] = None,
     workflow: WorkflowOption = None,
-    options: ConnectionOptions,
     idempotency_key: KeyOption = None,
-    as_json: JsonOption = False,
+    options: ConnectionOptions,
 ) -> Exit:
     """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
     whose = one_of(role or None, role_option or None, "--role") or stated_role()
@@ -321,7 +315,7 @@ async def open_session(
         raise typer.BadParameter("Missing ROLE.", param_hint="--role")
     key = session_key(whose, psk, psk_file)
     request = given(role=whose, workflow=workflow, idempotency_key=idempotency_key, psk=key)
-    return await call(OPERATIONS["session_open"], request, options, as_json=as_json)
+    return await call(OPERATIONS["session_open"], request, options)
 
 
 CycleArgument = Annotated[
@@ -374,13 +368,12 @@ async def show_cycle(
     workflow: WorkflowOption = None,
     with_payloads: Annotated[bool, typer.Option("--payloads", help="Show what was handed over, too.")] = False,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
     async with options.client() as client:
         async with progress("cycle show"):
             envelope = await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options)
-        if as_json:
+        if options.as_json:
             show_envelope(envelope)
             return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
         found = read_envelope(envelope, CycleHistory)
@@ -399,7 +392,6 @@ async def export(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
     workflow: WorkflowOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
     # Late: the other commands write no folders.
@@ -414,7 +406,7 @@ async def export(
     except ValueError as error:
         raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
     data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
-    return tell(data, copied([("exported", name), ("folder", str(folder))]), as_json=as_json)
+    return tell(data, copied([("exported", name), ("folder", str(folder))]), as_json=options.as_json)
 
 
 async def _fetch(client: TandemClient, asked: dict[str, Any], options: ConnectionOptions) -> bytes:

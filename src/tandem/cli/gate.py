@@ -14,7 +14,6 @@ from tandem.cli.calls import present
 from tandem.cli.commands import Answer, add, add_lazily, command, imported
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    JsonOption,
     need_project,
 )
 from tandem.cli.generated import add_operation
@@ -62,7 +61,6 @@ def check(
         str | None, typer.Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
     ] = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Answer:
     """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
     if sum((digest is not None, changes is not None, not source.is_default)) > 1:
@@ -72,16 +70,16 @@ def check(
         asked = {"digest": digest}
     elif changes is not None:
         asked = {"changes": Inputs().json("--changes", changes)}
-    return _check(asked, source, options, as_json=as_json)
+    return _check(asked, source, options)
 
 
-async def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions, *, as_json: bool) -> Exit:
+async def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions) -> Exit:
     async with options.client() as client, progress("checking"):
         project = await need_project(client, options)
         if asked is None:
             asked = {"changes": await asyncio.to_thread(sources.changes, source)}
         envelope = await client.call("check_gate", {"project": project, **asked})
-    status = present(envelope, OPERATIONS["check_gate"].answer, as_json=as_json)
+    status = present(envelope, OPERATIONS["check_gate"].answer, as_json=options.as_json)
     if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:
         return Exit.REFUSED
     return status

@@ -16,7 +16,6 @@ from rich.text import Text
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    JsonOption,
     need_project,
 )
 from tandem.cli.render.parts import block, plain
@@ -169,10 +168,8 @@ def register(group: typer.Typer) -> None:
 def _document_step(step: str, about: str) -> Callable[..., None]:
     """The command of a step that reviews a whole document, and nothing besides."""
 
-    def review(
-        *, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions, as_json: JsonOption = False
-    ) -> Answer:
-        return _review(step, document, None, asked, options, as_json=as_json)
+    def review(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Answer:
+        return _review(step, document, None, asked, options)
 
     review.__doc__ = about
     return command()(review)
@@ -191,11 +188,10 @@ def verification(
     document: DocumentOptions,
     asked: StepOptions,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Answer:
     """Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed."""
     claim = None if passed is None else "passed" if passed else "failed"
-    return _review("verification", document, claim, asked, options, as_json=as_json)
+    return _review("verification", document, claim, asked, options)
 
 
 @command()
@@ -205,13 +201,12 @@ def task(
     staged: Annotated[bool, typer.Option("--staged", help="What the index holds, not the whole working tree.")] = False,
     asked: StepOptions,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Answer:
     """Have a task's change reviewed before its commit, with what its plan says of it."""
     commands = _commands("task", work.words + (["--staged"] if staged else []), None)
     identity = stated(work.phase, work.plan, work.task)
     order = Order("task", *commands, identity, result=work.read_result(), staged=staged)
-    return _step(order, asked, options, as_json=as_json)
+    return _step(order, asked, options)
 
 
 @command(without=("task",))
@@ -227,14 +222,13 @@ def wave(
     work: WorkOptions,
     asked: StepOptions,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Answer:
     """Have all that a plan did reviewed as one change, before its branch is merged."""
     named = tuple(branches or ())
     commands = _commands("wave", [*named, *(["--since", since] if since else []), *work.words], None)
     identity = stated(work.phase, work.plan, None)
     order = Order("wave", *commands, identity, result=work.read_result(), since=since, branches=named)
-    return _step(order, asked, options, as_json=as_json)
+    return _step(order, asked, options)
 
 
 def _review(
@@ -243,12 +237,10 @@ def _review(
     claim: str | None,
     asked: StepOptions,
     options: ConnectionOptions,
-    *,
-    as_json: bool,
 ) -> Answer:
     file, draft, words = _document(document.file, document.path, document.content)
     commands = _commands(step, words, file, *([f"--{claim}"] if claim else []))
-    return _step(Order(step, *commands, file=file, draft=draft, claim=claim), asked, options, as_json=as_json)
+    return _step(Order(step, *commands, file=file, draft=draft, claim=claim), asked, options)
 
 
 def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
@@ -284,7 +276,7 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
     return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
 
 
-async def _step(order: Order, asked: StepOptions, options: ConnectionOptions, *, as_json: bool) -> Exit:
+async def _step(order: Order, asked: StepOptions, options: ConnectionOptions) -> Exit:
     order = replace(order, accept=asked.accept, timeout_seconds=asked.timeout)
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
@@ -293,7 +285,7 @@ async def _step(order: Order, asked: StepOptions, options: ConnectionOptions, *,
         say(f"{key} is not taken before a person has trusted .planning/config.json: tandem trust")
     known = without_network(order, situation)
     if known is not None:
-        return show_outcome(known, as_json=as_json)
+        return show_outcome(known, as_json=options.as_json)
     # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
     is_of_environment = situation.gate is not None and options.broker == os.environ.get("TANDEM_BROKER")
     stated = None if is_of_environment else options.broker
@@ -304,4 +296,4 @@ async def _step(order: Order, asked: StepOptions, options: ConnectionOptions, *,
     async with broker as client, progress(f"gate {order.step}"):
         project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
         outcome = await Run(order, situation, client, project, say, asked.agent_type).outcome()
-    return show_outcome(outcome, as_json=as_json)
+    return show_outcome(outcome, as_json=options.as_json)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from tandem.cli.commands import add, command
-from tandem.cli.connection_options import ConnectionOptions, JsonOption
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
@@ -74,7 +74,6 @@ async def on(
     reason: ReasonOption = None,
     yes: YesOption = False,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
     wish = Wish(
@@ -90,8 +89,10 @@ async def on(
         except (GitTrouble, OSError) as error:
             raise Unavailable(f"The gate was not switched on: {error}.") from error
         found = await gate_status(client.data, here)
-    say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
-    return _present(found, as_json=as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}.")
+    say("Agents can put up a change with: tandem submit --staged --wait -m 'what it is for'")
+    return _present(
+        found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
+    )
 
 
 @command(without=("project",))
@@ -100,7 +101,6 @@ async def off(
     reason: ReasonOption = None,
     yes: YesOption = False,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Switch the gate off and restore the former hooks, to the byte. Asks at the terminal."""
     here = gate_switch.place_at(Path.cwd())
@@ -115,7 +115,7 @@ async def off(
             gate = await gate_switch.salvaged(call, here)
             say(f"{here.gate_file} is missing; the hooks are taken away all the same.")
         if gate is None:
-            return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=as_json)
+            return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=options.as_json)
         _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
         try:
             remarks = await gate_switch.switch_off(call, gate, reason)
@@ -124,21 +124,20 @@ async def off(
     for remark in remarks:
         say(remark)
     facts = {"enabled": False, "project": gate.project, "remarks": remarks}
-    return tell(facts, plain(f"The gate of {gate.project} is off."), as_json=as_json)
+    return tell(facts, plain(f"The gate of {gate.project} is off."), as_json=options.as_json)
 
 
 @command(without=("project",))
 async def status(
     *,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Show the gate's status, here and at the broker. Exit status 1 if something is wrong."""
     here = gate_switch.place_at(Path.cwd())
     gate = gate_switch.switch(here)
     async with _calling(options, gate) as call:
         found = await gate_status(call, here)
-    return _present(found, as_json=as_json)
+    return _present(found, as_json=options.as_json)
 
 
 @asynccontextmanager
@@ -153,7 +152,7 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
         yield nobody
         return
     data_dir = gate.data_dir if gate is not None and options.broker is None else None
-    async with ConnectionOptions(url, None, options.agent, data_dir).client() as client:
+    async with ConnectionOptions(url, None, options.agent, data_dir=data_dir).client() as client:
         yield client.data
 
 

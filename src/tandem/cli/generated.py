@@ -31,7 +31,6 @@ from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
     ConnectionOptions,
-    JsonOption,
     TimeoutOption,
     WaitOption,
     one_of,
@@ -133,11 +132,11 @@ def _made(operation: Described) -> Any:
     fields = [field for field in fields_of(operation) if field.name not in _WAIT_FIELDS]
 
     def command(**values: Any) -> None:
-        as_json = values.pop("as_json")
-        options = ConnectionOptions(values.pop("broker"), values.get("project"), values.pop("agent"))
+        stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
+        options = ConnectionOptions(project=values.get("project"), **stated)
         patience = Patience(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
-        run(lambda: call(operation, arguments, options, patience=patience, as_json=as_json), as_json=as_json)
+        run(lambda: call(operation, arguments, options, patience), as_json=options.as_json)
 
     # Typer reads a command's parameters from its signature.
     command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
@@ -201,7 +200,6 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
     yield from (one for one in options_of(ConnectionOptions) if one.name != "project")
-    yield _parameter("as_json", JsonOption, default=False)
 
 
 def _option(field: Field) -> inspect.Parameter:
@@ -277,8 +275,7 @@ async def add_project(
     *,
     name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Register a folder as a project; its name defaults to the folder's."""
     arguments = given(root=str(path.expanduser().resolve()), name=name or None)
-    return await call(OPERATIONS["register_project"], arguments, options, as_json=as_json)
+    return await call(OPERATIONS["register_project"], arguments, options)

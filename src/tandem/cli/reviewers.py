@@ -17,7 +17,6 @@ from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
     BrokerOption,
     ConnectionOptions,
-    JsonOption,
     KeyOption,
     one_of,
 )
@@ -208,7 +207,6 @@ async def kill(
     force: Annotated[bool, typer.Option("--force", help="At once; its review goes back into the queue.")] = False,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """End a reviewer of the pool: after its current review, or with force at once."""
     whom = one_of(reviewer or None, reviewer_id or None, "--reviewer-id")
@@ -218,7 +216,7 @@ async def kill(
         async with options.client() as client:
             whom = await _running(client, whom)
     request = given(force=force, idempotency_key=idempotency_key, reviewer_id=whom)
-    return await call(OPERATIONS["kill_reviewer"], request, options, as_json=as_json)
+    return await call(OPERATIONS["kill_reviewer"], request, options)
 
 
 async def _running(client: TandemClient, name: str) -> str:

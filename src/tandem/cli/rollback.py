@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import ConnectionOptions, JsonOption, ensure_ours
+from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, console, tell
 from tandem.hooks.visible import visible_line
@@ -42,7 +42,6 @@ async def rollback(
         bool, typer.Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
     ] = False,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Take back the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
@@ -54,7 +53,7 @@ async def rollback(
         await ensure_ours(client, options, review_id, status.project)
         with _steps() as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
-    tell(report.facts(), _lines(report), as_json=as_json)
+    tell(report.facts(), _lines(report), as_json=options.as_json)
     # What was done but could not be told is not done altogether.
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 

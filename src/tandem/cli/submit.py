@@ -15,7 +15,6 @@ from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    JsonOption,
     TimeoutOption,
     need_project,
 )
@@ -83,7 +82,6 @@ def submit(  # noqa: PLR0913 an option each
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Answer:
     """Put your change up for review: by default the whole working tree, new files included."""
     if source.text is not None and description is not None:
@@ -96,22 +94,22 @@ def submit(  # noqa: PLR0913 an option each
     identity = given(phase=phase, plan=plan, task=task)
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
     order = Order(source, stated, revise, parent)
-    return _put_up(order, options, Patience(wait, timeout), as_json=as_json)
+    return _put_up(order, options, Patience(wait, timeout))
 
 
-async def _put_up(order: Order, options: ConnectionOptions, patience: Patience, *, as_json: bool) -> Exit:
+async def _put_up(order: Order, options: ConnectionOptions, patience: Patience) -> Exit:
     async with options.client() as client:
         async with progress("putting it up"):
             envelope = await client.call("create_review", await _request(client, order, options))
         data = orjson.loads(envelope)
         if not (patience.wait and data["ok"]):
-            return present(envelope, ReviewCreated, as_json=as_json)
-        if as_json:
+            return present(envelope, ReviewCreated, as_json=options.as_json)
+        if options.as_json:
             say(f"{data['data']['review_id']} is up, round {data['data']['round']}")
         else:
             present(envelope, ReviewCreated, as_json=False)
         status = await _verdict(client, data["data"], patience.timeout_s)
-    return present(status, ReviewStatus, as_json=as_json, status=verdict_status)
+    return present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
 
 
 async def _request(client: TandemClient, order: Order, options: ConnectionOptions) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
-from tandem.cli.connection_options import ConnectionOptions, JsonOption, KeyOption
+from tandem.cli.connection_options import ConnectionOptions, KeyOption
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
@@ -57,15 +57,14 @@ async def create(
     ] = None,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
-    as_json: JsonOption = False,
 ) -> Exit:
     """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
     async with options.client() as client, progress("token create"):
         envelope = await client.call("create_token", arguments)
-    if as_json or not orjson.loads(envelope)["ok"]:
-        return present(envelope, TokenCreated, as_json=as_json)
+    if options.as_json or not orjson.loads(envelope)["ok"]:
+        return present(envelope, TokenCreated, as_json=options.as_json)
     made = read_envelope(envelope, TokenCreated)
     if not made.token.startswith(_BEGINNING):
         say(
