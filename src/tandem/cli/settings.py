@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.render.parts import block, plain
 from tandem.cli.terminal import say, show, show_data, visible
 from tandem.config import LoadedSettings, load_settings, user_file
 from tandem.domain.workflows import BUILT_IN, load
@@ -56,7 +56,7 @@ def show_settings(
     for key, entry in {**described(loaded)["settings"], **workflow}.items():
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         style = "dim" if entry["origin"] == "default" else ""
-        table.add_row(*(block(text, style) for text in (key, value, entry["origin"])))
+        table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
     show(table)
     _say_what_counts(loaded, workflow)
 
@@ -208,7 +208,8 @@ def _show_list(project: Project, *, as_json: bool) -> None:
         return
     table = _table("project", "file", "sha256", "since", "by", "now")
     for one, state in zip(entries, states, strict=True):
-        table.add_row(*map(plain, (one.root, one.file, one.sha256[:16], one.at, one.by, state)))
+        cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
+        table.add_row(*(Text(visible_line(cell)) for cell in cells))
     show(table)
 
 
