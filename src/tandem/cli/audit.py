@@ -50,7 +50,7 @@ _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
 _HELP_OPTIONS = frozenset({"--help", "-h"})
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_ABOUT = """Is every commit of a range approved? And the log of everything that happened, with its proof.
+_ABOUT = """Check whether the commits of a range are approved; show and verify the event log.
 
 [bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
 _SQLITE = "sqlite:///"

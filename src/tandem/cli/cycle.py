@@ -221,7 +221,7 @@ async def make_keys(
     write_to: WriteToOption = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Make the keys of a workflow's roles; each is shown this once, and only a hash is kept."""
+    """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
     own = keys_by_role(key or [])
     arguments = given(keys={role: one.key for role, one in own.items()} or None, workflow=workflow or None)
     return await _make(OPERATIONS["cycle_init"], arguments, own, options, write_to)
@@ -309,7 +309,7 @@ async def open_session(
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Open a session as a role of a workflow; its token goes with lock, hand-off, completion and archive."""
+    """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
     whose = one_of(role or None, role_option or None, "--role") or stated_role()
     if whose is None:
         raise typer.BadParameter("Missing ROLE.", param_hint="--role")

@@ -42,7 +42,7 @@ _OTHERS = {
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    group = typer.Typer(help="The gate: is exactly this content approved?", no_args_is_help=True)
+    group = typer.Typer(help="The gate: check whether content is approved, and switch it.", no_args_is_help=True)
     add(group, "gate check", check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():

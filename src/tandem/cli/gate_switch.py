@@ -89,7 +89,7 @@ async def on(
         except (GitTrouble, OSError) as error:
             raise Unavailable(f"The gate was not switched on: {error}.") from error
         found = await gate_status(client.data, here)
-    say("Agents can put up a change with: tandem submit --staged --wait -m 'what it is for'")
+    say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
     return _present(
         found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
     )

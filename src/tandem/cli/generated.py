@@ -64,11 +64,11 @@ _ABOUT = {
 }
 """Where the command line says it better than the request does."""
 _GROUPS = {
-    "commit": "What hooks told of commits and rollbacks.",
-    "inbox": "What waits for you, what for others, and what is wrong.",
+    "commit": "Records of commits and rollbacks.",
+    "inbox": "What waits for you, what waits for others, and problems.",
     "handoff": "What one role hands over to the next.",
     "lock": "The lock of the role whose turn it is.",
-    "supervisor": "What programs call that run reviewers themselves.",
+    "supervisor": "Operations for programs that run a reviewer pool.",
 }
 """Groups with nothing but operations."""
 

@@ -43,7 +43,7 @@ async def rollback(
     ] = False,
     options: ConnectionOptions,
 ) -> Exit:
-    """Take back the commit of a review that was rejected or has changes requested, and what its plan built upon it.
+    """Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
     It is reverted, never reset: history stays, and so do other people's commits and local changes.
     """

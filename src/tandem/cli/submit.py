@@ -83,7 +83,7 @@ def submit(  # noqa: PLR0913 an option each
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
 ) -> Answer:
-    """Put your change up for review: by default the whole working tree, new files included."""
+    """Submit your change for review: by default all changes of the working tree, new files included."""
     if source.text is not None and description is not None:
         raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
     if intent is None and revise is None and parent is None:

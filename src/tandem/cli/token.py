@@ -58,7 +58,7 @@ async def create(
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Make an access token. It is shown this once: alone on standard output, what to do with it beside that."""
+    """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
     async with options.client() as client, progress("token create"):

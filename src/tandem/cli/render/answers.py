@@ -220,7 +220,8 @@ def _(answer: inbox_contract.Inbox) -> RenderableType:
 def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> RenderableType:
     number = f"{len(items)}+" if count > len(items) else str(count)
     rows = (
-        (_id(item), inbox_answers.WHY.get(item.why, item.why), _what(item), item.who, ago(item.since)) for item in items
+        (_id(item), inbox_contract.WHY.get(item.why, item.why), _what(item), item.who, ago(item.since))
+        for item in items
     )
     return Group(Text.assemble((f"{name} ", style), (number, "dim")), listing("id!, why, what, who, for!", rows))
 
@@ -239,7 +240,7 @@ def _what(item: inbox_contract.InboxItem) -> Text:
 
 
 @render.register
-def _(answer: inbox_answers.SearchPage) -> RenderableType:
+def _(answer: file_answers.SearchPage) -> RenderableType:
     rows = ((*parts.review_cells(row), str(row.files), ago(row.created_at)) for row in answer.reviews)
     columns = "id!, state!, priority, project, intent, by, files!, age!"
     shown = [parts.page(columns, rows, empty="Found nothing.")]

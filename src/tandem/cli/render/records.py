@@ -13,7 +13,6 @@ from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
 from tandem.cli.terminal import Unbroken
-from tandem.domain import access_answers, answers, file_answers, gate_answers, pool_answers
 from tandem.domain import answers, file_answers, pool_answers
 from tandem.operations import access_contract, gate_contract, project_contract
 
@@ -91,7 +90,7 @@ def _(answer: project_contract.ProjectView) -> RenderableType:
 
 
 @render.register
-def _(answer: answers.ProjectList) -> RenderableType:
+def _(answer: project_contract.ProjectList) -> RenderableType:
     rows = ((one.project, one.root, ago(one.registered_at)) for one in answer.projects)
     nothing = "No project is registered; in a repository: tandem project add"
     return parts.page("project!, folder, registered!", rows, empty=nothing)
@@ -124,7 +123,7 @@ def _(answer: gate_contract.GateState) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.GateOverridden) -> RenderableType:
+def _(answer: gate_contract.GateOverridden) -> RenderableType:
     when = f"{ago(answer.overridden_at)}, by {answer.overridden_by}"
     name = Text(answer.override_id, style="bold")
     return facts([("override", name), ("project", answer.project), ("digest", answer.digest), ("when", when)])
@@ -149,7 +148,7 @@ def _(answer: gate_contract.CommitRecord) -> RenderableType:
 
 
 @render.register
-def _(answer: gate_answers.CommitPage) -> RenderableType:
+def _(answer: gate_contract.CommitPage) -> RenderableType:
     rows = (
         (one.commit[:_SHORT], one.plan, _reviews(one), _became(one), ago(one.recorded_at)) for one in answer.commits
     )
@@ -181,8 +180,8 @@ def _became(commit: gate_contract.CommitRecord) -> str:
 
 
 @render.register
-def _(answer: access_answers.TokenList) -> RenderableType:
-    def cells(token: access_answers.TokenView) -> tuple[Cell, ...]:
+def _(answer: access_contract.TokenList) -> RenderableType:
+    def cells(token: access_contract.TokenView) -> tuple[Cell, ...]:
         what = token.token_id, token.name, ", ".join(token.roles), token.project or "all"
         life = ago(token.created_at), token.created_by, ago(token.expires_at) or "never"
         return *what, Text(token.state, style=_STATE_STYLES.get(token.state, "")), *life
@@ -238,8 +237,8 @@ def _(answer: pool_answers.ReviewerLog) -> RenderableType:
 
 
 @render.register
-def _(answer: file_answers.ProjectSettings) -> RenderableType:
-    def cells(one: file_answers.SettingView) -> list[Cell]:
+def _(answer: gate_contract.ProjectSettings) -> RenderableType:
+    def cells(one: gate_contract.SettingView) -> list[Cell]:
         style = "dim" if one.origin == "default" and one.ignored is None else ""
         value = one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
         return [plain(text, style) for text in (one.name, value, one.origin, one.ignored)]
@@ -265,7 +264,7 @@ _REASONS_SHOWN = 3
 _SHORT_SECONDS = 10
 
 HOW_TO_BEGIN = (
-    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and start the broker anew,"
+    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
     " or run one beside it: tandem reviewers --broker URL"
 )
 

@@ -9,11 +9,9 @@ from typing import Literal
 
 from tandem.client import TandemClient
 from tandem.domain.answers import FullReview, Proposal
-from tandem.domain.gate_answers import CommitRecord
 from tandem.domain.reviews import ESCALATION_ROUND
 from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.hooks.message import REVIEW, plan_key
-from tandem.hooks.message import REVIEW
 from tandem.operations.gate_contract import CommitRecord
 from tandem.workflow.rollback.repository import (
     Checkout,

@@ -14,9 +14,7 @@ from typing import Any
 from tandem.bridge.scratch import ScratchFolder
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
-from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecision, Proposal, ReviewStatus
-from tandem.domain.answers import CounterPatchView, DiscussionEntry, GateDecision, Proposal, ReviewCreated, ReviewStatus
-from tandem.domain.answers import CounterPatchView, Proposal, ReviewCreated, ReviewStatus
+from tandem.domain.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.git import Repository, Scope
 from tandem.hooks import person
