@@ -26,8 +26,8 @@ _OTHERS = {
         "on": "Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks.",
         "off": "Switch the gate off and restore the former hooks, to the byte. Asks at the terminal.",
         "status": "Show the gate's status, here and at the broker. Exit status 1 if something is wrong.",
-        "override": "Run git commit past the gate: only a person at a terminal can, who is asked to type the project's"
-        " name.",
+        "override": "Run git commit and override the gate: only for a person at a terminal, who has to type the"
+        " project's name.",
     },
     "tandem.cli.gate_steps": {
         "plan": "Have a whole PLAN.md reviewed before it is committed or carried out.",
