@@ -45,8 +45,9 @@ details carry the facts.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, ClassVar, cast
+TYPE_CHECKING = False  # hooks, of which each commit waits for several, import this; `typing` takes half of their start
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class TandemError(Exception):
@@ -459,10 +460,12 @@ class TimedOut(TandemError):
     retryable = True
 
 
-@cache
+_BY_CODE = {error.code: error for error in TandemError.__subclasses__()}
+
+
 def by_code() -> dict[str, type[TandemError]]:
     """Every error type of this module by its code."""
-    return {error.code: error for error in TandemError.__subclasses__() if error.__module__ == __name__}
+    return _BY_CODE
 
 
 def status_of(code: str) -> int:
@@ -476,7 +479,7 @@ def error_from(refusal: dict[str, Any]) -> TandemError:
     A code that this version does not know becomes a plain `TandemError` that carries the code.
     """
     code = str(refusal.get("code", TandemError.code))
-    known = by_code().get(code) or cast("type[TandemError]", type("TandemError", (TandemError,), {"code": code}))
+    known = _BY_CODE.get(code) or type("TandemError", (TandemError,), {"code": code})
     error = known(str(refusal.get("message", "The broker gave no reason.")))
     # Set, not passed: a detail may bear the name of a parameter.
     error.details = dict(refusal.get("details") or {})

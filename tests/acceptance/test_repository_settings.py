@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import Unavailable
-from tandem.git import Repository
+from tandem.git.repository import Repository
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, Desk, edited
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox

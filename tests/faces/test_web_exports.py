@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tandem.domain.answers import DiscussionEntry, EventView, Proposal
-from tandem.domain.patches import AffectedFile
 from tandem.errors import InvalidInput
 from tandem.faces.web.exports import file_name, markdown, page, patch
+from tandem.git.changes import AffectedFile
 from tests.faces.diff_pages import FORBIDDEN, HIDDEN, HOSTILE, VOID, read
 
 DIFF = (

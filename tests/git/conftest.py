@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.git import Repository
+from tandem.git.repository import Repository
 from tests.git.sandbox import Sandbox
 
 

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from tandem.errors import InvalidDiff, InvalidInput, TimedOut, TooLarge, Unavailable
-from tandem.git import Repository, runner
+from tandem.git import runner
+from tandem.git.repository import Repository
 from tests.git.sandbox import Sandbox, edit, new_file
 
 PATIENCE_SECONDS = 60

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tandem.errors import InvalidDiff
-from tandem.git import Repository
+from tandem.git.repository import Repository
 from tests.git.sandbox import Sandbox, edit, new_file
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.domain.patches import AffectedFile
 from tandem.errors import InvalidDiff
-from tandem.git import Repository, parse_only
+from tandem.git.changes import AffectedFile
+from tandem.git.repository import Repository
+from tandem.git.validation import parse_only
 from tests.git.sandbox import Sandbox, edit, new_file
 from tests.git.test_validation import EDITS, populate
 

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 from tandem.core.diff_names import quote, unquote
 from tandem.errors import TandemError
-from tandem.git import Repository, Scope, applying, digest_of, parse_only
+from tandem.git import applying
 from tandem.git.applying import Applied, apply_diff
+from tandem.git.changes import FORMATS, Entry, parse_raw
 from tandem.git.patch import read_patches
-from tandem.git.raw import FORMATS, Entry, parse_raw, raw_bytes
+from tandem.git.raw import digest_of, raw_bytes
+from tandem.git.repository import Repository
 from tandem.git.scratch import decode_index, encode_index
+from tandem.git.snapshot import Scope
+from tandem.git.validation import parse_only
 from tests.git.sandbox import Sandbox, edit
 
 Tree = dict[str, tuple[bytes, bool]]

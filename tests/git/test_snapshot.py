@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import InvalidInput
-from tandem.git import Repository, Scope
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tests.git.sandbox import Sandbox
 from tests.git.test_validation import EDITS, populate
 

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.domain.patches import AffectedFile
 from tandem.errors import InvalidInput
-from tandem.git import Repository, unified_text_diff
+from tandem.git.changes import AffectedFile
+from tandem.git.repository import Repository
+from tandem.git.validation import unified_text_diff
 from tests.git.sandbox import Sandbox
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tandem.domain.patches import AffectedFile
 from tandem.errors import InvalidDiff, InvalidInput
-from tandem.git import Repository, digest_of
+from tandem.git.changes import AffectedFile
+from tandem.git.raw import digest_of
+from tandem.git.repository import Repository
 from tests.git.sandbox import Sandbox, edit, new_file
 
 LINES = "".join(f"line {number}\n" for number in range(1, 31))

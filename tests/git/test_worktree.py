@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
-from tandem.git import Repository
+from tandem.git.repository import Repository
 from tests.git.sandbox import Sandbox, edit, new_file
 from tests.git.test_validation import EDITS, populate
 

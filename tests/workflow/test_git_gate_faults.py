@@ -170,9 +170,10 @@ def test_p7_a_package_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
 def test_p7_an_error_inside_of_the_gate_refuses(gated: Gated, tmp_path: Path):
     source = Path(json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"])
     copy = tmp_path / "source"
-    shutil.copytree(source / "tandem/hooks", copy / "tandem/hooks")
-    shutil.copytree(source / "tandem/bridge", copy / "tandem/bridge")
-    (copy / "tandem/__init__.py").write_text("", "utf-8")
+    for part in ("bridge", "core", "git", "hooks"):
+        shutil.copytree(source / "tandem" / part, copy / "tandem" / part)
+    for module in ("__init__.py", "errors.py"):
+        shutil.copy(source / "tandem" / module, copy / "tandem" / module)
     (copy / "tandem/hooks/commit.py").write_text(
         "def main(gate, arguments):\n    raise KeyError('surprise')\n", "utf-8"
     )

@@ -1,7 +1,8 @@
-"""A small HTTP client over keep-alive connections that knows how far each request got.
+"""The HTTP client for calls to a broker, of hooks, bridge, reviewers and the Python client alike.
 
-Written on sockets, as importing `http.client` (with TLS and mail parsing) takes as long as all else that
-the bridge does before its first answer. Speaks HTTP/1.1 as far as a broker needs it.
+Keeps connections, and knows how far each request got. Written on sockets, as importing `http.client` takes as long as
+all else that the bridge does before its first answer; and without `socket`, `threading` and `re` where the broker is on
+this machine, as each commit waits for it. Speaks HTTP/1.1 as far as a broker needs it.
 
 Errors:
 
@@ -13,17 +14,17 @@ Errors:
 
 from __future__ import annotations
 
-import re
-import select
-import socket
-import threading
-from typing import TYPE_CHECKING
+import _socket
+import _thread
+import io
 
 from tandem.bridge.credentials import REFUSED_STATUS
 from tandem.bridge.credentials import headers as bearing
 
+TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from tandem.bridge.credentials import Credentials
 
@@ -31,7 +32,15 @@ CONNECT_SECONDS = 5.0
 SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
-_URL = re.compile(r"(https?)://(\[[0-9a-fA-F:.]+\]|[^/:@?#\s\[\]]+)(?::(\d{1,5}))?(/[^?#\s]*)?")
+LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+"""More than any broker answers: whatever sends it may not fill the memory."""
+
+_HERE = "127.0.0.1"
+_NOT_IN_URL = frozenset("?# \t\n\r\f\v")
+_NOT_IN_NAME = frozenset("@[]")
+_IN_ADDRESS = frozenset("0123456789abcdefABCDEF:.")
+_MOST_PORT_DIGITS = 5
+_LARGEST_PORT = 65_535
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _LONGEST_LINE_BYTES = 65_536
 _MOST_HEADERS = 200
@@ -76,23 +85,30 @@ class Target:
             ValueError: The text is not an http or https URL, or holds credentials.
         """
         self.url = url.rstrip("/")
-        found = _URL.fullmatch(self.url)
-        if found is None:
+        scheme, _, rest = self.url.partition("://")
+        self.authority, slash, path = rest.partition("/")
+        self.prefix = slash + path
+        if self.authority.startswith("["):
+            self.host, bracket, port = self.authority[1:].partition("]")
+            is_host = bool(bracket and self.host) and _IN_ADDRESS.issuperset(self.host)
+        else:
+            self.host, colon, port = self.authority.partition(":")
+            is_host, port = bool(self.host) and _NOT_IN_NAME.isdisjoint(self.host), colon + port
+        digits = port[1:]
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_PORT_DIGITS
+        is_port = not port or (port[0] == ":" and is_number and int(digits) <= _LARGEST_PORT)
+        if scheme not in {"http", "https"} or not (is_host and is_port and _NOT_IN_URL.isdisjoint(self.url)):
             raise ValueError(f"'{url}' is not a URL such as http://127.0.0.1:8321")
-        scheme, name, port, prefix = found.groups()
         self.secure = scheme == "https"
-        self.host = name.strip("[]")
-        self.port = int(port) if port else (443 if self.secure else 80)
-        self.authority = f"{name}:{port}" if port else name
-        self.prefix = prefix or ""
+        self.port = int(digits) if port else (443 if self.secure else 80)
 
 
 class Exchange:
     """One request's hold on a connection; `abort` may be called from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._lock = _thread.allocate_lock()
+        self._socket: _socket.socket | None = None
         self._aborted = False
 
     @property
@@ -107,7 +123,7 @@ class Exchange:
             if self._socket is not None:
                 _shut(self._socket)
 
-    def hold(self, connected: socket.socket | None) -> None:
+    def hold(self, connected: _socket.socket | None) -> None:
         """Remember what `abort` has to close.
 
         Raises:
@@ -123,24 +139,33 @@ class Exchange:
         return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
 
 
+class _Incoming(io.RawIOBase):
+    """What a socket receives, as a file: `_socket.socket` has none."""
+
+    def __init__(self, connected: _socket.socket) -> None:
+        self._socket = connected
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._socket.recv_into(buffer)
+
+
 class _Connection:
     """A connected socket and its reading side."""
 
     __slots__ = ("reader", "socket")
 
     def __init__(self, target: Target, silence_seconds: float) -> None:
-        self.socket = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
-        # The head and the body of a request leave in one piece; waiting for more would only delay them.
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if target.secure:
-            import ssl  # brokers on this machine have no TLS, and each start would pay for it
-
-            self.socket = ssl.create_default_context().wrap_socket(self.socket, server_hostname=target.host)
+        self.socket = _connected(target)
         self.socket.settimeout(silence_seconds)
-        self.reader = self.socket.makefile("rb")
+        self.reader = io.BufferedReader(_Incoming(self.socket))
 
     def is_quiet(self) -> bool:
         """Whether an idle connection says nothing, as it must: what it says can only be its end."""
+        import select  # most hooks ask once
+
         try:
             return not select.select([self.socket], [], [], 0)[0]
         except (OSError, ValueError):
@@ -207,18 +232,21 @@ class Answer:
         """The body as it arrives."""
         reader = self._connection.reader
         is_whole = False
+        total = 0
         try:
             if self._is_chunked:
                 while size := _chunk_size(reader.readline(_LONGEST_LINE_BYTES)):
+                    total = _within_limit(total + size)
                     yield _exactly(reader.read(size), size)
                     reader.readline(_LONGEST_LINE_BYTES)
                 while reader.readline(_LONGEST_LINE_BYTES).strip():
                     pass
             elif self._length >= 0:
-                yield _exactly(reader.read(self._length), self._length)
+                yield _exactly(reader.read(_within_limit(self._length)), self._length)
             else:
                 self._keep = False
                 while piece := reader.read1(_LONGEST_LINE_BYTES):
+                    total = _within_limit(total + len(piece))
                     yield piece
             is_whole = True
         except (OSError, ValueError) as error:
@@ -246,7 +274,7 @@ class Client:
         self.target = target
         self._silence_seconds = silence_seconds
         self._credentials = credentials
-        self._lock = threading.Lock()
+        self._lock = _thread.allocate_lock()
         self._idle: list[_Connection] = []
 
     def request(
@@ -362,9 +390,38 @@ def _exactly(piece: bytes, size: int) -> bytes:
     return piece
 
 
-def _shut(connected: socket.socket) -> None:
+def _within_limit(size: int) -> int:
+    if size > LARGEST_ANSWER_BYTES:
+        raise ValueError(f"the answer has more than {LARGEST_ANSWER_BYTES} bytes")
+    return size
+
+
+def _connected(target: Target) -> _socket.socket:
+    """A connection to a broker."""
+    if target.host == _HERE and not target.secure:
+        made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        made.settimeout(CONNECT_SECONDS)
+        try:
+            made.connect((target.host, target.port))
+        except OSError:
+            made.close()
+            raise
+    else:
+        import socket  # only elsewhere are there names to look up
+
+        made = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
+        if target.secure:
+            import ssl
+
+            made = ssl.create_default_context().wrap_socket(made, server_hostname=target.host)
+    # The head and the body of a request leave in one piece; waiting for more would only delay them.
+    made.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+    return made
+
+
+def _shut(connected: _socket.socket) -> None:
     try:
-        connected.shutdown(socket.SHUT_RDWR)
+        connected.shutdown(_socket.SHUT_RDWR)
     except OSError:
         # It is closed already, which is what was wanted.
         return

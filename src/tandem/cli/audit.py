@@ -34,6 +34,7 @@ from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.config import Settings, load_settings, masked
 from tandem.errors import InvalidInput, NotFound, Unavailable
+from tandem.git.runner import GitFailed
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.history import Bases
@@ -130,7 +131,7 @@ def _asked(revisions: str) -> Asked:
             old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
         without = Bases(gate).never_judged if gate else ()
         return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
-    except git.GitTrouble as error:
+    except GitFailed as error:
         raise Unavailable(f"{error}. Mend that, then run it again.") from error
 
 
@@ -185,7 +186,7 @@ def _judgement(asked: Asked, check: Callable[[list[git.Change]], dict[str, Any]]
     try:
         with Judge(asked.place, check) as judge:
             return judge.judge(asked.new, old=asked.old, without=asked.without)
-    except git.GitTrouble as error:
+    except GitFailed as error:
         raise Unavailable(f"{error}. Mend that, then run it again.") from error
 
 

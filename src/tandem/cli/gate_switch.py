@@ -18,8 +18,8 @@ from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput, Unavailable
+from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, override, person, state
-from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.workflow import gate_switch, githooks
 from tandem.workflow.gate_switch import Call, GateStatus, Wish, gate_status
@@ -86,7 +86,7 @@ async def on(
     async with options.client() as client, progress("switching the gate on"):
         try:
             gate = await gate_switch.switch_on(client.data, here, wish)
-        except (GitTrouble, OSError) as error:
+        except (GitFailed, OSError) as error:
             raise Unavailable(f"The gate was not switched on: {error}.") from error
         found = await gate_status(client.data, here)
     say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
@@ -119,7 +119,7 @@ async def off(
         _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
         try:
             remarks = await gate_switch.switch_off(call, gate, reason)
-        except (GitTrouble, OSError) as error:
+        except (GitFailed, OSError) as error:
             raise Unavailable(f"The gate was not switched off: {error}.") from error
     for remark in remarks:
         say(remark)

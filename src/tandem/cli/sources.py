@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -177,7 +177,7 @@ def changes(source: Source) -> list[dict[str, Any]]:
         if source.commit is not None or source.range is not None:
             base = repository.working_diff(Scope(revision=source.commit or source.range)).base
             target = source.commit or re.split(r"\.\.\.?", source.range or "", maxsplit=1)[-1] or "HEAD"
-        return [asdict(change) for change in repository.raw_changes(base, target)]
+        return [change._asdict() for change in repository.raw_changes(base, target)]
 
 
 def _emptiness(source: Source) -> str:

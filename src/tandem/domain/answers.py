@@ -25,7 +25,7 @@ from tandem.domain.fields import (
     UpdatedAt,
     VerdictName,
 )
-from tandem.domain.patches import AffectedFile
+from tandem.git.changes import AffectedFile
 
 Turn = Annotated[
     str,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from tandem.domain.gates import ABSENT_MODE, Change
+from tandem.git.changes import Change
+from tandem.git.raw import ABSENT_MODE
 
 DEFAULT_PATTERNS = (
     ".planning/STATE.md",

@@ -5,21 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-ABSENT_MODE = "000000"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One entry of a raw index difference: a path's mode and blob before and after.
-
-    An absent side has mode `000000` and an all-zero blob.
-    """
-
-    path: str
-    mode_before: str
-    blob_before: str
-    mode_after: str
-    blob_after: str
+from tandem.git.changes import Change
+from tandem.git.raw import ABSENT_MODE
 
 
 @dataclass(frozen=True, slots=True)

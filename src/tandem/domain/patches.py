@@ -1,55 +1,8 @@
-"""What a round contains once it is understood: the files it touches and the bytes it fixes."""
+"""The records of a review's rounds and counter-patches."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
-
-from tandem.domain.gates import Change
-
-FileOperation = Literal["added", "modified", "deleted", "renamed", "mode"]
-
-
-@dataclass(frozen=True, slots=True)
-class AffectedFile:
-    """One file that a change touches, as a reviewer wants to see it listed."""
-
-    # The schema of answers has the words below the fields, without pydantic in here.
-    __pydantic_config__: ClassVar = {"use_attribute_docstrings": True}
-
-    path: str
-    """The file after the change; of a deleted one, before it."""
-    operation: FileOperation
-    """What happens to it; `mode` if nothing but the file mode changes."""
-    added: int | None = None
-    """Lines added; null for a binary file."""
-    removed: int | None = None
-    """Lines removed; null for a binary file."""
-    old_path: str | None = None
-    """Where a renamed file came from."""
-
-
-@dataclass(frozen=True, slots=True)
-class ValidatedContent:
-    """The content of a round as the broker has validated it.
-
-    Attributes:
-        content: The diff or text to keep (a lost final newline is put back).
-        base_commit: The tree-ish the diff was validated against, resolved to an object id.
-        digest: What an approval binds to; null when nothing was validated.
-        validated: Whether the digest was computed from a real repository.
-        affected_files: The files, in path order.
-        changes: The raw index entries behind the digest, in path order; what a gate compares.
-        registration: Which registration of the project's folder it was validated in; null if in none.
-    """
-
-    content: str
-    base_commit: str | None = None
-    digest: str | None = None
-    validated: bool = False
-    affected_files: tuple[AffectedFile, ...] = field(default=())
-    changes: tuple[Change, ...] = field(default=())
-    registration: int | None = None
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem.domain.hunks import FileDiff
-from tandem.domain.patches import AffectedFile
 from tandem.domain.unseen import unseen
+from tandem.git.changes import AffectedFile
 
 LONGEST_SHOWN = 2_000
 """Characters of a line that are shown at once; the rest opens."""

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tandem.core.diff_names import quote
-from tandem.domain.gates import Change
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
+from tandem.git.changes import Change, Entry, changes_between, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.patch import FilePatch, inflated_bytes, read_patches
-from tandem.git.raw import RAW_OPTIONS, Entry, changes_between, parse_raw
+from tandem.git.raw import RAW_OPTIONS
 from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
+from tandem.git.changes import Entry
 from tandem.git.layout import Layout, neutral_folder
 from tandem.git.objects import GitObject, ObjectReader
-from tandem.git.raw import GITLINK, Entry
+from tandem.git.raw import GITLINK
 from tandem.git.runner import Git, Output
 from tandem.git.scratch import Scratch
 

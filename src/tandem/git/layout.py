@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git.raw import FORMATS, ObjectFormat
+from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")

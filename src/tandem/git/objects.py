@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import re
 import stat
-import subprocess
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TypeVar
 
 from tandem.errors import TimedOut, Unavailable
+from tandem.git.changes import Entry
 from tandem.git.layout import Layout, neutral_folder
-from tandem.git.raw import EXECUTABLE, REGULAR, Entry
-from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, TimeLimit, end, too_much_output
+from tandem.git.raw import EXECUTABLE, REGULAR
+from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, too_much_output
 from tandem.git.scratch import Scratch
+from tandem.git.time_limits import TimeLimit
 
 T = TypeVar("T")
 _PROCESSES = 4
@@ -244,8 +245,7 @@ class Batch:
                 ["cat-file", "--batch-command", "--buffer"],
                 cwd=neutral_folder(),
                 environment={**scratch.environment, "GIT_OBJECT_DIRECTORY": str(layout.object_folder)},
-                stdin=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                quiet=True,
             )
             try:
                 self.ask([layout.objects.empty_tree.encode()])
@@ -316,10 +316,7 @@ class Batch:
         """Ends the process."""
         end(self._process)
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            # What was still unsent has no reader any more.
-            with suppress(OSError):
-                _pipe(pipe).close()
+        close(self._process)
 
 
 def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -1,116 +1,86 @@
-"""Git's raw differences: what a digest is taken over and what a gate compares."""
+"""Git's raw differences: what a digest is taken over and what a gate compares.
+
+An entry is what it says of one path: path, mode and blob before, mode and blob after. Quick to import, as each commit
+waits for it; `entries.Change` is an entry with names.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
-
-from tandem.domain.gates import ABSENT_MODE, Change
 from tandem.errors import InvalidInput
-from tandem.git.paths import decode_path
 
-# The options of the digest (see the semantics): none of the user's settings changes its bytes.
+TYPE_CHECKING = False  # as in `errors`
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    RawEntry = tuple[str, ...]
+
+FIELDS = ("path", "mode_before", "blob_before", "mode_after", "blob_after")
+"""What an entry holds, in its order, by the names of the contract."""
+
 RAW_OPTIONS = ("--raw", "-z", "--no-renames", "--full-index", "--ignore-submodules=none", "--ita-invisible-in-index")
-SYMLINK = "120000"
-GITLINK = "160000"
+"""The options of the digest (see the semantics): none of the user's settings changes its bytes."""
+
+TREE_OPTIONS = RAW_OPTIONS[:-1]
+"""Those that hold without an index."""
+
+ABSENT_MODE = "000000"
 REGULAR = "100644"
 EXECUTABLE = "100755"
+SYMLINK = "120000"
+GITLINK = "160000"
 
 
-class Entry(NamedTuple):
-    """Mode and object of one path in a tree or an index."""
-
-    mode: str
-    oid: str
-
-
-class ObjectFormat(NamedTuple):
-    """How a repository names its objects.
-
-    Attributes:
-        name: `sha1` or `sha256`, as git and hashlib call it.
-        size_bytes: Length of a binary object id.
-    """
-
-    name: str
-    size_bytes: int
-
-    @property
-    def absent(self) -> Entry:
-        """The entry of a path that is not there."""
-        return Entry(ABSENT_MODE, "0" * (2 * self.size_bytes))
-
-    @property
-    def empty_tree(self) -> str:
-        """Id of the tree without entries, which every git knows."""
-        return self.object_id("tree", b"")
-
-    def hash(self, data: bytes) -> bytes:
-        """The binary hash of `data`."""
-        return hashlib.new(self.name, data, usedforsecurity=False).digest()
-
-    def object_id(self, kind: str, content: bytes) -> str:
-        """The id that git gives to an object with this content."""
-        return self.hash(b"%s %d\0" % (kind.encode(), len(content)) + content).hex()
-
-
-FORMATS = {"sha1": ObjectFormat("sha1", 20), "sha256": ObjectFormat("sha256", 32)}
-
-
-def raw_bytes(changes: Iterable[Change]) -> bytes:
-    """The bytes of `git diff-index --cached --raw -z` for these changes, in git's path order."""
-    ordered = sorted((change.path.encode(), change) for change in changes)
+def raw_bytes(entries: Iterable[RawEntry]) -> bytes:
+    """The bytes of `git diff-index --cached --raw -z` for these entries, in git's path order."""
+    ordered = sorted((entry[0].encode(), *entry[1:]) for entry in entries)
     return b"".join(
-        f":{change.mode_before} {change.mode_after} {change.blob_before} {change.blob_after} {_status(change)}".encode()
-        + b"\0%s\0" % path
-        for path, change in ordered
+        f":{before} {after} {old} {new} {_status(before, after)}".encode() + b"\0%s\0" % path
+        for path, before, old, after, new in ordered
     )
 
 
-def digest_of(changes: Iterable[Change]) -> str:
+def digest_of(entries: Iterable[RawEntry]) -> str:
     """SHA-256, in hexadecimal, of the raw difference: what an approval of a change to files binds to."""
-    return hashlib.sha256(raw_bytes(changes)).hexdigest()
+    from hashlib import sha256  # takes longer to import than most hooks to judge
+
+    return sha256(raw_bytes(entries)).hexdigest()
 
 
-def _status(change: Change) -> str:
-    if change.mode_before == ABSENT_MODE:
+def _status(before: str, after: str) -> str:
+    if before == ABSENT_MODE:
         return "A"
-    if change.mode_after == ABSENT_MODE:
+    if after == ABSENT_MODE:
         return "D"
-    return "M" if change.mode_before[:2] == change.mode_after[:2] else "T"
+    return "M" if before[:2] == after[:2] else "T"
 
 
-def parse_raw(data: bytes) -> tuple[Change, ...]:
-    """The changes in git's own raw output, in path order.
+def parse_raw(data: bytes) -> Iterator[RawEntry]:
+    """The entries in git's own raw output, in its order.
 
     Raises:
         InvalidInput: A path is unmerged, or not UTF-8.
     """
     fields = data.split(b"\0")
-    changes: list[Change] = []
-    for facts, path in zip(fields[:-1:2], fields[1::2], strict=True):
+    for facts, name in zip(fields[:-1:2], fields[1::2], strict=True):
         before, after, old, new, status = facts[1:].decode("ascii").split(" ")
+        path = decode_path(name)
         if status.startswith("U"):
-            raise InvalidInput(f"{decode_path(path)} has unresolved conflicts; resolve them first.", field="changes")
-        changes.append(Change(decode_path(path), before, old, after, new))
-    return in_path_order(changes)
+            raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="changes")
+        yield path, before, old, after, new
 
 
-def changes_between(before: Mapping[bytes, Entry], after: Mapping[bytes, Entry], absent: Entry) -> tuple[Change, ...]:
-    """What differs between two sets of entries, in path order.
+def decode_path(path: bytes) -> str:
+    """A path as text.
 
     Raises:
-        InvalidInput: A path that differs is not UTF-8.
+        InvalidInput: The path is not UTF-8, so that no answer could name it.
     """
-    changes: list[Change] = []
-    for path in sorted(before.keys() | after.keys()):
-        old, new = before.get(path, absent), after.get(path, absent)
-        if old != new:
-            changes.append(Change(decode_path(path), old.mode, old.oid, new.mode, new.oid))
-    return tuple(changes)
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        from tandem.core.diff_names import quote  # such paths are rare
 
-
-def in_path_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The changes sorted as git sorts an index: by the bytes of their paths."""
-    return tuple(sorted(changes, key=lambda change: change.path.encode()))
+        shown = quote(path).decode("ascii")
+        raise InvalidInput(
+            f"The path {shown} is not UTF-8; rename the file so that it can be named.", field="path", path=shown
+        ) from exc

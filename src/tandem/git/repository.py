@@ -7,14 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Self
 
-from tandem.domain.gates import Change
-from tandem.domain.patches import ValidatedContent
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git import rounds, snapshot, validation, worktree
+from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
-from tandem.git.raw import Entry
 from tandem.git.rounds import RoundPatch
 from tandem.git.runner import Git, Limits
 from tandem.git.snapshot import Scope, WorkingDiff

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tandem.domain.gates import ABSENT_MODE, Change
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
 from tandem.git.applying import apply_diff
+from tandem.git.changes import Change, Entry
 from tandem.git.handle import Base, Handle
 from tandem.git.patch import only_files
 from tandem.git.paths import unsafe_reason
-from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, Entry
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from tandem.git.render import render_diff
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_reviewable, encoded, repaired

@@ -15,8 +15,8 @@ from typing import Self
 from tandem.bridge.scratch import ScratchFolder
 from tandem.core.diff_names import quote
 from tandem.errors import InternalError
+from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout
-from tandem.git.raw import Entry, ObjectFormat
 from tandem.git.runner import Git, Output, clean_environment, memory_folder
 
 _CONFIG = """\

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.core.diff_names import quote
-from tandem.domain.gates import Change
 from tandem.errors import InvalidInput
+from tandem.git.changes import Change, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import RAW_OPTIONS, parse_raw
+from tandem.git.raw import RAW_OPTIONS
 from tandem.git.render import render_diff
 from tandem.git.runner import Output
 from tandem.git.scratch import Scratch

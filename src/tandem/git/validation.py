@@ -8,15 +8,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tandem.core.diff_names import quote
-from tandem.domain.gates import ABSENT_MODE, Change
-from tandem.domain.patches import AffectedFile, FileOperation, ValidatedContent
 from tandem.errors import InvalidDiff, InvalidInput
 from tandem.git.applying import Applied, LineCounts, apply_diff, ensure_no_nul
+from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import layout_at
 from tandem.git.patch import FilePatch, read_patches
 from tandem.git.paths import unsafe_reason
-from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, Entry, digest_of
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, digest_of
 from tandem.git.scratch import Scratch
 
 _BINARY_PATCH = "\nGIT binary patch\n"

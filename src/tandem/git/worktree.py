@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tandem.domain.gates import ABSENT_MODE, Change
 from tandem.errors import InvalidInput, Unavailable
+from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import GITLINK, RAW_OPTIONS, Entry, parse_raw
+from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS
 from tandem.git.runner import Output
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_reviewable, encoded, repaired

@@ -7,6 +7,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, state
 from tandem.hooks.ask import Asker, Refused, Unreachable
 
@@ -91,7 +92,7 @@ def refusal(tool: str, given: dict[str, Any], folder: str, *, strict: bool) -> l
         try:
             with Asker(gate) as asker:
                 reasons = _ruling(gate, asker, kind, writing)
-        except (Unreachable, Refused, git.GitTrouble, OSError) as error:
+        except (Unreachable, Refused, TandemError, OSError) as error:
             reasons = _trouble(error)
         if reasons is not None:
             return reasons
@@ -142,7 +143,10 @@ def _trouble(error: Exception) -> list[str]:
         return [f"The gate is on and cannot be asked. {error}", "Until the broker answers, nothing passes."]
     if isinstance(error, Refused):
         return [f"The broker refuses: {error}"]
-    return [f"Whether this is approved cannot be found out: {error}.", "Mend that, or ask the person who works here."]
+    return [
+        f"Whether this is approved cannot be found out: {error}",
+        "Mend that, or ask the person who works here.",
+    ]
 
 
 def _present(path: str) -> bytes | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history
 from tandem.hooks.ask import Asker, Refused, Unreachable
 from tandem.hooks.history import HEADS, STARTS, Bases
@@ -59,7 +60,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
             is_one = len(moves) == 1 and new.strip("0") and not new.startswith(_SYMBOLIC) and not ref.startswith(STARTS)
             net = (git.resolve(gate.place, ref), new) if is_one else None
             return _refuse(gate, [f"{name} cannot be judged: {error}"], net, name)
-        except (Refused, git.GitTrouble, OSError) as error:
+        except (Refused, TandemError, OSError) as error:
             return _refuse(gate, [f"{name} cannot be judged: {error}"])
 
 
@@ -123,7 +124,7 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
             with Judge(gate.place, asker.check_gate) as judge:
                 remote = arguments[0]
                 return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)
-        except (Unreachable, Refused, git.GitTrouble, OSError) as error:
+        except (Unreachable, Refused, TandemError, OSError) as error:
             return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history, message
 from tandem.hooks.ask import Asker, Refused, Unreachable
 from tandem.hooks.visible import say, visible_line
@@ -65,8 +66,8 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
                 unknown = f"The broker does not know the project '{gate.project}'."
                 reasons.append(f"{unknown} Register it again with: tandem gate on")
             return _refuse(gate, arguments, reasons)
-        except (git.GitTrouble, OSError) as error:
-            return _refuse(gate, arguments, [f"What is being committed cannot be judged: {error}."])
+        except (TandemError, OSError) as error:
+            return _refuse(gate, arguments, [f"What is being committed cannot be judged: {str(error).rstrip('.')}."])
 
 
 def _judged(gate: GateFile, asker: Asker, arguments: Sequence[str]) -> int:

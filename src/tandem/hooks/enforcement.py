@@ -5,9 +5,11 @@ Only the project's trusted settings loosen, and never on a base branch.
 
 from __future__ import annotations
 
-import json
 import os
 
+from tandem.core import quick_json
+from tandem.errors import InvalidInput
+from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import git, message
 
 TYPE_CHECKING = False  # as in `git`
@@ -78,7 +80,7 @@ def loosen(gate: GateFile, asker: Asker, ruling: Ruling, mode: str, text: str, b
     Raises:
         Refused: The broker does not know the project, or does not take the change up for review.
         Unreachable: No broker answers.
-        GitTrouble: The change cannot be read.
+        TandemError: The change cannot be read.
     """
     belongs = message.belonging(message.subject(text))
     plan = message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
@@ -101,7 +103,7 @@ def _submitted_already(asker: Asker, changes: list[Change], named: list[str]) ->
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
     from tandem.hooks.ask import Refused
 
-    wanted = git.digest(changes) if named else ""
+    wanted = digest_of(tuple(change[field] for field in FIELDS) for change in changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
         try:
             known = asker.call("get_review_status", review_id=review_id)
@@ -117,7 +119,7 @@ def _request(
     gate: GateFile, ruling: Ruling, text: str, branch: str | None, belongs: dict[str, str], plan: str
 ) -> dict[str, Any]:
     """The review of the commit that is being made."""
-    from hashlib import sha256  # as in `git.digest`
+    from hashlib import sha256  # as in `digest_of`
 
     from tandem.hooks import person
 
@@ -140,7 +142,7 @@ def _request(
     }
     request = person.marked(request, place.top or place.git_dir)
     request.setdefault("plan", plan[:_LONGEST_NAME])
-    key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
+    key = quick_json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
     return {**request, "idempotency_key": f"commit-{sha256(key.encode()).hexdigest()}"}
 
@@ -161,7 +163,7 @@ def _diff(gate: GateFile, base: str) -> str:
     try:
         return found.decode()
     except UnicodeDecodeError as error:
-        raise git.GitTrouble("a changed file is not UTF-8 and marked as text; mark it -diff") from error
+        raise InvalidInput("A changed file is not UTF-8 and marked as text; mark it -diff.") from error
 
 
 def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:

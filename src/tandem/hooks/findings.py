@@ -89,7 +89,7 @@ class Checks:
         """Have git compute these differences at once, as each call of it costs more than a difference.
 
         Raises:
-            GitTrouble: A commit is not there.
+            TandemError: A commit is not there.
         """
         wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
         self._changes.update(zip(wanted, history.differences(self._place, wanted), strict=True))
@@ -98,7 +98,7 @@ class Checks:
         """The difference of two commits, or why it cannot be named.
 
         Raises:
-            GitTrouble: A commit is not there.
+            TandemError: A commit is not there.
         """
         self.prepare([(before, after)])
         return self._changes[before, after]
@@ -107,7 +107,7 @@ class Checks:
         """Whether the difference of two commits passes.
 
         Raises:
-            GitTrouble: A commit is not there.
+            TandemError: A commit is not there.
             Refused: The broker refuses the question as such.
             Unreachable: No broker answers.
         """

@@ -5,6 +5,8 @@ Parents are read from the commits themselves: what a commit-graph file or a graf
 
 from __future__ import annotations
 
+from tandem.errors import InvalidInput, Unavailable
+from tandem.git.raw import TREE_OPTIONS
 from tandem.hooks import git
 
 TYPE_CHECKING = False  # as in `git`
@@ -39,7 +41,7 @@ class Bases:
         """Read them.
 
         Raises:
-            GitTrouble: Git does not answer.
+            TandemError: Git does not answer.
         """
         self._place = gate.place
         self.tips: dict[str, str] = {}
@@ -65,7 +67,7 @@ class Bases:
         """What the base branches have been at since the gate was switched on, as far as git has kept it.
 
         Raises:
-            GitTrouble: Git does not answer.
+            TandemError: Git does not answer.
         """
         been: set[str] = set()
         for ref in self.tips:
@@ -109,7 +111,7 @@ def commits(place: Place, tip: str, without: Iterable[str] = ()) -> tuple[Commit
         without: Ids of commits that are there.
 
     Raises:
-        GitTrouble: One of them is not there.
+        TandemError: One of them is not there.
     """
     asked = "".join(f"{line}\n" for line in (tip, *(f"^{oid}" for oid in without)))
     listed = git.run(place, [*_LIST, *_OPTIONS, "--stdin"], stdin=asked.encode()).stdout
@@ -120,7 +122,7 @@ def read(place: Place, oid: str) -> tuple[list[str], str]:
     """The parents and the message of a commit, from its object.
 
     Raises:
-        GitTrouble: There is none.
+        TandemError: There is none.
     """
     head, _, text = git.run(place, ["cat-file", "commit", oid]).stdout.decode("utf-8", "replace").partition("\n\n")
     return [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")], text
@@ -142,12 +144,12 @@ def differences(place: Place, pairs: Sequence[tuple[str | None, str]]) -> list[l
     The answer for a pair is a sentence where it has a path that no approval can name.
 
     Raises:
-        GitTrouble: A commit is not there.
+        TandemError: A commit is not there.
     """
     if not pairs:
         return []
     lines = "".join(f"{after} {before}\n" if before else f"{after}\n" for before, after in pairs)
-    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *git.TREE_OPTIONS]
+    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *TREE_OPTIONS]
     fields = git.run(place, arguments, stdin=lines.encode()).stdout.split(b"\0")
     found: list[list[Change] | str] = []
     raw: list[bytes] = []
@@ -163,14 +165,14 @@ def differences(place: Place, pairs: Sequence[tuple[str | None, str]]) -> list[l
         at += 1
     found.append(_parsed(raw))
     if len(found) != len(pairs):
-        raise git.GitTrouble("git diff-tree did not answer for every commit")
+        raise Unavailable("git diff-tree did not answer for every commit.")
     return found
 
 
 def _parsed(raw: list[bytes]) -> list[Change] | str:
     try:
-        return git.parse_raw(b"".join(field + b"\0" for field in raw))
-    except git.GitTrouble as trouble:
+        return git.changes_in(b"".join(field + b"\0" for field in raw))
+    except InvalidInput as trouble:
         return str(trouble)
 
 

@@ -46,7 +46,7 @@ class Merges:
         is reviewed as the change that it is.
 
         Raises:
-            GitTrouble: Git does not answer.
+            TandemError: Git does not answer.
         """
         if (ours, theirs) not in self._trees:
             self._trees[ours, theirs] = self._merged(ours, theirs)
@@ -66,7 +66,7 @@ class Merges:
         arguments = [*options, "merge-tree", "--write-tree", "--no-messages", ours, theirs]
         # 128: no ancestor in common, or an object is missing; 129: a git without this command.
         done = git.run(Place(folder, folder, None), arguments, accept=(0, 1, 128, 129))
-        return done.text.split("\n", 1)[0] if done.status == _CLEAN else None
+        return done.text.split("\n", 1)[0] if done.status_code == _CLEAN else None
 
     def _made(self, digits: int) -> str:
         if self._folder is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from tandem.hooks import git
 
@@ -19,7 +18,7 @@ DEPENDS_ON = "Tandem-Depends-On"
 UNREVIEWED = "unreviewed"
 """The trailer's value for a commit that its plan lets through before a review: a mark, never a pass."""
 
-_PLAN = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
+_PLAN = r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:"
 _LONGEST_NAME = 200
 """Of the names that the contract takes."""
 
@@ -45,7 +44,9 @@ def belonging(subject: str) -> dict[str, str]:
     A subject such as `feat(03-02): retry uploads` says them; `TANDEM_PHASE`, `TANDEM_PLAN` and `TANDEM_TASK` are how
     an agent names them for commits with free subjects.
     """
-    found = _PLAN.match(subject)
+    import re  # strict projects do without it
+
+    found = re.match(_PLAN, subject)
     said: dict[str, str | None] = found.groupdict() if found else {}
     stated = {
         name: said.get(name) or os.environ.get(f"TANDEM_{name.upper()}", "").strip()[:_LONGEST_NAME]
@@ -74,7 +75,7 @@ def mark(place: Place, path: str, review_ids: Sequence[str], override_id: str | 
     What an earlier commit of the same message said of its reviews is replaced, as that is no longer known to hold.
 
     Raises:
-        GitTrouble: Git could not add them.
+        TandemError: Git could not add them.
         OSError: The file cannot be written.
     """
     before = read(path)

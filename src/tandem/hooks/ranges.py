@@ -114,7 +114,7 @@ class Judge:
             earlier: Gives what the tips have been before, which is good as well; called only when it is needed.
 
         Raises:
-            GitTrouble: Git does not answer, or a commit is not there.
+            TandemError: Git does not answer, or a commit is not there.
             Refused: The broker refuses to judge.
             Unreachable: No broker answers.
         """

@@ -69,7 +69,7 @@ def request(place: Place, commit: str, branch: str | None, replaces: str | None 
     """What `record_commit` is told of a commit.
 
     Raises:
-        GitTrouble: It cannot be read.
+        TandemError: It cannot be read.
     """
     parents, text = history.read(place, commit)
     belongs = message.belonging(message.subject(text))

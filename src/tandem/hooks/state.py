@@ -5,8 +5,9 @@ Git's own files are read instead of running git, so that a hook whose gate is of
 
 from __future__ import annotations
 
-import json
 import os
+
+from tandem.core import quick_json
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def find(place: Place) -> GateFile | None:
     except OSError as error:
         raise GateUnreadable(path, f"cannot be read ({error.strerror})") from error
     try:
-        facts: Any = json.loads(text)
+        facts: Any = quick_json.loads(text)
         version: Any = facts["version"]
         if version == VERSION:
             return GateFile(place, facts)

@@ -6,7 +6,6 @@ standard library only.
 
 from __future__ import annotations
 
-import re
 import sys
 
 TYPE_CHECKING = False  # as in `git`
@@ -50,13 +49,19 @@ def say(*lines: str) -> None:
 
 def unseen(text: str) -> list[str]:
     """The characters of a text that cannot be seen."""
-    return [] if text.isascii() and text.isprintable() else re.findall(f"[{HIDDEN}]{LONE}", text)
+    if text.isascii() and text.isprintable():
+        return []
+    import re  # as in `spelling`
+
+    return re.findall(f"[{HIDDEN}]{LONE}", text)
 
 
 def spelling(text: str, spell: Callable[[str], str]) -> str:
     """The text with something else in place of each character that cannot be seen."""
     if text.isascii() and text.isprintable():
         return text
+    import re  # what a hook says is mostly ASCII, and each would pay for this
+
     return re.sub(f"[{HIDDEN}]{LONE}", lambda match: spell(match.group()), text)
 
 

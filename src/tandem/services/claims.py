@@ -14,10 +14,10 @@ from tandem.domain import claims
 from tandem.domain.answers import Claim, ClaimReleased, ClaimRenewed
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
-from tandem.domain.gates import Change
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Action, Review
 from tandem.errors import StaleClaim, TandemError, Unavailable
+from tandem.git.changes import Change
 from tandem.operations.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.services import attention, contents, reviewer_runs, views
 from tandem.services.context import Services, transact

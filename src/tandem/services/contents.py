@@ -8,10 +8,11 @@ from typing import Any
 
 import orjson
 
-from tandem.domain.patches import Round, ValidatedContent
+from tandem.domain.patches import Round
 from tandem.errors import InvalidInput, TandemError, TooLarge
-from tandem.git import parse_only
+from tandem.git.changes import ValidatedContent
 from tandem.git.paths import unsafe_reason
+from tandem.git.validation import parse_only
 from tandem.operations.requests import CreateReview
 from tandem.services.context import Services
 from tandem.services.projects import ProjectMoved
@@ -141,4 +142,4 @@ def files_json(facts: ValidatedContent) -> str:
 
 def changes_json(facts: ValidatedContent) -> str:
     """Raw entries in their stored form."""
-    return orjson.dumps([asdict(change) for change in facts.changes]).decode()
+    return orjson.dumps([change._asdict() for change in facts.changes]).decode()

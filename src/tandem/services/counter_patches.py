@@ -9,9 +9,10 @@ from tandem.domain.answers import CounterPatchDecided
 from tandem.domain.claims import COUNTER_PATCH, acceptor, end_claim
 from tandem.domain.discussion import next_round, record_speaker, with_turn
 from tandem.domain.events import Kind
-from tandem.domain.patches import CounterPatch, Round, ValidatedContent
+from tandem.domain.patches import CounterPatch, Round
 from tandem.domain.reviews import Action, Review, step
 from tandem.errors import NoCounterPatch, NotFound
+from tandem.git.changes import ValidatedContent
 from tandem.operations.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.services import attention, contents
 from tandem.services.context import Services, transact

@@ -8,9 +8,9 @@ from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain.claims import check_round
 from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft
-from tandem.domain.patches import ValidatedContent
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
+from tandem.git.changes import ValidatedContent
 from tandem.operations.file_requests import CheckCounterPatch, DraftCounterPatch
 from tandem.services import contents, round_files, verdicts
 from tandem.services.context import Services

@@ -11,8 +11,10 @@ from tandem.clock import MICROSECONDS, isoformat
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.gate_records import Gate, Override
-from tandem.domain.gates import Change
 from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import Change
+from tandem.git.raw import digest_of
+from tandem.operations.gate_requests import GetGate, OverrideGate, SetGate
 from tandem.git import digest_of
 from tandem.operations.gate_contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.services import contents

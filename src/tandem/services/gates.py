@@ -15,8 +15,11 @@ from tandem.config import PROJECT_FILE, load_settings
 from tandem.contract.caller import Caller
 from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_records import Commit
-from tandem.domain.gates import Approval, Change, cover, inverse
+from tandem.domain.gates import Approval, cover, inverse
 from tandem.errors import InvalidInput, TandemError
+from tandem.git.changes import Change
+from tandem.git.raw import digest_of
+from tandem.operations.requests import CheckGate, GateChange
 from tandem.git import digest_of
 from tandem.operations.gate_contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.services.context import Services

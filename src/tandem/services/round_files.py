@@ -11,10 +11,10 @@ import orjson
 
 from tandem.contract.caller import Caller
 from tandem.domain.file_answers import RoundFile
-from tandem.domain.gates import Change
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Review
 from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import Change
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch, text_of
 from tandem.operations.file_requests import GetRoundFile

@@ -11,9 +11,10 @@ from tandem.domain import claims
 from tandem.domain.answers import VerdictGiven
 from tandem.domain.discussion import Message, Verdict, record_speaker
 from tandem.domain.events import Kind
-from tandem.domain.patches import CounterPatch, Round, ValidatedContent
+from tandem.domain.patches import CounterPatch, Round
 from tandem.domain.reviews import Action, Review
 from tandem.errors import InvalidInput, ReasonRequired
+from tandem.git.changes import ValidatedContent
 from tandem.operations.requests import SubmitVerdict
 from tandem.services import contents, counter_patches
 from tandem.services.context import Services, transact

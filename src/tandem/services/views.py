@@ -10,8 +10,9 @@ from tandem.clock import isoformat
 from tandem.contract.answer import shown
 from tandem.domain.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.domain.events import Event
-from tandem.domain.patches import AffectedFile, CounterPatch, Round
+from tandem.domain.patches import CounterPatch, Round
 from tandem.domain.reviews import PRIORITIES, Review, next_action
+from tandem.git.changes import AffectedFile
 from tandem.services.waits import WaitHub
 from tandem.store import discussion, reviews
 from tandem.store.base import Unit

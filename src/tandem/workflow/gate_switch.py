@@ -102,7 +102,7 @@ async def switch_on(call: Call, place: Place, wish: Wish) -> GateFile:
     Raises:
         TandemError: The broker refuses or is away, or the hooks cannot be installed; then the gate here is as before.
         OSError: A file cannot be written.
-        GitTrouble: The repository cannot be read.
+        GitFailed: The repository cannot be read.
     """
     before = switch(place)
     if before is not None:
@@ -130,7 +130,7 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
 
     Raises:
         OSError: A file cannot be changed.
-        GitTrouble: The repository cannot be changed.
+        GitFailed: The repository cannot be changed.
     """
     place = gate.place
     installed = Installed.of(gate.hooks)

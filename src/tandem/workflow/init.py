@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
-from tandem.hooks.git import GitTrouble
+from tandem.git.runner import GitFailed
 from tandem.hooks.state import GateFile, Place
 from tandem.workflow import gate_switch
 from tandem.workflow.clients import (
@@ -382,7 +382,7 @@ async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -
         if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
             return False
         await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
-    except (GitTrouble, OSError) as error:
+    except (GitFailed, OSError) as error:
         raise Unavailable(f"The gate was not switched on, and nothing was changed: {error}.") from error
     return True
 
@@ -390,5 +390,5 @@ async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -
 async def _switch_off(call: Call, gate: GateFile) -> list[str]:
     try:
         return await gate_switch.switch_off(call, gate, "tandem uninit")
-    except (GitTrouble, OSError) as error:
+    except (GitFailed, OSError) as error:
         raise Unavailable(f"The gate was not switched off, and nothing was changed: {error}.") from error

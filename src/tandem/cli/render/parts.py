@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tandem.cli.terminal import Unbroken, visible
 from tandem.domain.answers import ReviewRow
-from tandem.domain.patches import AffectedFile
+from tandem.git.changes import AffectedFile
 from tandem.hooks.visible import visible_line
 
 STATUS_STYLES = {

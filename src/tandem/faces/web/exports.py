@@ -22,7 +22,6 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.domain.answers import DiscussionEntry, EventView, Proposal
-from tandem.domain.patches import AffectedFile
 from tandem.domain.unseen import spelled
 from tandem.errors import InvalidInput, NotFound
 from tandem.faces.web.diffs.code import shown
@@ -33,6 +32,7 @@ from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, view
 from tandem.faces.web.page import PageRequest, PageRoute, in_worker
 from tandem.faces.web.review.view import ReviewView, load
+from tandem.git.changes import AffectedFile
 
 _FACTS = (
     ("Review", "review_id"),

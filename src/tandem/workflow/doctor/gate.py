@@ -14,9 +14,8 @@ from typing import Final
 
 from tandem.bridge.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
-from tandem.git.runner import Git, Output, clean_environment
+from tandem.git.runner import Git, GitFailed, Output, clean_environment
 from tandem.hooks import enforcement, git, planning
-from tandem.hooks.git import GitTrouble
 from tandem.hooks.state import GateFile
 from tandem.workflow import gate_switch
 from tandem.workflow.doctor.finding import Circumstances, Finding, Repair, note, ok, problem, skipped
@@ -82,7 +81,7 @@ async def check_hooks(here: Circumstances) -> list[Finding]:
         return [skipped("hooks", "Without the broker a hook refuses everything, which says little about it.")]
     try:
         fired = await asyncio.to_thread(_fire, gate)
-    except (GitTrouble, TandemError, OSError) as error:
+    except (TandemError, OSError) as error:
         said = f"every hook lets through what is not approved: they cannot be fired ({error})"
         return [problem("hooks", said, _AGAIN, _reinstalling(here))]
     return [_judged(hook, done, _reinstalling(here)) for hook, done in fired.items()]
@@ -100,8 +99,7 @@ def _fire(gate: GateFile) -> dict[str, Output]:
     """What git says when each hook that can refuse is fired with a commit of a random file on top of a base branch.
 
     Raises:
-        GitTrouble: The repository cannot be read.
-        TandemError: Git cannot be run in it.
+        TandemError: Git cannot be run in the repository, or fails.
         OSError: There is no room for a scratch folder.
     """
     ref, top = f"refs/heads/{gate.branches[0]}", Path(gate.place.top or gate.root)
@@ -157,7 +155,7 @@ def _reinstalling(here: Circumstances) -> Repair:
             raise Unavailable("The broker does not answer; start it with: tandem up --background")
         try:
             await gate_switch.switch_on(here.call, here.place, Wish(reason="tandem doctor --fix"))
-        except GitTrouble as error:
+        except GitFailed as error:
             raise Unavailable(str(error)) from error
 
     return reinstall

@@ -12,9 +12,9 @@ from pathlib import Path
 from tandem.bridge.scratch import ScratchFolder, sweep
 from tandem.domain.answers import Proposal
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
-from tandem.git import parse_only
 from tandem.git.repository import Repository
 from tandem.git.runner import Output
+from tandem.git.validation import parse_only
 from tandem.hooks.message import REVIEW
 from tandem.workflow.rollback.choosing import Choice, Taken
 from tandem.workflow.rollback.report import Carried, CounterPatch, Report, Reverted, Rework

@@ -19,7 +19,8 @@ from pathlib import Path
 from tandem.client import TandemClient
 from tandem.config import PREFIX, load_settings, user_file
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, TandemError, Unavailable
-from tandem.git.runner import TimeLimit, end
+from tandem.git.runner import end
+from tandem.git.time_limits import TimeLimit
 from tandem.hooks.planning import project_root
 from tandem.workflow.rollback.choosing import Choice, Found, Review, Reviews, choose, find
 from tandem.workflow.rollback.making import Maker, Say, remove_leftovers, scratch_worktree

@@ -12,12 +12,12 @@ from typing import Any
 
 from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
+from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.hooks import planning, record, state
-from tandem.hooks.git import GitTrouble
 from tandem.hooks.visible import visible_line
 from tandem.workflow.rollback.report import Report, ReReview
 
@@ -89,7 +89,7 @@ async def record_commits(client: TandemClient, report: Report, commits: Iterable
     for commit, replaces in commits:
         try:
             asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
-        except GitTrouble:
+        except InvalidInput:
             # A path that is not UTF-8, which no gate knows either: it is found by its trailer.
             continue
         asked["plan"] = report.plan

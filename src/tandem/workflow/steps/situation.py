@@ -13,6 +13,7 @@ from pathlib import Path
 from tandem import platforms
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, planning, state, trust
 from tandem.workflow.steps.documents import NOBODY, Identity
 
@@ -118,7 +119,7 @@ class Situation:
         """
         try:
             return git.branch(self.repository)
-        except git.GitTrouble as trouble:
+        except GitFailed as trouble:
             raise Unavailable(f"{trouble}. Run git status here to see why.") from trouble
 
     @property

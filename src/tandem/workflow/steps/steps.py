@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
-from tandem.git import Repository, Scope
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.hooks import pending, planning
 from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
 from tandem.workflow.rollback.repository import Checkout

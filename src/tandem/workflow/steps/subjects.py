@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tandem.domain.gates import Change
 from tandem.errors import InvalidInput
-from tandem.git import Repository, Scope, digest_of
+from tandem.git.changes import Change
 from tandem.git.patch import only_files
+from tandem.git.raw import digest_of
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.workflow.steps import documents
 from tandem.workflow.steps.documents import FOLDER, NOBODY, Identity, Task, tasks_touching
 from tandem.workflow.steps.outcomes import Outcome, Word

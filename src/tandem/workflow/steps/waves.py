@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tandem.errors import InvalidInput
-from tandem.git import Repository, Scope, digest_of
+from tandem.git.raw import digest_of
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.workflow.rollback.repository import SUBJECT, Checkout, Commit, log
 from tandem.workflow.steps.documents import NOBODY, Identity, find_plan, objective
 from tandem.workflow.steps.pointers import Pointer
