@@ -54,7 +54,7 @@ def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: 
     say(root, tandem_enabled=True, review_granularity="per_plan", execution_mode="optimistic")
     found = planning.read(str(root))
     assert (found.granularity, found.mode) == ("per_plan", "optimistic")
-    assert not trust.trusts(str(tmp_path), found)
+    assert not trust.trusts(str(tmp_path), found.root, found.sources)
     strict = planning.effective(found, trusted=False)
     assert strict == (True, "per_task", "blocking", ("review_granularity", "execution_mode"))
     assert strict.is_strict
@@ -62,7 +62,7 @@ def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: 
     assert loose == (True, "per_plan", "optimistic", ())
     assert not loose.is_strict
     say(root, tandem_enabled=True, review_granularity="per_task")
-    assert trust.trusts(str(tmp_path), planning.read(str(root)))
+    assert trust.trusts(str(tmp_path), planning.read(str(root)).root, planning.read(str(root)).sources)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_solo_mode_is_one_local_read(root: Path) -> None:
         "sys.addaudithook(seen)\n"
         "from tandem.hooks import planning, trust\n"
         "found = planning.read(sys.argv[1])\n"
-        "assert trust.trusts('/nowhere', found) and not found.tandem_enabled and found.found\n"
+        "assert trust.trusts('/nowhere', found.root, found.sources) and not found.tandem_enabled and found.found\n"
         "slow = {'hashlib', 'tempfile', 'subprocess', 'socket', 'pathlib', 'dataclasses'} & set(sys.modules)\n"
         "sys.exit(f'imported {slow}' if slow else 0)\n"
     )

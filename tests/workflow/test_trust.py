@@ -51,7 +51,7 @@ class Shop:
     @property
     def effective(self) -> planning.Effective:
         found = planning.read(str(self.root))
-        return planning.effective(found, trusted=trust.trusts(str(self.config_dir), found))
+        return planning.effective(found, trusted=trust.trusts(str(self.config_dir), found.root, found.sources))
 
 
 @pytest.fixture

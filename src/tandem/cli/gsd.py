@@ -110,7 +110,7 @@ class _Standing:
     @classmethod
     def of(cls, project: GsdProject) -> _Standing:
         says = planning.read(str(project.root))
-        return cls(project, says, trust.trusts(str(user_file().parent), says))
+        return cls(project, says, trust.trusts(str(user_file().parent), says.root, says.sources))
 
     @property
     def effective(self) -> planning.Effective:

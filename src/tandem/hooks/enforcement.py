@@ -43,7 +43,7 @@ def effective(gate: GateFile) -> Effective | None:
     from tandem.hooks import planning, trust
 
     found = planning.read(gate.root)
-    return planning.effective(found, trusted=trust.trusts(gate.config_dir, found))
+    return planning.effective(found, trusted=trust.trusts(gate.config_dir, found.root, found.sources))
 
 
 def reviews_each_task(gate: GateFile) -> bool:

@@ -14,28 +14,31 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.bridge.project import main_worktree, top_level
 from tandem.hooks import state
+from tandem.hooks.trust import (
+    BLOCKING,
+    ENABLED,
+    GRANULARITY,
+    LARGEST_BYTES,
+    MODE,
+    OPTIMISTIC,
+    PER_PLAN,
+    PER_TASK,
+    POOL,
+    Source,
+    own_keys,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tandem.hooks.state import GateFile
 
-ENABLED = "tandem_enabled"
-GRANULARITY = "review_granularity"
-MODE = "execution_mode"
-POOL = "reviewer_pool"
-OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
-"""The keys of GSD's file that are Tandem's; GSD itself keeps them and refuses to set them."""
-
-PER_TASK, PER_PLAN = "per_task", "per_plan"
-BLOCKING, OPTIMISTIC = "blocking", "optimistic"
 GRANULARITIES = (PER_TASK, PER_PLAN)
 MODES = (BLOCKING, OPTIMISTIC)
 
 FILE = ".planning/config.json"
 """From the project's root, with slashes on every system: it is a name in the list of what is trusted."""
 
-_LARGEST_BYTES = 1_000_000
 _WORKSTREAM = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 # GSD's own order; it names a session by the first of these that is set.
 _SESSIONS = (
@@ -52,26 +55,6 @@ _SESSIONS = (
     "TMUX_PANE",
     "ZELLIJ_SESSION_NAME",
 )
-
-
-class Source(NamedTuple):
-    """One file that was read.
-
-    Attributes:
-        file: From the root, with slashes.
-        content: Its bytes, of which `trust.digest` gives the hash.
-        says: Tandem's own keys in it, as they are written.
-    """
-
-    file: str
-    content: bytes
-    says: Mapping[str, Any]
-
-    @property
-    def loosens(self) -> tuple[str, ...]:
-        """The keys by which it asks for less than a review of each task before its commit."""
-        asked = (GRANULARITY, self.says.get(GRANULARITY), PER_PLAN), (MODE, self.says.get(MODE), OPTIMISTIC)
-        return tuple(key for key, value, loose in asked if value == loose)
 
 
 class Planning(NamedTuple):
@@ -191,30 +174,10 @@ def read_source(root: str, file: str) -> Source | None:
     """
     try:
         with open(os.path.join(root, *file.split("/")), "rb") as stream:
-            content = stream.read(_LARGEST_BYTES + 1)
+            content = stream.read(LARGEST_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     return Source(file, content, own_keys(content))
-
-
-def own_keys(content: bytes) -> dict[str, Any]:
-    """Tandem's own keys of such a file.
-
-    Raises:
-        ValueError: It is too large, or not an object of JSON.
-    """
-    if len(content) > _LARGEST_BYTES:
-        raise ValueError(f"it has more than {_LARGEST_BYTES} bytes")
-    try:
-        text = content.decode("utf-8-sig")
-        # An editor's new file says nothing yet; that is no damage.
-        document: Any = json.loads(text) if text.strip() else {}
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if not isinstance(document, dict):
-        raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for whatever is wrong in it
-    stated = cast("dict[str, Any]", document)
-    return {key: stated[key] for key in OWN_KEYS if key in stated}
 
 
 def active_workstream(planning_dir: str) -> str | None:

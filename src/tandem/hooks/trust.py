@@ -8,17 +8,28 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from tandem.hooks.planning import own_keys
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from tandem.hooks.planning import Planning
+    from collections.abc import Iterable, Mapping
+
+ENABLED = "tandem_enabled"
+GRANULARITY = "review_granularity"
+MODE = "execution_mode"
+POOL = "reviewer_pool"
+OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
+"""The keys of GSD's file that are Tandem's; GSD itself keeps them and refuses to set them."""
+
+PER_TASK, PER_PLAN = "per_task", "per_plan"
+BLOCKING, OPTIMISTIC = "blocking", "optimistic"
 
 STORE = "trusted.json"
 VERSION = 1
 PROJECT_FILE = ".tandem/config.toml"
-_LARGEST_BYTES = 5_000_000
+LARGEST_BYTES = 1_000_000
+"""Of a file of GSD's settings."""
+
+_LARGEST_STORE_BYTES = 5_000_000
 
 
 class Trusted(NamedTuple):
@@ -39,6 +50,26 @@ class Trusted(NamedTuple):
     by: str
 
 
+class Source(NamedTuple):
+    """One file that was read.
+
+    Attributes:
+        file: From the root, with slashes.
+        content: Its bytes, of which `digest` gives the hash.
+        says: Tandem's own keys in it, as they are written.
+    """
+
+    file: str
+    content: bytes
+    says: Mapping[str, Any]
+
+    @property
+    def loosens(self) -> tuple[str, ...]:
+        """The keys by which it asks for less than a review of each task before its commit."""
+        asked = (GRANULARITY, self.says.get(GRANULARITY), PER_PLAN), (MODE, self.says.get(MODE), OPTIMISTIC)
+        return tuple(key for key, value, loose in asked if value == loose)
+
+
 def digest(file: str, content: bytes) -> str:
     """The hash by which a content is trusted, as hexadecimal digits.
 
@@ -56,6 +87,26 @@ def digest(file: str, content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
+def own_keys(content: bytes) -> dict[str, Any]:
+    """Tandem's own keys of a file of GSD's settings.
+
+    Raises:
+        ValueError: It is too large, or not an object of JSON.
+    """
+    if len(content) > LARGEST_BYTES:
+        raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
+    try:
+        text = content.decode("utf-8-sig")
+        # An editor's new file says nothing yet; that is no damage.
+        document: Any = json.loads(text) if text.strip() else {}
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(document, dict):
+        raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for whatever is wrong in it
+    stated = cast("dict[str, Any]", document)
+    return {key: stated[key] for key in OWN_KEYS if key in stated}
+
+
 def is_planning(file: str) -> bool:
     """Whether a file, named from the project's root, is one of GSD's with keys of Tandem's."""
     return file.startswith(".planning/") and file.endswith("/config.json")
@@ -67,11 +118,11 @@ def is_trusted(config_dir: str, root: str, file: str, sha256: str) -> bool:
     return any((same(one.root), one.file, one.sha256) == wanted for one in entries(config_dir))
 
 
-def trusts(config_dir: str, planning: Planning) -> bool:
+def trusts(config_dir: str, root: str, sources: Iterable[Source]) -> bool:
     """Whether every file of GSD's settings that loosens is trusted; true where none does."""
     return all(
-        is_trusted(config_dir, planning.root, source.file, digest(source.file, source.content))
-        for source in planning.sources
+        is_trusted(config_dir, root, source.file, digest(source.file, source.content))
+        for source in sources
         if source.loosens
     )
 
@@ -80,7 +131,7 @@ def entries(config_dir: str) -> tuple[Trusted, ...]:
     """Everything that is trusted; nothing where the list is missing or cannot be understood."""
     try:
         with open(os.path.join(config_dir, STORE), "rb") as stream:
-            return parsed(stream.read(_LARGEST_BYTES))
+            return parsed(stream.read(_LARGEST_STORE_BYTES))
     except (OSError, ValueError):
         return ()
 

@@ -131,7 +131,9 @@ class Situation:
     def effective(self) -> planning.Effective:
         """The settings that hold, after trust."""
         folder = self.gate.config_dir if self.gate else os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
-        return planning.effective(self.planning, trusted=trust.trusts(folder, self.planning))
+        return planning.effective(
+            self.planning, trusted=trust.trusts(folder, self.planning.root, self.planning.sources)
+        )
 
     def broker_url(self, stated: str | None) -> str:
         """Where the broker is: where the person says, else where the gate says, else this user's own.
