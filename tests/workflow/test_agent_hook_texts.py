@@ -109,6 +109,8 @@ def test_codex_patches_are_applied_as_codex_does(gated: Gated) -> None:
     moved = patch_of(update, f"*** Move to: {FOLDER}/04-CONTEXT.md", "@@", "-first", "+second")
     assert "04-CONTEXT.md" in agent.asks("patch", content=moved).words
     assert agent.asks("patch", content=patch_of(f"*** Delete File: {CONTEXT}")).passes
+    two = patch_of("*** Add File: notes.md", "+a note") + "apply_patch <<'Q'\n" + moved
+    assert "04-CONTEXT.md" in agent.asks("patch", content=two).words, "of several patches each counts"
     for broken in ("*** Begin Patch\n", patch_of(update, "@@", "nonsense"), patch_of(update, "@@", "-nowhere", "+x")):
         assert not agent.asks("patch", content=broken).passes
 

@@ -219,10 +219,10 @@ class _Section:
 
 
 def _patched(text: str, folder: str) -> Iterator[Writing]:
-    """The files of the patch in a text, which may be a command that changes the folder first.
+    """The files of the patches in a text, which may be a command that changes the folder first.
 
     Raises:
-        Unclear: There is no whole patch in it.
+        Unclear: A patch in it is not whole.
     """
     if (moved := _CHANGES_FOLDER.match(text)) is not None:
         folder = os.path.join(folder, next(part for part in moved.groups() if part is not None))
@@ -233,23 +233,24 @@ def _patched(text: str, folder: str) -> Iterator[Writing]:
 
 
 def _sections(text: str) -> list[_Section]:
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    start = next((number for number, line in enumerate(lines) if line.strip().endswith(_BEGIN)), None)
-    if start is None:
-        return []
     found: list[_Section] = []
-    for line in lines[start + 1 :]:
-        if line.strip().startswith(_END):
-            return found
-        if (named := _FILE.match(line)) is not None:
-            found.append(_Section(named[1], named[2].strip()))
-        elif found and line.startswith(_MOVE):
-            found[-1].moved_to = line.removeprefix(_MOVE).strip()
-        elif found:
-            found[-1].lines.append(line)
+    section: _Section | None = None
+    is_inside = False
+    for line in (line.removesuffix("\r") for line in text.split("\n")):
+        if not is_inside or line.strip().startswith(_END):
+            is_inside, section = not is_inside and line.strip().endswith(_BEGIN), None
+        elif (named := _FILE.match(line)) is not None:
+            section = _Section(named[1], named[2].strip())
+            found.append(section)
+        elif section is not None and line.startswith(_MOVE):
+            section.moved_to = line.removeprefix(_MOVE).strip()
+        elif section is not None:
+            section.lines.append(line)
         elif line.strip():
             raise Unclear("the patch does not begin with a file")
-    raise Unclear("the patch has no end")
+    if is_inside:
+        raise Unclear("the patch has no end")
+    return found
 
 
 def _after(section: _Section, path: str) -> bytes | None:
