@@ -8,11 +8,12 @@ from a file that it stands in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from tandem.core import diff_names
+from tandem.git.patch import FilePatch, take_header
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]
 LineKind = Literal["context", "added", "deleted"]
@@ -142,90 +143,28 @@ def parse(diff: str) -> tuple[FileDiff, ...]:
     return tuple(_Reader(lines).files())
 
 
-class _Header:
-    """What the lines before a file's first hunk say."""
-
-    def __init__(self, old: str | None, new: str | None) -> None:
-        self.old, self.new = old, new
-        self.kind: FileKind = "modified"
-        self.old_mode: str | None = None
-        self.new_mode: str | None = None
-        self.binary = False
-
-    def take(self, line: str) -> bool:
-        """Takes one line in; False when it is none of a header."""
-        for start, name in _HEADERS:
-            if line.startswith(start):
-                self._set(name, line[len(start) :])
-                return True
-        return False
-
-    def _set(self, name: str, value: str) -> None:
-        match name:
-            case "old":
-                self.old = _name(diff_names.side_name, value)
-                if self.old is None:
-                    self.kind = "added"
-            case "new":
-                self.new = _name(diff_names.side_name, value)
-                if self.new is None:
-                    self.kind = "deleted"
-            case "renamed" | "copied":
-                self.old, self.kind = _name(diff_names.moved_name, value), name
-            case "to":
-                self.new = _name(diff_names.moved_name, value)
-            case _:
-                self._set_mode(name, value)
-
-    def _set_mode(self, name: str, value: str) -> None:
-        match name:
-            case "old_mode":
-                self.old_mode = _mode(value)
-            case "new_mode":
-                self.new_mode = _mode(value)
-            case "added":
-                self.old, self.kind, self.new_mode = None, "added", _mode(value)
-            case "deleted":
-                self.new, self.kind, self.old_mode = None, "deleted", _mode(value)
-            case "index" if " " in value:
-                self.old_mode = self.new_mode = _mode(value.rpartition(" ")[2])
-            case _:
-                pass
-
-    def file(self, hunks: list[Hunk], stray: list[str]) -> FileDiff:
-        kind = self.kind
-        if kind == "modified" and self.old_mode != self.new_mode and not hunks and not self.binary:
-            kind = "mode"
-        return FileDiff(self.old, self.new, kind, self.old_mode, self.new_mode, self.binary, tuple(hunks), tuple(stray))
+def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
+    before, after = _mode(patch.mode_before), _mode(patch.mode_after)
+    kind: FileKind = "modified"
+    if patch.renamed or patch.copied:
+        kind = "renamed" if patch.renamed else "copied"
+    elif (patch.old is None) != (patch.new is None):
+        kind = "added" if patch.old is None else "deleted"
+    elif before != after and not hunks and not patch.binary:
+        kind = "mode"
+    return FileDiff(_name(patch.old), _name(patch.new), kind, before, after, patch.binary, tuple(hunks), tuple(stray))
 
 
-_HEADERS = (
-    ("index ", "index"),
-    ("--- ", "old"),
-    ("+++ ", "new"),
-    ("new file mode ", "added"),
-    ("deleted file mode ", "deleted"),
-    ("old mode ", "old_mode"),
-    ("new mode ", "new_mode"),
-    ("rename from ", "renamed"),
-    ("rename old ", "renamed"),
-    ("rename to ", "to"),
-    ("rename new ", "to"),
-    ("copy from ", "copied"),
-    ("copy to ", "to"),
-    ("similarity index ", "nothing"),
-    ("dissimilarity index ", "nothing"),
-)
+def _bytes(line: str) -> bytes:
+    return line.encode("utf-8", "surrogatepass")
 
 
-def _name(read: Callable[[bytes], bytes | None], value: str) -> str | None:
-    name = read(value.encode("utf-8", "surrogatepass"))
+def _name(name: bytes | None) -> str | None:
     return None if name is None else name.decode("utf-8", "replace")
 
 
-def _mode(value: str) -> str | None:
-    value = value.strip()
-    return value if len(value) <= 6 and value.isdecimal() else None  # noqa: PLR2004 - six octal digits
+def _mode(value: bytes | None) -> str | None:
+    return value.decode() if value is not None and len(value) <= 6 and value.isdigit() else None  # noqa: PLR2004 - six octal digits
 
 
 class _Reader:
@@ -236,14 +175,14 @@ class _Reader:
         self._at = 0
 
     def files(self) -> Iterator[FileDiff]:
-        header: _Header | None = None
+        header: FilePatch | None = None
         hunks: list[Hunk] = []
         stray: list[str] = []
         while self._at < len(self._lines):
             line = self._lines[self._at]
             if self._starts_file(line):
                 if header is not None:
-                    yield header.file(hunks, stray)
+                    yield _file(header, hunks, stray)
                 header, hunks, stray = self._header(line), [], []
             elif header is not None and (match := _HUNK.match(line)):
                 hunks.append(self._hunk(match))
@@ -252,7 +191,7 @@ class _Reader:
                     stray.append(line)
                 self._at += 1
         if header is not None:
-            yield header.file(hunks, stray)
+            yield _file(header, hunks, stray)
 
     def _starts_file(self, line: str) -> bool:
         return line.startswith((_GIT, *_COMBINED)) or self._starts_plain_patch(self._at)
@@ -267,22 +206,22 @@ class _Reader:
             and lines[at + 2].startswith("@@ -")
         )
 
-    def _header(self, line: str) -> _Header:
+    def _header(self, line: str) -> FilePatch:
         if line.startswith(_GIT):
-            name = _name(diff_names.common_name, line[len(_GIT) :].rstrip("\r"))
-            header = _Header(name, name)
+            name = diff_names.common_name(_bytes(line[len(_GIT) :].rstrip("\r")))
+            header = FilePatch(name, name)
             self._at += 1
         elif line.startswith(_COMBINED):
-            name = _name(diff_names.moved_name, line[line.index(" ", 5) + 1 :])
-            header = _Header(name, name)
+            name = diff_names.moved_name(_bytes(line[line.index(" ", 5) + 1 :]))
+            header = FilePatch(name, name)
             self._at += 1
         else:
-            header = _Header(None, None)
+            header = FilePatch()
         while self._at < len(self._lines):
             line = self._lines[self._at].rstrip("\r")
             if line.startswith(("Binary files ", "GIT binary patch")):
                 header.binary = True
-            elif not header.take(line):
+            elif not take_header(header, _bytes(line)):
                 break
             self._at += 1
         return header

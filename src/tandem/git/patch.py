@@ -33,6 +33,7 @@ class FilePatch:
         renamed: Whether the diff says that the file moved.
         copied: Whether the diff says that the file is a copy.
         modes: The file modes that its headers name.
+        mode_before: The mode that its headers give the file before, where they do.
         mode_after: The mode that its headers give the result, where they do.
         added: Lines added.
         removed: Lines removed.
@@ -45,6 +46,7 @@ class FilePatch:
     renamed: bool = False
     copied: bool = False
     modes: set[bytes] = field(default_factory=set[bytes])
+    mode_before: bytes | None = None
     mode_after: bytes | None = None
     added: int = 0
     removed: int = 0
@@ -100,7 +102,7 @@ class _Reader:
             if line.startswith(_BINARY):
                 patch.binary = True
                 break
-            if not _extended_header(patch, line):
+            if not take_header(patch, line):
                 break
             line = self._next()
         return patch
@@ -142,8 +144,8 @@ class _Reader:
             self._at += 1
 
 
-def _extended_header(patch: FilePatch, line: bytes) -> bool:
-    """Takes one header line in; False when it is none."""
+def take_header(patch: FilePatch, line: bytes) -> bool:
+    """Takes one line below `diff --git` in; False when it is none of a header."""
     found = _HEADER.match(line)
     if found is None:
         return False
@@ -181,6 +183,8 @@ def _mode(patch: FilePatch, name: bytes, value: bytes) -> None:
     if name == b"index " and not mode:
         return
     patch.modes.add(mode)
+    if name.startswith((b"old ", b"deleted ", b"index ")):
+        patch.mode_before = mode
     if name.startswith((b"new ", b"index ")):
         patch.mode_after = mode
 
