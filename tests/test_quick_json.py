@@ -9,8 +9,10 @@ import pytest
 
 from tandem.core import quick_json
 
+VALUES: list[Any] = [{"a": [1, -2.5e9, None, True, "é\ud800\n", {"b": []}]}, [], "x", {}, 0]
 
-@pytest.mark.parametrize("value", [{"a": [1, -2.5e9, None, True, "é\ud800\n", {"b": []}]}, [], "x", {}, 0])
+
+@pytest.mark.parametrize("value", VALUES)
 def test_values_are_written_and_read_as_by_the_standard_library(value: Any):
     assert quick_json.dumps(value) == json.dumps(value)
     for text in (json.dumps(value), json.dumps(value, indent=2).encode() + b"\r\n"):
