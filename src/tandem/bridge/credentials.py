@@ -8,10 +8,9 @@ That one is for requests to exactly this URL. It is void after the next start, s
 
 from __future__ import annotations
 
+import json
 import os
 import time
-
-from tandem.core import quick_json
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def published(data_dir: str) -> Published | None:
     """What the running broker left in its data folder; null if none did."""
     try:
         with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
-            stated = quick_json.loads(file.read())
+            stated = json.loads(file.read())
         url, token = stated["url"], stated.get("token")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -7,12 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tandem.domain.fields import ProjectName, ReviewId
-from tandem.domain.gate_answers import GateState
-from tandem.git.changes import AffectedFile
 from tandem.domain.answers import ReviewRow
 from tandem.domain.fields import Cursor, NextPage, ReviewId, RoundNumber
 from tandem.domain.patches import AffectedFile
+from tandem.git.changes import AffectedFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,10 @@ class Git:
             Unavailable: Git, or the folder, is not there.
         """
         process = self.start(arguments, environment=environment, cwd=cwd)
+        deadline = time.monotonic() + self.timeout_seconds
         try:
-            stdout, stderr = _exchange(process, stdin, self.timeout_seconds)
+            stdout, stderr = _exchange(process, stdin, deadline)
+            _await_end(process, deadline)
         except BaseException as exc:
             end(process)
             if not isinstance(exc, TimeoutError):
@@ -259,12 +261,34 @@ class Spawned:
 
     def wait(self) -> int:
         """Wait for its end; its exit status, or that of the signal that ended it, negative."""
+        return self._reaped(0) or 0
+
+    def poll(self) -> int | None:
+        """Its exit status, if it has ended."""
+        return self._reaped(os.WNOHANG)
+
+    def _reaped(self, options: int) -> int | None:
         if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+            pid, status = os.waitpid(self.pid, options)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
         return self.returncode
 
 
-def _exchange(process: Process, stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
+def _await_end(process: Process, deadline: float) -> None:
+    """Wait for the end of a process that has closed its outputs.
+
+    Raises:
+        TimeoutError: It goes on without them.
+    """
+    pause = 0.00005
+    while process.poll() is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
+
+
+def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, bytes]:
     """Everything a process writes while it is told `stdin`.
 
     Raises:
@@ -272,10 +296,9 @@ def _exchange(process: Process, stdin: bytes, timeout_seconds: float) -> tuple[b
         TooLarge: It writes more than anyone could review.
     """
     if not isinstance(process, Spawned) and os.name == "nt":
-        return _communicate(process, stdin, timeout_seconds)
+        return _communicate(process, stdin, deadline - time.monotonic())
     import select  # hooks of which files say enough do without it
 
-    deadline = time.monotonic() + timeout_seconds
     into, *outputs = (_open(pipe).fileno() for pipe in (process.stdin, process.stdout, process.stderr))
     read: dict[int, list[bytes]] = {end: [] for end in outputs}
     watched = select.poll()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken, published
 from tandem.bridge.http import Client, HttpFailure, Target
-from tandem.core import quick_json
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ class Asker:
             Refused: The broker refuses.
             Unreachable: No broker answers, or something that is none.
         """
-        body = quick_json.dumps({"project": self._gate.project, **arguments}).encode()
+        body = json.dumps({"project": self._gate.project, **arguments}).encode()
         head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
         try:
             self._client = self._client or self._connected()
             answer = self._client.request("POST", f"/api/v1/{operation}", body, head)
-            envelope = quick_json.loads(answer.read())
+            envelope = json.loads(answer.read())
             if envelope["ok"] is True:
                 data: dict[str, Any] = envelope["data"]
                 return data

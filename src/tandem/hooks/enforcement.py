@@ -5,9 +5,9 @@ Only the project's trusted settings loosen, and never on a base branch.
 
 from __future__ import annotations
 
+import json
 import os
 
-from tandem.core import quick_json
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import git, message
@@ -142,7 +142,7 @@ def _request(
     }
     request = person.marked(request, place.top or place.git_dir)
     request.setdefault("plan", plan[:_LONGEST_NAME])
-    key = quick_json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
+    key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
     return {**request, "idempotency_key": f"commit-{sha256(key.encode()).hexdigest()}"}
 

@@ -6,10 +6,10 @@ effect, so that two processes that deliver at once, or one that ends in the midd
 
 from __future__ import annotations
 
+import json
 import os
 import time
 
-from tandem.core import quick_json
 from tandem.hooks.ask import Asker, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -39,7 +39,7 @@ def keep(place: Place, operation: str, arguments: dict[str, Any], agent: str | N
     os.makedirs(folder, exist_ok=True)
     name = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(4).hex()}")
     with open(f"{name}.new", "x", encoding="utf-8") as file:
-        file.write(quick_json.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
+        file.write(json.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
         file.flush()
         os.fsync(file.fileno())
     os.rename(f"{name}.new", name + _ENDING)
@@ -72,7 +72,7 @@ def _delivered(gate: GateFile, file: str) -> bool:
     """Whether a request need not be sent again."""
     try:
         with open(file, encoding="utf-8") as stream:
-            request: dict[str, Any] = quick_json.loads(stream.read())
+            request: dict[str, Any] = json.loads(stream.read())
         with Asker(gate, request.get("agent")) as asker:
             asker.call(request["operation"], **request["arguments"])
     except Unreachable:

@@ -5,9 +5,8 @@ Git's own files are read instead of running git, so that a hook whose gate is of
 
 from __future__ import annotations
 
+import json
 import os
-
-from tandem.core import quick_json
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def find(place: Place) -> GateFile | None:
     except OSError as error:
         raise GateUnreadable(path, f"cannot be read ({error.strerror})") from error
     try:
-        facts: Any = quick_json.loads(text)
+        facts: Any = json.loads(text)
         version: Any = facts["version"]
         if version == VERSION:
             return GateFile(place, facts)

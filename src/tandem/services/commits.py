@@ -12,18 +12,13 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.exempt import is_exempt
-from tandem.domain.gate_answers import Carried, CommitPage, CommitRecord, Reverted, RollbackRecorded
-from tandem.domain.gate_records import Commit, Rollback
-from tandem.domain.gates import inverse
-from tandem.domain.reviews import Review
-from tandem.errors import InvalidInput, TooLarge
-from tandem.git.changes import Change
-from tandem.git.raw import digest_of
-from tandem.operations.gate_requests import ListCommits, RecordCommit, RecordRollback
 from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Change, inverse
 from tandem.domain.reviews import Review, Rollback
+from tandem.errors import InvalidInput, TooLarge
 from tandem.git import digest_of
+from tandem.git.changes import Change
+from tandem.git.raw import digest_of
 from tandem.operations.gate_contract import (
     Carried,
     CommitPage,

@@ -16,9 +16,8 @@ from tandem.domain.cycles import Cycle, Handoff, Transition
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
 from tandem.domain.reviews import Review, State
-from tandem.errors import InvalidPhase, SchemaInvalid
-from tandem.git.changes import ValidatedContent
 from tandem.errors import InvalidPhase, InvalidTransition, SchemaInvalid
+from tandem.git.changes import ValidatedContent
 from tandem.operations.cycle_requests import HandoffRead, HandoffWrite
 from tandem.operations.requests import CreateReview
 from tandem.services import contents, cycle_history, cycle_scope, proposals

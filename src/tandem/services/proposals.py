@@ -14,9 +14,8 @@ from tandem.domain.discussion import next_round, reset_turn
 from tandem.domain.events import Kind
 from tandem.domain.patches import Round
 from tandem.domain.reviews import PRIORITIES, Action, Review, infer_priority, step
-from tandem.errors import InvalidInput, InvalidTransition
-from tandem.git.changes import ValidatedContent
 from tandem.errors import InvalidInput
+from tandem.git.changes import ValidatedContent
 from tandem.operations.requests import CreateReview
 from tandem.services import attention, contents, counter_patches
 from tandem.services.context import Services, transact

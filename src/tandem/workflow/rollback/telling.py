@@ -12,9 +12,8 @@ from typing import Any
 
 from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
-from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidTransition, TandemError
+from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.hooks import planning, record, state

@@ -16,11 +16,9 @@ from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.domain.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
-from tandem.git.layout import Layout, layout_at
-from tandem.git.repository import Repository
-from tandem.git.runner import Git
-from tandem.git.snapshot import Scope
 from tandem.git import Repository, Scope
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.hooks import person
 from tandem.operations.gate_contract import GateDecision
 from tandem.workflow.rollback.repository import Checkout
