@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tandem.cli.render import parts
-from tandem.cli.terminal import visible
+from tandem.hooks.visible import visible
 from tests.commandline import Shell, repository, running_broker
 
 _LOCAL_FLAGS = 3

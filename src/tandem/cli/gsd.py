@@ -13,10 +13,11 @@ from rich.text import Text
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.settings import ask_for
-from tandem.cli.terminal import Unbroken, say, show, show_data, visible
+from tandem.cli.terminal import Unbroken, say, show, show_data
 from tandem.config import load_settings, user_file
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.hooks import planning, trust
+from tandem.hooks.visible import visible
 from tandem.workflow import trust as trusting
 from tandem.workflow.edits.changes import diff
 from tandem.workflow.gsd.overlay import Client, Install, Overlays, Plan, find

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, refuse_agents
-from tandem.cli.terminal import Exit, Unbroken, progress, say, show, show_data, visible
+from tandem.cli.terminal import Exit, Unbroken, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
+from tandem.hooks.visible import visible
 from tandem.workflow.background import find_broker, reach_broker
 from tandem.workflow.clients import NAMES
 from tandem.workflow.edits.changes import Change, diff

@@ -21,12 +21,13 @@ from tandem.cli.connection_options import (
     one_of,
 )
 from tandem.cli.generated import add_operation
-from tandem.cli.terminal import Exit, visible
+from tandem.cli.terminal import Exit
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.config import load_settings
 from tandem.domain.pool_answers import ReviewerView
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
+from tandem.hooks.visible import visible
 from tandem.reviewers import logs
 from tandem.reviewers.logs import Log, Part
 

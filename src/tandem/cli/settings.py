@@ -12,13 +12,13 @@ from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.terminal import say, show, show_data, visible
+from tandem.cli.terminal import say, show, show_data
 from tandem.config import LoadedSettings, load_settings, user_file
 from tandem.domain.workflows import BUILT_IN, load
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
 from tandem.hooks.trust import Trusted
-from tandem.hooks.visible import visible_line
+from tandem.hooks.visible import visible, visible_line
 from tandem.services.settings_view import described, of_planning
 from tandem.workflow import trust
 from tandem.workflow.trust import Candidate, Project

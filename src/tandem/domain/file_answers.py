@@ -9,7 +9,6 @@ from pydantic import Field
 
 from tandem.domain.answers import ReviewRow
 from tandem.domain.fields import Cursor, NextPage, ReviewId, RoundNumber
-from tandem.domain.patches import AffectedFile
 from tandem.git.changes import AffectedFile
 
 

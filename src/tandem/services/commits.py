@@ -13,10 +13,9 @@ from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_records import Commit
-from tandem.domain.gates import Change, inverse
+from tandem.domain.gates import inverse
 from tandem.domain.reviews import Review, Rollback
 from tandem.errors import InvalidInput, TooLarge
-from tandem.git import digest_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.operations.gate_contract import (

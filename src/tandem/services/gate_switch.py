@@ -12,7 +12,6 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.domain.gate_records import Gate, Override
 from tandem.errors import InvalidInput, NotFound
-from tandem.git import digest_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.operations.gate_contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate

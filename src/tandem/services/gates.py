@@ -17,11 +17,9 @@ from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_records import Commit
 from tandem.domain.gates import Approval, cover, inverse
 from tandem.errors import InvalidInput, TandemError
-from tandem.git import digest_of
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.operations.gate_contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.operations.gate_requests import CheckGate, GateChange
 from tandem.services.context import Services
 from tandem.store import commits, gates, reports
 from tandem.store.base import Unit

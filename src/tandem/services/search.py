@@ -11,11 +11,9 @@ import orjson
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.domain.file_answers import FoundReview, SearchPage
-from tandem.domain.patches import AffectedFile
 from tandem.domain.reviews import PRIORITIES, Review, State
 from tandem.git.changes import AffectedFile
 from tandem.operations.file_requests import SearchReviews
-from tandem.operations.inbox_contract import SearchReviews
 from tandem.services import pages, views
 from tandem.services.context import Services
 from tandem.store import search

@@ -10,10 +10,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.terminal import Unbroken, visible
+from tandem.cli.terminal import Unbroken
 from tandem.domain.answers import ReviewRow
 from tandem.git.changes import AffectedFile
-from tandem.hooks.visible import visible_line
+from tandem.hooks.visible import visible, visible_line
 
 STATUS_STYLES = {
     "pending": "yellow",

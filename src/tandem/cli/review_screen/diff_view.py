@@ -26,13 +26,12 @@ from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import Spot
 from tandem.cli.review_screen.dialogs import TextDialog, host
-from tandem.cli.terminal import visible
 from tandem.domain import hunks
 from tandem.domain.answers import DiscussionEntry
 from tandem.domain.hunks import FileDiff, Hunk, Line
 from tandem.domain.unusual import LONGEST_SHOWN
 from tandem.faces.web.diffs.words import common_start, pairs
-from tandem.hooks.visible import visible_line
+from tandem.hooks.visible import visible, visible_line
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]
 TAB_COLUMNS = 4

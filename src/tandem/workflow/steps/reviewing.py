@@ -16,7 +16,6 @@ from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.domain.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
-from tandem.git import Repository, Scope
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.hooks import person
