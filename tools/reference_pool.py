@@ -20,6 +20,7 @@ from reference_parts import (
 )
 from tandem.clock import MICROSECONDS
 from tandem.contract.operation import Role
+from tandem.domain import claims
 from tandem.domain import reviewers as rules
 from tandem.domain.reviewers import (
     Demand,
@@ -215,11 +216,11 @@ def _outcomes() -> Iterator[str]:
 def _retries() -> Iterator[str]:
     delay = PoolSettings().retry_delay_seconds
     rows = [
-        (str(number), f"{_seconds(rules.retry_at(number, delay, 0) / MICROSECONDS)} later, by any reviewer")
-        for number in range(1, rules.RETRIES + 1)
+        (str(number), f"{_seconds(claims.retry_at(number, delay, 0) / MICROSECONDS)} later, by any reviewer")
+        for number in range(1, claims.RETRIES + 1)
     ]
-    rows.append((str(rules.RETRIES + 1), "not by itself: `attention` is raised"))
-    growth = rules.retry_at(2, 1, 0) // rules.retry_at(1, 1, 0)
+    rows.append((str(claims.RETRIES + 1), "not by itself: `attention` is raised"))
+    growth = claims.retry_at(2, 1, 0) // claims.retry_at(1, 1, 0)
     yield "## Retries"
     yield (
         f"Failed runs in a row are counted for each review. After the first it waits for `retry_delay_seconds`, then "

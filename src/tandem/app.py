@@ -37,7 +37,7 @@ from tandem.operations.dispatch import Dispatcher
 from tandem.operations.handlers import HANDLERS
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.secret_key import Tokens, load_or_make
-from tandem.services import log
+from tandem.services import log, reviewer_runs
 from tandem.services.access import Gatekeeper
 from tandem.services.commits import CommittedReviews
 from tandem.services.context import Services
@@ -140,8 +140,15 @@ class Broker:
             validations=asyncio.Semaphore(settings.validation_concurrency),
             workflows=load_workflows(settings.workflows),
             tokens=tokens,
-            gatekeeper=Gatekeeper(self._store, self._clock, tokens, required=settings.auth == "token"),
+            gatekeeper=Gatekeeper(
+                self._store,
+                self._clock,
+                tokens,
+                required=settings.auth == "token",
+                reviewer_project=reviewer_runs.project_of,
+            ),
             archives=settings.archives,
+            pool=reviewer_runs,
             reviewer_logs=settings.reviewer_logs,
             participants=(PoolReviews(), CommittedReviews(), HandoffReviews()),
             options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},

@@ -112,7 +112,7 @@ def test_the_numbers_are_those_of_the_rules(page: str) -> None:
 
 
 def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.domain.reviewers.RETRIES", 1)
+    monkeypatch.setattr("tandem.domain.claims.RETRIES", 1)
     monkeypatch.setattr("tandem.domain.reviewers.CIRCUIT_FAILURES", 2)
     page = reference_pool.reviewer_pool()
     assert rows(page, "Retries")[-1] == ["2", "not by itself: `attention` is raised"]

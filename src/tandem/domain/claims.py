@@ -13,6 +13,11 @@ from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApprova
 COUNTER_PATCH = "counter_patch"
 """The origin of a round that is an accepted counter-patch."""
 
+RETRIES = 2
+"""How often a review is tried again after a run without a verdict, before a person is asked."""
+
+_RETRY_GROWTH = 4
+
 
 def reviewer_step(
     action: Action, review: Review, *, generation: int | None, reviewer_id: str | None, access: Access | None = None
@@ -201,3 +206,8 @@ def end_claim(review: Review, found: Step, now_us: int) -> Review:
         lease_expires_at=None,
         updated_at=now_us,
     )
+
+
+def retry_at(attempts: int, delay_seconds: float, now_us: int) -> int:
+    """When a review is tried again after so many runs without a verdict."""
+    return now_us + round(delay_seconds * _RETRY_GROWTH ** (attempts - 1) * MICROSECONDS)

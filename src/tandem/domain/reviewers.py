@@ -17,9 +17,6 @@ RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed"
 Wanted = Literal["run", "drain", "kill"]
 PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
 
-RETRIES = 2
-"""How often a review is tried again after a run without a verdict, before a person is asked."""
-
 LIVE_SECONDS = 150
 """A supervisor that was not heard of for so long is taken to be gone; it calls at least every 50 s."""
 
@@ -35,7 +32,6 @@ _ID_DIGITS = 24
 _CIRCUIT_SECONDS = 300
 _LONGEST_CIRCUIT_SECONDS = 3600
 _LONGEST_DELAY_SECONDS = 600
-_RETRY_GROWTH = 4
 
 
 class ReviewerState(StrEnum):
@@ -279,11 +275,6 @@ def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
 def circuit_seconds(times_opened: int) -> int:
     """How long an open circuit keeps anything from being started, longer each time in a row."""
     return min(_CIRCUIT_SECONDS * 2 ** min(times_opened, 10), _LONGEST_CIRCUIT_SECONDS)
-
-
-def retry_at(attempts: int, delay_seconds: float, now_us: int) -> int:
-    """When a review is tried again after so many runs without a verdict."""
-    return now_us + _us(delay_seconds * _RETRY_GROWTH ** (attempts - 1))
 
 
 def over_budget(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:

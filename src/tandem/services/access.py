@@ -9,17 +9,17 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Callable
 from typing import Any, Final, Self, cast
 
 import orjson
 
 from tandem.clock import MICROSECONDS, Clock
 from tandem.domain.access import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, AccessToken
-from tandem.domain.reviewers import Reviewer, ReviewerState
 from tandem.errors import Unauthenticated, Unavailable
 from tandem.secret_key import Tokens
-from tandem.store import access_tokens, logins, reviewers
-from tandem.store.base import Store
+from tandem.store import access_tokens, logins
+from tandem.store.base import Store, Unit
 
 LOGIN_SECONDS: Final = 60
 """How long a login code can be redeemed."""
@@ -47,7 +47,24 @@ class Gatekeeper:
         published: Set once clients can find the owner's token; who may want to look it up is not refused before.
     """
 
-    def __init__(self, store: Store | None, clock: Clock, tokens: Tokens, *, required: bool) -> None:
+    def __init__(
+        self,
+        store: Store | None,
+        clock: Clock,
+        tokens: Tokens,
+        *,
+        required: bool,
+        reviewer_project: Callable[[Unit, str], str | None] = lambda _unit, _reviewer_id: None,
+    ) -> None:
+        """Wire it up.
+
+        Args:
+            store: Where tokens and ended logins are kept; null where none are required.
+            clock: The time.
+            tokens: Seals passes and login codes.
+            required: Whether calls need a token.
+            reviewer_project: The project of a pool's reviewer that has not ended; null for every other name.
+        """
         self.required = required
         self.owner_token = f"{_OWNER_PREFIX}{secrets.token_urlsafe(_SECRET_BYTES)}" if required else None
         self.published = asyncio.Event()
@@ -55,6 +72,7 @@ class Gatekeeper:
         self._store = store
         self._clock = clock
         self._tokens = tokens
+        self._reviewer_project = reviewer_project
         # Login codes are good at the broker that made them only: it alone knows which were used.
         self._run = secrets.token_hex(8)
         self._redeemed: dict[str, int] = {}
@@ -97,8 +115,7 @@ class Gatekeeper:
         if access_id == OWNER:
             return OWNER_ACCESS if self.required else None
         if access_id.startswith(REVIEWER_PREFIX):
-            reviewer = await self._reviewer(access_id.removeprefix(REVIEWER_PREFIX))
-            return _access_of(reviewer) if reviewer is not None else None
+            return await self._reviewer(access_id.removeprefix(REVIEWER_PREFIX))
         token = await self._find(access_id) if access_id.startswith(TOKEN_PREFIX) else None
         return token.access if token is not None and token.state(self._clock.now_us()) == "valid" else None
 
@@ -180,18 +197,19 @@ class Gatekeeper:
         if said is None:
             raise _unknown()
         reviewer_id, project, until = said
-        reviewer = await self._reviewer(reviewer_id)
-        if reviewer is None or reviewer.project != project:
+        access = await self._reviewer(reviewer_id)
+        if access is None or access.project != project:
             raise Unauthenticated("The reviewer that this pass was for has ended; end its program.", reason="revoked")
         if until <= self._clock.now_us():
             raise Unauthenticated("This reviewer's pass has expired; its supervisor starts another.", reason="expired")
-        return _access_of(reviewer)
+        return access
 
-    async def _reviewer(self, reviewer_id: str) -> Reviewer | None:
-        """A pool's reviewer that has not ended."""
-        store = self._store
-        found = None if store is None else await store.read(lambda unit: reviewers.find(unit, reviewer_id))
-        return found if found is not None and found.state != ReviewerState.TERMINATED else None
+    async def _reviewer(self, reviewer_id: str) -> Access | None:
+        """What a pool's reviewer may do that has not ended."""
+        if self._store is None:
+            return None
+        project = await self._store.read(lambda unit: self._reviewer_project(unit, reviewer_id))
+        return None if project is None else Access(REVIEWER_PREFIX + reviewer_id, reviewer_id, _REVIEWER_ROLES, project)
 
     async def _find(self, token_id: str) -> AccessToken | None:
         store = self._store
@@ -209,10 +227,6 @@ class Gatekeeper:
             return cast("list[Any]", orjson.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))
         except (binascii.Error, ValueError):
             return None
-
-
-def _access_of(reviewer: Reviewer) -> Access:
-    return Access(REVIEWER_PREFIX + reviewer.id, reviewer.id, _REVIEWER_ROLES, reviewer.project)
 
 
 def new_token(token_id: str) -> str:

@@ -11,7 +11,6 @@ from tandem.domain import claims
 from tandem.domain.answers import ReviewStatus
 from tandem.domain.discussion import with_turn
 from tandem.domain.events import Kind
-from tandem.domain.reviewers import RETRIES, retry_at
 from tandem.domain.reviews import Action, Review, State, step
 from tandem.errors import InvalidTransition
 from tandem.operations.requests import RetryReview
@@ -44,7 +43,7 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
     after = claims.end_claim(before, found, now_us)
     if failure.retry_delay_seconds is not None:
         attempts = before.attempts + 1
-        later = retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= RETRIES else None
+        later = claims.retry_at(attempts, failure.retry_delay_seconds, now_us) if attempts <= claims.RETRIES else None
         after = after._replace(attempts=attempts, not_before=later)
     facts: dict[str, Any] = {
         "reviewer_id": before.reviewer_id,
@@ -52,9 +51,9 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
         "claim_generation": after.claim_generation,
     }
     if after.attempts != before.attempts:
-        facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
-    written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
-    if after.attempts == before.attempts or after.attempts <= RETRIES:
+        facts.update(attempts=after.attempts, not_before=views.time_or_none(after.not_before))
+    written = ledger.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
+    if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
     return raise_attention(
         unit, written, f"{after.attempts} reviewers gave no verdict; the last: {failure.reason}", failure.actor, now_us

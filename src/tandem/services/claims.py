@@ -19,8 +19,9 @@ from tandem.domain.reviews import Action, Review
 from tandem.errors import StaleClaim, TandemError, Unavailable
 from tandem.git.changes import Change
 from tandem.operations.requests import ClaimReview, ReleaseClaim, RenewClaim
-from tandem.services import attention, contents, reviewer_runs, views
+from tandem.services import attention, contents, views
 from tandem.services.context import Services, transact
+from tandem.store import ledger, reviews
 from tandem.store import reviewers, reviews, writing
 from tandem.store.base import Unit
 
@@ -44,7 +45,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         if request.review_id is not None:
             before = reviews.get(unit, request.review_id, request.project, lock=True)
         else:
-            if reviewers.is_draining(unit, reviewer_id):
+            if services.pool.is_draining(unit, reviewer_id):
                 return Claim(review=None)
             found = reviews.find_next(
                 unit,
@@ -201,7 +202,7 @@ async def expire(services: Services, limit: int = 100) -> int:
     found = await services.store.read(lambda unit: reviews.list_expired(unit, now, latest, limit))
     done = 0
     for review_id in found:
-        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, name, now, latest))
+        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, services, name, now, latest))
     return done
 
 
@@ -209,7 +210,7 @@ _SINCE_THE_LOOK_SECONDS = 60
 """Leases that are taken meanwhile end a little later."""
 
 
-def _expire_one(unit: Unit, review_id: str, now: int, latest: int) -> int:
+def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest: int) -> int:
     before = reviews.get(unit, review_id, lock=True)
     if before.lease_expires_at is None or not before.held:
         return 0
@@ -217,5 +218,5 @@ def _expire_one(unit: Unit, review_id: str, now: int, latest: int) -> int:
         reviews.renew(unit, before.id, before.claim_generation, latest)
     if before.lease_expires_at > now:
         return 0
-    reviewer_runs.expire(unit, before, now)
+    services.pool.expire(unit, before.id, now)
     return 1

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class PoolReviewers(Protocol):
+    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+
+    def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
+        """Whether it is to take nothing new."""
+        ...
+
+    def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
+        """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """What the services stand on, wired once by the composition root.
@@ -38,6 +50,7 @@ class Services:
         tokens: Derives the tokens of sessions and locks.
         gatekeeper: Tells who calls, and makes the passes of reviewers and the codes of logins.
         archives: The folder that archived cycles are written to.
+        pool: Answers for the reviewers of pools.
         reviewer_logs: The folder of the logs of this machine's reviewers.
         participants: The subjects with a stake in reviews.
         options: The settings that the command line can name, as the broker was started with them.
@@ -54,6 +67,7 @@ class Services:
     tokens: Tokens
     gatekeeper: Gatekeeper
     archives: Path
+    pool: PoolReviewers
     reviewer_logs: Path
     participants: tuple[Participant, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])

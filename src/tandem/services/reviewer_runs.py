@@ -9,7 +9,16 @@ from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.contract.caller import Caller
 from tandem.domain.events import Kind
 from tandem.domain.pool_answers import OutcomeReported
-from tandem.domain.reviewers import DrainReason, Pool, PoolRules, Reviewer, RunOutcome, over_budget, spent
+from tandem.domain.reviewers import (
+    DrainReason,
+    Pool,
+    PoolRules,
+    Reviewer,
+    ReviewerState,
+    RunOutcome,
+    over_budget,
+    spent,
+)
 from tandem.domain.reviews import Review
 from tandem.errors import Forbidden, UnknownReviewer
 from tandem.operations.pool_requests import ReportOutcome
@@ -55,7 +64,7 @@ def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now
     reviewers.put(unit, before, after, actor=reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
 
 
-def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> Review:
+def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> None:
     """Take a held, locked review from its holder; for a reviewer of a pool this is a run without a verdict.
 
     Args:
@@ -68,25 +77,23 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    after = attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
         # Read again: only now does nobody else write to it.
         current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
         reviewers.put(unit, current, counted, actor="broker", kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
-    return after
 
 
-def expire(unit: Unit, before: Review, now_us: int) -> Review:
-    """Take a held, locked review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
-    holder = before.reviewer_id or ""
-    after = reclaim(unit, before, "lease expired", "timeout", now_us)
-    reviewer = reviewers.find(unit, holder)
+def expire(unit: Unit, review_id: str, now_us: int) -> None:
+    """Take a held review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
+    before = reviews.get(unit, review_id, lock=True)
+    reclaim(unit, before, "lease expired", "timeout", now_us)
+    reviewer = reviewers.find(unit, before.reviewer_id or "")
     if reviewer is not None and reviewer.ended_at is None:
         # Else it would count as one who works, and nobody would be started in its place.
         pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor="broker", now_us=now_us, kill=True)
-    return after
 
 
 async def reclaim_abandoned(services: Services) -> int:
@@ -224,6 +231,18 @@ def require(unit: Unit, reviewer_id: str) -> Reviewer:
     if found is None:
         raise unknown(reviewer_id)
     return found
+
+
+def is_draining(unit: Unit, reviewer_id: str) -> bool:
+    """Whether a reviewer of a pool is to take nothing new."""
+    found = reviewers.find(unit, reviewer_id)
+    return found is not None and found.state != ReviewerState.ACTIVE
+
+
+def project_of(unit: Unit, reviewer_id: str) -> str | None:
+    """The project of a pool's reviewer that has not ended; null for everybody else."""
+    found = reviewers.find(unit, reviewer_id)
+    return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
 
 
 def unknown(reviewer_id: str) -> UnknownReviewer:

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import bindparam, func, insert, or_, select, update
 
+from tandem.domain.events import GENESIS, Event, Kind
+from tandem.domain.reviewers import Pool, Reviewer
 from tandem.clock import utc_day
 from tandem.domain.events import GENESIS, CounterMove, Event, Kind
 from tandem.domain.reviewers import Pool, Reviewer, ReviewerState
@@ -209,12 +211,6 @@ def put(
         _write(unit, "reviewers", before, tuple(changed), written)
     ledger.count(unit, reviewer_moves(before._asdict() if before else {}, after._asdict(), at_us))
     return written
-
-
-def is_draining(unit: Unit, reviewer_id: str) -> bool:
-    """Whether a reviewer of a pool is to take nothing new."""
-    found = find(unit, reviewer_id)
-    return found is not None and found.state != ReviewerState.ACTIVE
 
 
 def _changed(before: Pool | Reviewer | None, after: Pool | Reviewer) -> dict[str, Any]:
