@@ -1,18 +1,25 @@
-"""What operators do about reviewer pools: look, start and end reviewers by hand, pause and resume."""
+"""What operators do about reviewer pools: look, read logs, start and end reviewers by hand, pause and resume."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import orjson
 
 from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
+from tandem.domain.file_answers import ReviewerLog
 from tandem.domain.pool_answers import PoolsChanged, PoolView, ReviewerList, ReviewerView
 from tandem.domain.reviewers import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
-from tandem.errors import NotFound, PoolDisabled, TandemError
+from tandem.domain.texts import visible
+from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
+from tandem.operations.file_requests import GetReviewerLog
 from tandem.operations.pool_requests import KillReviewer, ListReviewers, PauseReviewers, ResumeReviewers, SpawnReviewer
+from tandem.reviewers import logs
+from tandem.reviewers.logs import Part
 from tandem.services import pool_plan, reviewer_runs
 from tandem.services.context import Services, amend, transact
 from tandem.services.waits import wait_until
@@ -20,6 +27,9 @@ from tandem.store import events, reviewers
 from tandem.store.base import Unit
 
 _RECENT = 20
+_LONGEST_LINE = 4_000
+"""Characters; of a longer one the beginning is shown."""
+
 _MICRO = 1_000_000
 _START_SECONDS = 10.0
 """How long a start by hand is waited for; a supervisor that is there takes a fraction of a second."""
@@ -38,6 +48,44 @@ async def list_reviewers(services: Services, caller: Caller, request: ListReview
         return ReviewerList(tuple(reviewer_view(one, held.get(one.id)) for one in shown), tuple(pools))
 
     return await services.store.read(work)
+
+
+async def get_reviewer_log(services: Services, _caller: Caller, request: GetReviewerLog) -> ReviewerLog:
+    """The last lines of a reviewer's log, or those after a position.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+        InvalidInput: The position is none of ours.
+    """
+    reviewer = await services.store.read(lambda unit: reviewer_runs.require(unit, request.reviewer_id))
+    part = await asyncio.to_thread(_part, services, reviewer, request.lines, request.position)
+    return ReviewerLog(
+        reviewer_id=reviewer.id,
+        lines=() if part is None else tuple(map(_shown, part.lines)),
+        position=request.position if part is None else part.position,
+        available=part is not None,
+        host=reviewer.host,
+    )
+
+
+def _part(services: Services, reviewer: Reviewer, lines: int, position: str | None) -> Part | None:
+    """What is asked for; null if the log is not here."""
+    log = logs.newest(services.reviewer_logs, reviewer.id)
+    if log is None:
+        return None
+    # It may be removed, or be nobody's to read.
+    with suppress(OSError):
+        if not position:
+            return logs.last_part(log, lines)
+        found = logs.next_part(log, position, lines)
+        if found is None:
+            raise InvalidInput("position must be one that get_reviewer_log answered.", field="position")
+        return found
+    return None
+
+
+def _shown(line: str) -> str:
+    return visible(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…")
 
 
 async def spawn_reviewer(services: Services, caller: Caller, request: SpawnReviewer) -> ReviewerView:
@@ -169,7 +217,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
         why = f"no pool serves '{project}'" if live else "no pool is running"
         raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)
     refusals: list[TandemError] = []
-    for pool in sorted(serving, key=lambda one: _load(unit, one)):
+    for pool in sorted(serving, key=lambda one: len(reviewers.list_live(unit, one.id))):
         try:
             pool_plan.refuse_start(unit, pool, now_us)
         except TandemError as refusal:
@@ -177,11 +225,6 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
         else:
             return pool
     raise refusals[0]
-
-
-def _load(unit: Unit, pool: Pool) -> int:
-    found: list[Reviewer] = reviewers.list_live(unit, pool.id)
-    return len(found)
 
 
 def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:
