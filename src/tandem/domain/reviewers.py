@@ -115,6 +115,11 @@ class Pool(NamedTuple):
         """What its events are about."""
         return f"pool:{self.id}"
 
+    @property
+    def state(self) -> str:
+        """What the log says of it; a pool that is lost, or whose circuit is open, is running all the same."""
+        return "ended" if self.ended_at is not None else "paused" if self.paused is not None else "running"
+
     def is_live(self, now_us: int) -> bool:
         """Whether its supervisor is there to do anything."""
         return self.ended_at is None and now_us - self.last_seen_at < LIVE_SECONDS * MICROSECONDS

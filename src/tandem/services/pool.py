@@ -39,7 +39,7 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
         before = reviewers.find_pool(unit, pool_id)
         for one in reviewers.list_live(unit, pool_id):
             _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
-        pool = reviewers.put_pool(
+        pool = reviewers.put(
             unit,
             before,
             _registered(before, pool_id, request, now),
@@ -143,7 +143,7 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
             _terminate(unit, reviewer, seen.exit_code, why, quick=seen.quick or idle, now_us=now)
     if request.closing and not reviewers.list_live(unit, pool.id):
         after = pool._replace(ended_at=now, last_seen_at=now)
-        reviewers.put_pool(unit, pool, after, actor=pool.id, kind=Kind.POOL_ENDED, at_us=now, data={})
+        reviewers.put(unit, pool, after, actor=pool.id, kind=Kind.POOL_ENDED, at_us=now, data={})
     else:
         reviewers.touch_pool(unit, pool.id, now)
 

@@ -248,7 +248,7 @@ def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_
         return pool
     after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us)
     facts = {"reason": why, "kind": kind}
-    return reviewers.put_pool(unit, pool, after, actor=actor, kind=Kind.POOL_PAUSED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_PAUSED, at_us=now_us, data=facts)
 
 
 def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
@@ -257,7 +257,7 @@ def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
         return pool
     after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None)
     facts = {"reason": pool.paused, "kind": pool.paused_kind}
-    return reviewers.put_pool(unit, pool, after, actor=actor, kind=Kind.POOL_RESUMED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_RESUMED, at_us=now_us, data=facts)
 
 
 def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) -> Pool:
@@ -268,9 +268,7 @@ def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) 
         return pool
     forgiven = newest[0].number if newest else pool.forgiven
     after = pool._replace(circuit_until=None, circuit_opened=0, forgiven=forgiven)
-    return reviewers.put_pool(
-        unit, pool, after, actor=actor, kind=Kind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why}
-    )
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why})
 
 
 def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
@@ -300,4 +298,4 @@ def _open_circuit(unit: Unit, pool: Pool, newest: list[Reviewer], now_us: int) -
         "until": isoformat(until),
         "reviewer_id": newest[0].id,
     }
-    return reviewers.put_pool(unit, pool, after, actor="broker", kind=Kind.CIRCUIT_OPENED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor="broker", kind=Kind.CIRCUIT_OPENED, at_us=now_us, data=facts)

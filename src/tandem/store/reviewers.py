@@ -6,7 +6,7 @@ pool come one after the other, and no two writers wait for each other in a circl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -35,12 +35,10 @@ _STAMPS: Final = ("event_seq", "event_hash")
 
 _get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
 _pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
-_insert_pool = Statement(insert(tables.pools))
 _touch_pool = Statement(
     update(tables.pools).where(_p.id == bindparam("key")).values(last_seen_at=bindparam("new_last_seen_at"))
 )
 _get = Statement(select(tables.reviewers).where(_w.id == bindparam("reviewer_id")))
-_insert = Statement(insert(tables.reviewers))
 _live = Statement(select(tables.reviewers).where(_w.ended_at.is_(None)).order_by(_w.pool_id, _w.number))
 _live_of_pool = Statement(
     select(tables.reviewers)
@@ -88,6 +86,11 @@ def _recent(*, project: bool) -> Statement:
     if project:
         statement = statement.where(_w.project == bindparam("project"))
     return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
+
+
+@cache
+def _insert(table: str) -> Statement:
+    return Statement(insert(tables.metadata.tables[table]))
 
 
 @cache
@@ -174,95 +177,49 @@ def spent_on(unit: Unit, pool_id: str, day: str) -> Spent:
     return Spent(found.get("cost_microusd", 0), found.get("tokens_in", 0) + found.get("tokens_out", 0))
 
 
-def put_pool(
-    unit: Unit, before: Pool | None, after: Pool, *, actor: str, kind: Kind, at_us: int, data: Mapping[str, Any]
-) -> Pool:
-    """Write what an event made of a pool, and the event."""
-    changed = _changed(before, after)
-    draft = _draft(before, after, {"pool": changed}, _pool_state)
-    event = ledger.append(unit, draft._replace(at=at_us, actor=actor, kind=kind, data=orjson.dumps(data).decode()))
-    written = after._replace(event_seq=event.seq, event_hash=event.hash)
-    if before is None:
-        unit.execute(_insert_pool, **written._asdict())
-    else:
-        _write(unit, "pools", before, (*changed, *_UNLOGGED), written)
-    return written
-
-
 def put(
     unit: Unit,
-    before: Reviewer | None,
-    after: Reviewer,
+    before: _Record | None,
+    after: _Record,
     *,
     actor: str,
     kind: Kind,
     at_us: int,
     data: Mapping[str, Any],
-) -> Reviewer:
-    """Write what an event made of a reviewer, and the event; what it used up is counted."""
-    changed = _changed(before, after)
-    draft = _draft(before, after, {"reviewer": changed}, lambda reviewer: reviewer.state)
-    draft = draft._replace(project=after.project, at=at_us, actor=actor, kind=kind, data=orjson.dumps(data).decode())
-    event = ledger.append(unit, draft)
-    written = after._replace(event_seq=event.seq, event_hash=event.hash)
-    if before is None:
-        unit.execute(_insert, **written._asdict())
-    else:
-        _write(unit, "reviewers", before, tuple(changed), written)
-    ledger.count(unit, reviewer_moves(before._asdict() if before else {}, after._asdict(), at_us))
-    return written
-
-
-def _changed(before: Pool | Reviewer | None, after: Pool | Reviewer) -> dict[str, Any]:
+) -> _Record:
+    """Write what an event made of a pool or a reviewer, and the event; what a reviewer used up is counted."""
+    what, table, project = (
+        ("pool", tables.pools, "") if isinstance(after, Pool) else ("reviewer", tables.reviewers, after.project)
+    )
     was: dict[str, Any] = before._asdict() if before else {}
-    return {
+    changed = {
         name: value
         for name, value in after._asdict().items()
         if name not in (*_STAMPS, *_UNLOGGED) and (before is None or was[name] != value)
     }
-
-
-def _draft(before: _Record | None, after: _Record, delta: Mapping[str, Any], state: Callable[[_Record], str]) -> Event:
-    """The event of a change, but for what its caller knows: project, time, actor, kind and facts."""
-    return Event(
+    draft = Event(
         seq=0,
-        at=0,
-        project="",
+        at=at_us,
+        project=project,
         subject=after.subject,
-        actor="",
-        kind="",
-        old=state(before) if before else None,
-        new=state(after),
-        data="",
-        delta=orjson.dumps(delta).decode(),
+        actor=actor,
+        kind=kind,
+        old=before.state if before else None,
+        new=after.state,
+        data=orjson.dumps(data).decode(),
+        delta=orjson.dumps({what: changed}).decode(),
         previous=before.event_hash if before else GENESIS,
     )
-
-
-def _pool_state(pool: Pool) -> str:
-    return "ended" if pool.ended_at is not None else "paused" if pool.paused is not None else "running"
-
-
-def _write(unit: Unit, table: str, before: _Record, changed: tuple[str, ...], written: _Record) -> None:
-    names = (*changed, *_STAMPS)
-    values = {f"new_{name}": getattr(written, name) for name in names}
-    touched = unit.execute(_update(table, names), key=before.id, expected_seq=before.event_seq, **values)
-    if touched != 1:
-        raise LookupError(f"{before.id} changed within its own transaction")
-
-
-SPENT = ("tokens_in", "tokens_out", "cost_microusd")
-"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
-
-
-def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
-    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
-
-    Args:
-        before: The reviewer's columns before the event; empty when it was created by it.
-        after: The columns after it.
-        at_us: The event's time.
-    """
-    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
-    day = utc_day(at_us)
-    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])
+    event = ledger.append(unit, draft)
+    written = after._replace(event_seq=event.seq, event_hash=event.hash)
+    if before is None:
+        unit.execute(_insert(table.name), **written._asdict())
+    else:
+        names = (*changed, *(name for name in _UNLOGGED if name in was), *_STAMPS)
+        values = {f"new_{name}": getattr(written, name) for name in names}
+        touched = unit.execute(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
+        if touched != 1:
+            raise LookupError(f"{before.id} changed within its own transaction")
+    if isinstance(after, Reviewer):
+        ledger.count(unit, reviewer_moves(was, after._asdict(), at_us))
+    return written
