@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tandem import examples
-from tandem.reviewers.prompt import build
-from tandem.reviewers.templates import load_template
+from tandem.reviewers.prompt import build, load_template
 from tandem.reviewers.verdicts import Answer, read_answer
 
 PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))

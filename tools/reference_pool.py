@@ -22,22 +22,22 @@ from tandem.clock import MICROSECONDS
 from tandem.contract.operation import Role
 from tandem.domain import claims
 from tandem.domain import reviewers as rules
+from tandem.domain.pool_answers import Rules
 from tandem.domain.reviewers import (
     Demand,
     DrainReason,
     PauseKind,
-    PoolRules,
     Reviewer,
     ReviewerState,
     RunOutcome,
 )
 from tandem.operations.catalogue import REGISTRY
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import providers, templates, verdicts
-from tandem.reviewers.attempt import AT_ONCE_SECONDS
+from tandem.reviewers import prompt, providers, verdicts
 from tandem.reviewers.job import Exit
 from tandem.reviewers.lifecycle import QUICK_SECONDS
 from tandem.reviewers.outcomes import Outcome
+from tandem.reviewers.worker import AT_ONCE_SECONDS
 
 _REQUESTS: Final = "pool_requests"
 """The module whose requests are those of pools."""
@@ -155,7 +155,7 @@ def _ensure_words() -> None:
     missing += [f"state {one}" for one in ReviewerState if one not in member_docs(ReviewerState)]
     missing += [f"drain reason {one}" for one in DrainReason if one not in member_docs(DrainReason)]
     missing += [f"pause {one}" for one in get_args(PauseKind) if one not in PAUSES]
-    variables = {*templates.REVIEW.allowed, *templates.AGENT.allowed}
+    variables = {*prompt.REVIEW.allowed, *prompt.AGENT.allowed}
     missing += [f"program {one}" for one in providers.NAMES if one not in PROGRAMS]
     missing += [f"answer {one}" for one in verdicts.FIELDS if not _about(one)]
     missing += [f"variable {one}" for one in sorted(variables) if one not in TEMPLATE]
@@ -250,7 +250,7 @@ def _states() -> Iterator[str]:
 
 
 def _scaling() -> Iterator[str]:
-    defaults = PoolRules()
+    defaults = Rules()
     rows = [(str(pending), str(reviewers_for(pending, defaults))) for pending in _SHOWN_PENDING]
     yield "## Scaling"
     yield (
@@ -269,7 +269,7 @@ def _scaling() -> Iterator[str]:
     )
 
 
-def reviewers_for(pending: int, pool_rules: PoolRules) -> int:
+def reviewers_for(pending: int, pool_rules: Rules) -> int:
     """How many reviewers a pool starts for so many waiting reviews of one project, if none of them is taken."""
     active = 0
     while rules.next_start([Demand("any", pending, active, active)], pool_rules, active) is not None:
@@ -302,7 +302,7 @@ def _circuit() -> Iterator[str]:
 def cooldown_after(failures: int) -> float:
     """How many seconds lie between two starts after so many quick exits, by default."""
     spawned = Reviewer._make([0] * len(Reviewer._fields))
-    return rules.start_at(spawned, failures, PoolRules()) / MICROSECONDS
+    return rules.start_at(spawned, failures, Rules()) / MICROSECONDS
 
 
 def _draining() -> Iterator[str]:
@@ -378,14 +378,14 @@ def _about(field: str) -> str:
 
 def _template() -> Iterator[str]:
     rows: list[tuple[str, ...]] = []
-    for mode, form in (("worker", templates.REVIEW), ("agent", templates.AGENT)):
+    for mode, form in (("worker", prompt.REVIEW), ("agent", prompt.AGENT)):
         for name in form.allowed:
             needed = "has to be there" if name in form.required else "may be there"
             once = ", once" if form.once else ""
             rows.append((f"`{mode}`", f"`{{{{{name}}}}}`", needed + once, TEMPLATE[name]))
     yield "## The prompt template"
     yield (
-        f"A text file in UTF-8 of at most {spaced(templates.TEMPLATE_LIMIT_BYTES)} bytes (`prompt_template_path`). "
+        f"A text file in UTF-8 of at most {spaced(prompt.TEMPLATE_LIMIT_BYTES)} bytes (`prompt_template_path`). "
         "Double braces stand around the name of a variable and nowhere else. It is checked when the supervisor "
         "starts, and again by each reviewer."
     )

@@ -19,9 +19,9 @@ from tandem import pool_settings
 from tandem.config import Settings
 from tandem.pool_settings import PoolSettings
 from tandem.reviewers import Limits, RunContext, programs
+from tandem.reviewers.programs import lay_out
+from tandem.reviewers.prompt import load_template
 from tandem.reviewers.providers import NAMES, provider
-from tandem.reviewers.scratch import lay_out
-from tandem.reviewers.templates import load_template
 from tandem.reviewers.verdicts import SCHEMA, read_answer
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT

@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 import reference
 import reference_pool
 from reference_parts import Undocumented, member_docs
-from tandem.domain.pool_answers import PoolView
-from tandem.domain.reviewers import DrainReason, PauseKind, PoolRules, ReviewerState, RunOutcome
+from tandem.domain.pool_answers import PoolView, Rules
+from tandem.domain.reviewers import DrainReason, PauseKind, ReviewerState, RunOutcome
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import RunContext, templates
+from tandem.reviewers import RunContext, prompt
 from tandem.reviewers.job import Exit
 from tandem.reviewers.outcomes import Outcome
+from tandem.reviewers.prompt import load_template
 from tandem.reviewers.providers import NAMES, provider
-from tandem.reviewers.templates import load_template
 from tandem.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
 
 
@@ -121,11 +121,11 @@ def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("pending", "active"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (100, 3)])
 def test_so_many_reviewers_as_the_page_says_are_started(pending: int, active: int) -> None:
-    assert reference_pool.reviewers_for(pending, PoolRules()) == active
+    assert reference_pool.reviewers_for(pending, Rules()) == active
 
 
 def test_a_wider_pool_starts_more() -> None:
-    assert reference_pool.reviewers_for(100, PoolRules(max_pool_size=10, scaling_ratio=20)) == 5
+    assert reference_pool.reviewers_for(100, Rules(max_pool_size=10, scaling_ratio=20)) == 5
 
 
 def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:
@@ -139,10 +139,10 @@ def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:
 
 def test_the_variables_of_templates_are_those_that_are_read(page: str) -> None:
     shown = {(row[0].strip("`"), row[1].strip("`{}")) for row in rows(page, "The prompt template")[2:]}
-    assert shown == {("worker", one) for one in templates.REVIEW.allowed} | {
-        ("agent", one) for one in templates.AGENT.allowed
+    assert shown == {("worker", one) for one in prompt.REVIEW.allowed} | {
+        ("agent", one) for one in prompt.AGENT.allowed
     }
-    assert load_template(None).form is templates.REVIEW
+    assert load_template(None).form is prompt.REVIEW
 
 
 def room(tmp_path: Path) -> RunContext:

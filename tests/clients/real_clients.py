@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tandem.reviewers import Finished, Invocation, Limits, Reply, RunContext, programs
+from tandem.reviewers.programs import lay_out
 from tandem.reviewers.providers import provider
-from tandem.reviewers.scratch import lay_out
 from tandem.reviewers.verdicts import SCHEMA, read_answer
 from tests.broker import BrokerProcess, Caller
 from tests.clients.models import ScriptedModel, serving

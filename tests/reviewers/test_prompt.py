@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.domain.answers import Proposal
-from tandem.reviewers.prompt import CONVENTIONS_LIMIT, GUIDANCE, TALK_LIMIT, build, frames_for, is_inline
-from tandem.reviewers.templates import load_template
+from tandem.reviewers.prompt import CONVENTIONS_LIMIT, GUIDANCE, TALK_LIMIT, build, frames_for, is_inline, load_template
 
 TEMPLATE = load_template(None)
 DIGEST = "5f" * 32

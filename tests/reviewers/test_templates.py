@@ -14,8 +14,7 @@ import pytest
 from tandem.contract.operation import Role
 from tandem.errors import ConfigInvalid
 from tandem.operations.catalogue import REGISTRY
-from tandem.reviewers.prompt import build, build_agent
-from tandem.reviewers.templates import AGENT, REVIEW, TEMPLATE_LIMIT_BYTES, Form, load_template
+from tandem.reviewers.prompt import AGENT, REVIEW, TEMPLATE_LIMIT_BYTES, Form, build, build_agent, load_template
 
 NONCE = "0f" * 16
 PROPOSAL = {

@@ -32,12 +32,6 @@ def test_without_a_job_it_ends(reviewer: Reviewer, line: bytes) -> None:
     assert "before there was a job" in reviewer.complaint()
 
 
-def test_an_unknown_provider_ends_it(start: StartReviewer) -> None:
-    reviewer = start((), provider="hal")
-    assert reviewer.wait() == Exit.BAD_JOB
-    assert "no reviewer provider 'hal'" in reviewer.complaint()
-
-
 def test_a_template_that_is_gone_ends_it(start: StartReviewer, tmp_path: Path) -> None:
     reviewer = start(deeds("say", "x"), prompt_template=str(tmp_path / "gone.md"))
     assert reviewer.wait() == Exit.BAD_JOB

@@ -1,11 +1,11 @@
-"""What the operations on reviewer pools answer. Times are ISO 8601 in UTC."""
+"""What the operations on reviewer pools answer, and the rules of a pool. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from tandem.domain.fields import Attention, Cursor, ProjectName, ReviewId, StateName
 
@@ -22,6 +22,30 @@ CircuitOpenUntil = Annotated[
 ]
 DrainReason = Annotated[str, Field(description="Why it is to end; see draining.")]
 HeldReview = Annotated[str, Field(description="The review that it holds now.")]
+
+
+Tokens = Annotated[int, Field(ge=0, le=10**12)]
+Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
+Money = Annotated[float, Field(ge=0, le=1_000_000)]
+_SETTING = Field(description="The setting of this name; see the pool's settings.")
+
+
+class Rules(BaseModel):
+    """The numbers that a pool is run by; from the supervisor's own configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    max_pool_size: Annotated[int, Field(ge=1, le=10), _SETTING] = 3
+    min_pool_size: Annotated[int, Field(ge=0, le=10), _SETTING] = 0
+    scaling_ratio: Annotated[float, Field(gt=0, le=1000), _SETTING] = 3
+    idle_timeout_seconds: Annotated[Seconds, _SETTING] = 300
+    max_ttl_seconds: Annotated[Seconds, _SETTING] = 3600
+    spawn_cooldown_seconds: Annotated[Seconds, _SETTING] = 10
+    retry_delay_seconds: Annotated[Seconds, _SETTING] = 30
+    budget_per_review: Annotated[Money | None, _SETTING] = None
+    budget_per_day: Annotated[Money | None, _SETTING] = None
+    token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
+    token_budget_per_day: Annotated[Tokens | None, _SETTING] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from tandem.clock import MICROSECONDS
+from tandem.domain.pool_answers import Rules
 
 RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 Wanted = Literal["run", "drain", "kill"]
@@ -64,28 +65,11 @@ class DrainReason(StrEnum):
     """The pool is paused."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolRules:
-    """The numbers that a pool is run by, from its supervisor's own configuration. Budgets: null for none."""
-
-    max_pool_size: int = 3
-    min_pool_size: int = 0
-    scaling_ratio: float = 3
-    idle_timeout_seconds: float = 300
-    max_ttl_seconds: float = 3600
-    spawn_cooldown_seconds: float = 10
-    retry_delay_seconds: float = 30
-    budget_per_review: float | None = None
-    budget_per_day: float | None = None
-    token_budget_per_review: int | None = None
-    token_budget_per_day: int | None = None
-
-
 class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
     Times are microseconds since the epoch, UTC. `projects` is a JSON list, null for all that are registered;
-    `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
+    `rules` the JSON of `Rules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
     in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
     """
 
@@ -224,7 +208,7 @@ class Demand:
         return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
 
 
-def next_start(demands: Iterable[Demand], rules: PoolRules, size: int) -> str | None:
+def next_start(demands: Iterable[Demand], rules: Rules, size: int) -> str | None:
     """The project that the pool's next reviewer is for; null if none is due.
 
     Args:
@@ -241,7 +225,7 @@ def next_start(demands: Iterable[Demand], rules: PoolRules, size: int) -> str | 
     return due
 
 
-def drain_reason(reviewer: Reviewer, rules: PoolRules, *, busy: bool, spare: bool, now_us: int) -> DrainReason | None:
+def drain_reason(reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now_us: int) -> DrainReason | None:
     """Why an active reviewer should end, if it should.
 
     Args:
@@ -258,7 +242,7 @@ def drain_reason(reviewer: Reviewer, rules: PoolRules, *, busy: bool, spare: boo
     return None
 
 
-def start_at(newest: Reviewer | None, failures: int, rules: PoolRules) -> int:
+def start_at(newest: Reviewer | None, failures: int, rules: Rules) -> int:
     """When the next reviewer may be started: after the cooldown, which grows with quick exits in a row."""
     if newest is None:
         return 0
@@ -282,12 +266,12 @@ def circuit_seconds(times_opened: int) -> int:
     return min(_CIRCUIT_SECONDS * 2 ** min(times_opened, 10), _LONGEST_CIRCUIT_SECONDS)
 
 
-def over_budget(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
+def over_budget(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
     """Whether one run cost more than a review may."""
     return _over(cost_usd, rules.budget_per_review) or _over(tokens, rules.token_budget_per_review)
 
 
-def spent(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
+def spent(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
     """Whether a day's runs cost as much as they may."""
     return _reached(cost_usd, rules.budget_per_day) or _reached(tokens, rules.token_budget_per_day)
 

@@ -21,6 +21,7 @@ from tandem.contract.request import (
     WriteRequest,
 )
 from tandem.domain.access import Subject
+from tandem.domain.pool_answers import Money, Rules, Seconds, Tokens
 from tandem.domain.reviewers import RunOutcome
 from tandem.errors import (
     InvalidSession,
@@ -41,10 +42,6 @@ SupervisorSecret = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_-]{32,200}$", description="The supervisor's own, drawn at random; its id follows.")
 ]
 Count = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
-Tokens = Annotated[int, Field(ge=0, le=10**12)]
-Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
-Money = Annotated[float, Field(ge=0, le=1_000_000)]
-_SETTING = Field(description="The setting of this name; see the pool's settings.")
 Reason = Annotated[Text, Field(max_length=_REASON_LENGTH)]
 
 
@@ -85,22 +82,6 @@ class ResumeReviewers(WriteRequest):
     refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
 
     supervisor_id: Annotated[Supervisor | None, Field(description="One pool; default: all.")] = None
-
-
-class Rules(Request):
-    """The numbers that a pool is run by; from the supervisor's own configuration."""
-
-    max_pool_size: Annotated[int, Field(ge=1, le=10), _SETTING] = 3
-    min_pool_size: Annotated[int, Field(ge=0, le=10), _SETTING] = 0
-    scaling_ratio: Annotated[float, Field(gt=0, le=1000), _SETTING] = 3
-    idle_timeout_seconds: Annotated[Seconds, _SETTING] = 300
-    max_ttl_seconds: Annotated[Seconds, _SETTING] = 3600
-    spawn_cooldown_seconds: Annotated[Seconds, _SETTING] = 10
-    retry_delay_seconds: Annotated[Seconds, _SETTING] = 30
-    budget_per_review: Annotated[Money | None, _SETTING] = None
-    budget_per_day: Annotated[Money | None, _SETTING] = None
-    token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
-    token_budget_per_day: Annotated[Tokens | None, _SETTING] = None
 
 
 class SupervisorRegister(WriteRequest):

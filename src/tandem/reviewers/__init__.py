@@ -9,9 +9,10 @@ never becomes an argument, a path or a variable.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal
 
 Effort = Literal["low", "medium", "high"]
 EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"]
@@ -45,7 +46,7 @@ class RunContext:
     Attributes:
         workspace: The repository's folder, absolute, which the program can only read. With `wsl_distro` its
             path inside the distribution.
-        scratch: A private folder for this run alone, absolute; see `reviewers.scratch.lay_out`. With
+        scratch: A private folder for this run alone, absolute; see `reviewers.programs.lay_out`. With
             `wsl_distro` a folder of the distribution: `\\wsl.localhost\DISTRO\tmp\…`.
         model: The model's name, in the program's own words; null for the program's default.
         effort: How hard the model thinks, where the program can be told.
@@ -88,7 +89,7 @@ class Invocation:
     wsl_distro: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one run may take.
 
@@ -101,9 +102,9 @@ class Limits:
         grace_seconds: From the request to end to the kill.
     """
 
-    start_seconds: float | None
+    start_seconds: float | None = None
     total_seconds: float
-    silence_seconds: float | None
+    silence_seconds: float | None = None
     output_bytes: int
     grace_seconds: float
 
@@ -146,22 +147,27 @@ class Reply:
     cost_usd: float | None = None
 
 
-class Provider(Protocol):
-    """A client program that can review."""
+@dataclass(frozen=True, slots=True)
+class Provider(ABC):
+    """A client program that can review.
 
-    @property
-    def name(self) -> str:
-        """Its name in the settings."""
-        ...
+    Attributes:
+        name: Its name in the settings.
+        command: The program and its arguments.
+    """
 
+    name: ClassVar[str]
+    command: tuple[str, ...]
+
+    @abstractmethod
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: the prompt in, one structured answer out.
 
         Raises:
             ConfigInvalid: A setting that the program cannot be given.
         """
-        ...
 
+    @abstractmethod
     def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The program works through the queue by itself, over MCP, as the prompt tells it.
 
@@ -174,8 +180,7 @@ class Provider(Protocol):
         Raises:
             ConfigInvalid: A setting that the program cannot be given.
         """
-        ...
 
+    @abstractmethod
     def read(self, finished: Finished, context: RunContext) -> Reply:
         """The answer and the costs of a run that `review` described."""
-        ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -19,7 +18,6 @@ _OF_ONE_FILE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 """Refusals of a link, and of a file that is too large."""
 
 _PAGE = 50
-_PAGES = 100
 _KEPT = 1000
 """Entries of a discussion: the newest; the prompt has room for fewer."""
 
@@ -60,7 +58,7 @@ def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event,
     """
     conventions = _conventions(broker, claimed, given_up)
     try:
-        said = list(_entries(broker, claimed, given_up))
+        said = _entries(broker, claimed, given_up)
         interdiff = _interdiff(broker, claimed, said, given_up)
     except Refused as error:
         log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
@@ -73,18 +71,16 @@ def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event,
 # ------------------------------------------------------------------------------------------ earlier rounds
 
 
-def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> Iterator[dict[str, Any]]:
+def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> list[dict[str, Any]]:
     """The newest of what was said, oldest first."""
     newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
-    page: Any = None
-    for _ in range(_PAGES):
-        asked = {"review_id": claimed.review_id, "project": claimed.project, "limit": _PAGE, "page": page}
+    asked = claimed.request(limit=_PAGE)
+    while True:
         answer = broker.call("get_discussion", asked, until=given_up)
         newest.extend(cast("list[dict[str, Any]]", answer.get("entries") or []))
-        page = answer.get("next_page")
-        if page is None:
-            break
-    yield from newest
+        if (page := answer.get("next_page")) is None:
+            return [*newest]
+        asked["page"] = page
 
 
 def _interdiff(
@@ -93,16 +89,9 @@ def _interdiff(
     rounds = [entry["round"] for entry in said if entry.get("kind") == _DECIDED and entry["round"] < claimed.round]
     if not rounds:
         return None
-    asked: dict[str, Any] = {
-        "review_id": claimed.review_id,
-        "project": claimed.project,
-        "round": claimed.round,
-        "since_round": max(rounds),
-        # None of the whole diff again.
-        "files": [],
-    }
-    found = broker.call("get_proposal", asked, until=given_up).get("interdiff")
-    return found if isinstance(found, str) else None
+    # None of the whole diff again.
+    asked = claimed.request(round=claimed.round, since_round=max(rounds), files=[])
+    return broker.call("get_proposal", asked, until=given_up).get("interdiff")
 
 
 def _is_decision(entry: dict[str, Any]) -> bool:
@@ -136,11 +125,9 @@ def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Eve
     """
     parts: list[str] = []
     for name in CONVENTION_FILES:
-        asked = {"review_id": claimed.review_id, "project": claimed.project, "round": claimed.round}
+        asked = claimed.request(round=claimed.round, path=name, side="before")
         try:
-            found = broker.call(
-                "get_round_file", {**asked, "path": name, "side": "before"}, until=given_up, insist=False
-            )
+            found = broker.call("get_round_file", asked, until=given_up, insist=False)
         except Refused as error:
             if error.code in _OF_ONE_FILE:
                 continue

@@ -43,13 +43,11 @@ class Identity:
     Attributes:
         folder: The supervisor's own folder, private to the user.
         secret: What shows the broker who calls; empty before `take`.
-        host: The machine's name.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self.folder = data_dir / FOLDER
         self.secret = ""
-        self.host = host_name()
         self._lock = -1
 
     @property

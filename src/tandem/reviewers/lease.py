@@ -48,6 +48,10 @@ class Claimed:
     lease_ends: int
     proposal: dict[str, Any]
 
+    def request(self, **more: Any) -> dict[str, Any]:
+        """A request about the review."""
+        return {"review_id": self.review_id, "project": self.project, **more}
+
 
 def instant_us(stated: str) -> int:
     """Microseconds since the epoch for a time as the broker writes it.
@@ -130,12 +134,7 @@ class Lease:
         return max(0.0, min(self._every_seconds, self._cut - time.monotonic()))
 
     def _renew(self) -> int:
-        claimed = self._claimed
-        arguments = {
-            "review_id": claimed.review_id,
-            "claim_generation": claimed.generation,
-            "project": claimed.project,
-        }
+        arguments = self._claimed.request(claim_generation=self._claimed.generation)
         # No key, which the broker would keep for a day: to renew twice is to renew.
         answer = self._broker.call("renew_claim", arguments, until=self._done)
         return instant_us(str(answer.get("lease_expires_at")))

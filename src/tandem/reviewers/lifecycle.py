@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.domain.pool_answers import Order, Orders
-from tandem.errors import TandemError
+from tandem.errors import ConfigInvalid, TandemError
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers.job import Exit, Job
-from tandem.reviewers.processes import CANCEL, DRAIN, Start, WorkerProcess, end_marked
+from tandem.reviewers.job import CANCEL, DRAIN, Exit, Job
+from tandem.reviewers.processes import Start, WorkerProcess, end_marked
 from tandem.reviewers.reviewer_files import ReviewerFiles
 
 REPORT_SECONDS: Final = 2.0
@@ -53,6 +53,7 @@ class SupervisorContext:
         argv: How a worker is started.
         environment: What each of them inherits.
         folder: Where their processes start.
+        projects: Whose reviewers may be started; null for all.
         on_news: Is called when there is something to report.
     """
 
@@ -60,6 +61,7 @@ class SupervisorContext:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     folder: Path
+    projects: tuple[str, ...] | None
     on_news: Callable[[], None]
 
 
@@ -114,7 +116,6 @@ class ReviewerLifecycle:
         self._asked_to_drain = False
         self._cancelled_at: float | None = None
         self._forced: str | None = None
-        self._refused: str | None = None
 
     @property
     def starting(self) -> bool:
@@ -155,10 +156,6 @@ class ReviewerLifecycle:
             self._wanted = wanted
             self._changed.set()
 
-    def refuse(self, why: str) -> None:
-        """Has it end before it starts."""
-        self._refused = why
-
     async def live(self) -> None:
         """Its whole life; `ended` says how it went. Never raises."""
         try:
@@ -171,8 +168,8 @@ class ReviewerLifecycle:
         _log.info("reviewer %s ended: %s", self.reviewer_id, self.ended)
 
     async def _live(self) -> Ended:
-        if self._refused is not None or self._wanted != "run":
-            return Ended(None, quick=self._refused is not None, error=self._refused)
+        if self._wanted != "run":
+            return Ended(None, quick=False, error=None)
         try:
             process = await asyncio.to_thread(self._start)
         except (TandemError, OSError) as error:
@@ -192,7 +189,9 @@ class ReviewerLifecycle:
         return await asyncio.to_thread(self._judged, code, seconds)
 
     def _start(self) -> WorkerProcess:
-        context = self._context
+        context, project = self._context, self._order.project
+        if context.projects is not None and project not in context.projects:
+            raise ConfigInvalid(f"This supervisor does not serve the project {project!r}.", setting="projects")
         self._job = self._files.prepare(self._order, self._living())
         log_file = self._files.log_file(self.reviewer_id)
         marks = self._files.marks(self.reviewer_id)
@@ -292,15 +291,9 @@ def _meaning(code: int) -> str:
 class ReviewerSet:
     """The reviewers that the broker still has to hear something of."""
 
-    def __init__(self, context: SupervisorContext, projects: tuple[str, ...] | None) -> None:
-        """An empty set.
-
-        Args:
-            context: What all reviewers share.
-            projects: Whose reviewers may be started; null for all.
-        """
+    def __init__(self, context: SupervisorContext) -> None:
+        """An empty set of reviewers that share what the context says."""
         self._context = context
-        self._projects = projects
         self._reviewers: dict[str, ReviewerLifecycle] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
 
@@ -338,8 +331,6 @@ class ReviewerSet:
         for order in listed.values() if may_start else ():
             reviewer = ReviewerLifecycle(order, self._context, self._living)
             self._reviewers[order.reviewer_id] = reviewer
-            if self._projects is not None and order.project not in self._projects:
-                reviewer.refuse(f"This supervisor does not serve the project {order.project!r}.")
             self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
 
     def end_processes(self) -> None:

@@ -212,7 +212,7 @@ def next_part(log: Log, position: str, lines: int) -> Part | None:
         return None
     offset = int(stated["offset"])
     kept = _files_since(log.path, int(stated["file"]), offset, int(stated["mark"]))
-    files = kept or _rotated(log.path)
+    files = kept or rotated(log.path)
     found: list[bytes] = []
     for path in files:
         with suppress(FileNotFoundError), _opened(path) as file:
@@ -270,7 +270,7 @@ def _mark(file: BinaryIO, offset: int) -> int:
     return zlib.crc32(file.read(min(offset, _MARK_BYTES)))
 
 
-def _rotated(path: Path) -> list[Path]:
+def rotated(path: Path) -> list[Path]:
     """A log's files, oldest first: those put aside and the one that is written to."""
     aside = (path.with_name(f"{path.name}.{number}") for number in range(1, _MOST_ROTATED + 1))
     return [*reversed([one for one in aside if one.exists()]), path]
@@ -278,7 +278,7 @@ def _rotated(path: Path) -> list[Path]:
 
 def _files_since(path: Path, number: int, offset: int, mark: int) -> list[Path]:
     """A log's files from the one that a position is in, oldest first; none if that is no longer there."""
-    files = _rotated(path)
+    files = rotated(path)
     for at, one in enumerate(files):
         with suppress(OSError):
             if one.stat().st_ino == number:

@@ -19,81 +19,128 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 import psutil
 
 from tandem import platforms
 from tandem.platforms import STOPS_BY_FILE, ProcessIdentity
 from tandem.reviewers import REENTRY_VARIABLE, SUPERVISOR_VARIABLE
-from tandem.reviewers.job import CANCEL_LINE, DRAIN_LINE
 
 _LOOK_SECONDS = 0.02
-REAP_SECONDS: Final = 5.0
+_REAP_SECONDS = 5.0
 _KILL_SECONDS = 5.0
 """How long the dead may take to go away: one that waits for a disk cannot be killed."""
 
+_HAS_SIGNALS = hasattr(os, "killpg")
 _GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+_log = logging.getLogger("tandem.supervisor")
 
 
 @dataclass(slots=True)
 class Tree:
-    """A program that was started in a session of its own, and what came of it.
+    """A program that was started in a session of its own, and everything that came of it.
 
     Its identity is safe as long as nobody has waited for it: an unreaped process keeps its number.
 
     Attributes:
-        pid: The program's number, which is also that of its session.
         marks: Variables of the environment by which its processes are known.
+        process: The program; null where the marks alone tell what belongs to it.
     """
 
-    pid: int
     marks: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
     _seen: dict[int, psutil.Process] = field(default_factory=dict[int, psutil.Process])
 
     def look(self) -> None:
         """Remembers the descendants there are, so that they are known when their parents are gone."""
         # NoSuchProcess: it ended; what it started is found by the other signs.
         with suppress(psutil.Error):
-            for process in psutil.Process(self.pid).children(recursive=True):
-                self._seen.setdefault(process.pid, process)
+            if self.process is not None:
+                self._remember(psutil.Process(self.process.pid))
 
     def ask_to_stop(self) -> None:
         """Sends the signal to stop in order to the whole session and to everything known outside it."""
-        self.look()
         if STOPS_BY_FILE:
             # Nothing that we could send is heard there: it is killed when its grace is over.
+            self.look()
             return
-        _signal_group(self.pid, signal.SIGTERM)
-        for process in self._members():
-            if _group_of(process.pid) != self.pid:
-                with suppress(psutil.Error):
-                    process.terminate()
+        outside = [one for one in self._members() if not self._has_in_session(one)]
+        self._signal_session(signal.SIGTERM)
+        for process in outside:
+            with suppress(psutil.Error):
+                process.terminate()
 
-    def kill(self) -> None:
-        """Ends all of it at once; returns when it is gone, or after five seconds."""
+    def strike(self) -> None:
+        """Kills the session at once. Those that left it are remembered: they are found as long as the program is."""
+        self.look()
+        if _HAS_SIGNALS:
+            self._signal_session(signal.SIGKILL)
+        elif self.process is not None:
+            self.process.kill()
+
+    def kill(self) -> int:
+        """Ends all of it at once; returns when it is gone, or after five seconds, how many there were."""
         deadline = time.monotonic() + _KILL_SECONDS
-        if hasattr(os, "killpg"):
-            _signal_group(self.pid, signal.SIGKILL)
+        if _HAS_SIGNALS:
+            self._signal_session(signal.SIGKILL)
+        killed: set[int] = set()
         # Again and again: what is killed may have started something in the meantime.
         while members := self._members():
-            _kill(members)
+            for process in members:
+                # psutil compares start times first: whoever has the number of a dead process now is left alone.
+                with suppress(psutil.Error):
+                    process.kill()
+            killed.update(process.pid for process in members)
             if time.monotonic() > deadline:
-                return
+                break
             time.sleep(_LOOK_SECONDS)
+        return len(killed)
+
+    def end(self) -> None:
+        """Ends all of it, and reaps the program; from then on its number may be anybody's."""
+        try:
+            self.kill()
+        finally:
+            if self.process is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(_REAP_SECONDS)
 
     def _members(self) -> list[psutil.Process]:
         self.look()
-        marked = [one for one in _processes() if self._owns(one)]
-        known = {process.pid: process for process in [*self._seen.values(), *marked]}
-        return [process for process in known.values() if _lives(process)]
+        owned = [one for one in _processes() if self._owns(one)]
+        if self.process is None:
+            for one in owned:
+                with suppress(psutil.Error):
+                    self._remember(one)
+        known = {process.pid: process for process in [*self._seen.values(), *owned]}
+        return [process for process in known.values() if process.pid != os.getpid() and _lives(process)]
+
+    def _remember(self, parent: psutil.Process) -> None:
+        for process in parent.children(recursive=True):
+            self._seen.setdefault(process.pid, process)
 
     def _owns(self, process: psutil.Process) -> bool:
-        if process.pid in {self.pid, os.getpid()}:
-            return process.pid == self.pid
-        if hasattr(os, "getsid") and _session_of(process.pid) == self.pid:
+        if self.process is not None and (process.pid == self.process.pid or self._has_in_session(process)):
             return True
-        return _says(process, self.marks)
+        try:
+            return self.marks.items() <= process.environ().items()
+        except (psutil.Error, OSError):
+            # Somebody else's, a kernel's, or gone.
+            return False
+
+    def _has_in_session(self, process: psutil.Process) -> bool:
+        # The program leads its session, and its group.
+        try:
+            return _HAS_SIGNALS and self.process is not None and os.getsid(process.pid) == self.process.pid
+        except OSError:
+            return False
+
+    def _signal_session(self, number: int) -> None:
+        # Gone, or only zombies left (which macOS answers with a refusal).
+        with suppress(ProcessLookupError, PermissionError):
+            if self.process is not None:
+                os.killpg(self.process.pid, number)
 
 
 def start_program(
@@ -131,6 +178,17 @@ def identity_of(process: subprocess.Popen[bytes]) -> ProcessIdentity:
     return ProcessIdentity(process.pid, round(started * 1_000_000))
 
 
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a child of ours has ended. It is not reaped, so that its number stays its own."""
+    if not _HAS_SIGNALS:
+        # Windows: the handle keeps the number from being given to others.
+        return process.poll() is not None
+    try:
+        return psutil.Process(process.pid).status() in _GONE
+    except psutil.Error:
+        return True
+
+
 def marks_of(reviewer_id: str, supervisor_id: str) -> dict[str, str]:
     """What the processes of a supervisor's reviewer have in their environment, and no other process has."""
     return {REENTRY_VARIABLE: reviewer_id, SUPERVISOR_VARIABLE: supervisor_id}
@@ -142,32 +200,7 @@ def end_marked(marks: Mapping[str, str]) -> int:
     For supervisors whose worker died without ending its program, and for those that find orphans. A mark is the only
     proof that a process is one's own: its number may be anybody's by now, or have been somebody's lie.
     """
-    deadline = time.monotonic() + _KILL_SECONDS
-    ended: set[int] = set()
-    while found := _marked(marks):
-        _kill(found)
-        ended.update(process.pid for process in found)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(_LOOK_SECONDS)
-    return len(ended)
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a child of ours has ended. It is not reaped, so that its number stays its own."""
-    try:
-        return psutil.Process(pid).status() in _GONE
-    except psutil.Error:
-        return True
-
-
-def _marked(marks: Mapping[str, str]) -> list[psutil.Process]:
-    marked = [one for one in _processes() if one.pid != os.getpid() and _says(one, marks) and _lives(one)]
-    found = {one.pid: one for one in marked}
-    for one in marked:
-        with suppress(psutil.Error):
-            found |= {child.pid: child for child in one.children(recursive=True) if child.pid != os.getpid()}
-    return [one for one in found.values() if _lives(one)]
+    return Tree(marks).kill()
 
 
 def _processes() -> Iterator[psutil.Process]:
@@ -177,56 +210,11 @@ def _processes() -> Iterator[psutil.Process]:
             yield psutil.Process(pid)
 
 
-def _kill(processes: list[psutil.Process]) -> None:
-    # psutil compares start times first: whoever has the number of a dead process now is left alone.
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()
-
-
-def _says(process: psutil.Process, marks: Mapping[str, str]) -> bool:
-    try:
-        return marks.items() <= process.environ().items()
-    except (psutil.Error, OSError):
-        # Somebody else's, a kernel's, or gone.
-        return False
-
-
 def _lives(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() not in _GONE
     except psutil.Error:
         return False
-
-
-def _signal_group(group: int, number: int) -> None:
-    # Gone, or only zombies left (which macOS answers with a refusal).
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def _group_of(pid: int) -> int | None:
-    try:
-        return os.getpgid(pid)
-    except OSError:
-        return None
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
-
-
-_log = logging.getLogger("tandem.supervisor")
-
-
-DRAIN: Final = DRAIN_LINE + b"\n"
-"""To a worker: finish what you are at, then end."""
-
-CANCEL: Final = CANCEL_LINE + b"\n"
-"""To a worker: break off what you are at, say so to the broker, and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +260,7 @@ class WorkerProcess:
         """
         self._on_end = on_end
         self._process = _popen(start)
-        self._tree = Tree(self._process.pid, start.marks)
+        self._tree = Tree(start.marks, self._process)
         # Whoever holds it may rely on the number: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False
@@ -300,26 +288,31 @@ class WorkerProcess:
         """Has it ended at once with all that it started, even if it stands still; `on_end` tells when that is done."""
         with self._lock:
             if not self._reaped:
-                # Those that left its session are found through it as long as it is there.
-                self._tree.look()
-                _kill_session(self._process)
+                self._tree.strike()
 
     def _watch(self) -> None:
         try:
-            _wait_without_reaping(self._process)
+            self._wait_without_reaping()
         finally:
             self._end_tree()
             code = self._process.returncode
             self._on_end(-1 if code is None else code)
 
+    def _wait_without_reaping(self) -> None:
+        """Waits for its end and leaves it its number, by which its descendants are found."""
+        if hasattr(os, "waitid"):
+            # ChildProcessError: somebody else has waited for it.
+            with suppress(ChildProcessError):
+                os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        while not has_ended(self._process):
+            time.sleep(_LOOK_SECONDS)
+
     def _end_tree(self) -> None:
         with self._lock:
             try:
-                self._tree.kill()
+                self._tree.end()
             except Exception:  # noqa: BLE001 - its end is to be told whatever becomes of its descendants
                 _log.exception("what process %d left behind could not be ended", self._process.pid)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(REAP_SECONDS)
             self._reaped = True
         self.hang_up()
 
@@ -331,26 +324,3 @@ def _popen(start: Start) -> subprocess.Popen[bytes]:
         return start_program(start.argv, start.folder, environment, stdin=subprocess.PIPE, stdout=log, stderr=log)
     finally:
         os.close(log)
-
-
-def _wait_without_reaping(process: subprocess.Popen[bytes]) -> None:
-    """Waits for its end and leaves it its number, by which its descendants are found."""
-    if not hasattr(os, "killpg"):
-        # Windows: the handle keeps the number from being given to others.
-        process.wait()
-    elif hasattr(os, "waitid"):
-        # ChildProcessError: somebody else has waited for it.
-        with suppress(ChildProcessError):
-            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    else:
-        while not has_ended(process.pid):
-            time.sleep(_LOOK_SECONDS)
-
-
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    if not hasattr(os, "killpg"):
-        process.kill()
-        return
-    # Gone, or only zombies left (which macOS answers with a refusal).
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -15,15 +15,32 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import IO, BinaryIO, Self
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
 
+from tandem.bridge.scratch import remove_tree
+from tandem.core import files
 from tandem.errors import Unavailable
 from tandem.platforms import ProcessIdentity
-from tandem.reviewers import RUN_VARIABLE, EndedBy, Finished, Invocation, Limits, wsl
-from tandem.reviewers.processes import REAP_SECONDS, Tree, has_ended, identity_of, start_program
+from tandem.reviewers import (
+    DESK_FOLDER,
+    GIVEN_FOLDER,
+    HOME_FOLDER,
+    RUN_VARIABLE,
+    TEMPORARY_FOLDER,
+    EndedBy,
+    Finished,
+    Invocation,
+    Limits,
+    wsl,
+)
+from tandem.reviewers.processes import Tree, has_ended, identity_of, start_program
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _LOOK_SECONDS = 0.05
 _DESCENDANTS_EVERY_SECONDS = 1.0
@@ -34,8 +51,46 @@ _ENDLESS_BYTES = 64 * 1024 * 1024
 _LAST_WORDS_SECONDS = 2.0
 """How long a dead program's output may take to be read."""
 _CHUNK_BYTES = 64 * 1024
+_ENOUGH_MS = 250
+"""How often a reader that waits looks whether more still matters."""
 _CAN_WAIT = hasattr(select, "poll")
 """Windows cannot wait for pipes: a reader that is stuck there ends with our own process."""
+
+
+_PRIVATE_FOLDERS = (HOME_FOLDER, DESK_FOLDER, GIVEN_FOLDER, TEMPORARY_FOLDER)
+
+
+@contextmanager
+def folder_for_run(parent: str) -> Generator[Path]:
+    """A private folder for one run; gone afterwards, whatever the program made of it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    try:
+        yield folder
+    finally:
+        # What stays is the supervisor's to remove.
+        remove_tree(str(folder))
+
+
+def lay_out(scratch: Path, contents: Mapping[str, bytes]) -> None:
+    """Makes the folders that a run needs and writes its files, all for the user alone.
+
+    Args:
+        scratch: A folder that exists and that nobody else can look into.
+        contents: By path below `scratch`, with `/` between the parts.
+
+    Raises:
+        OSError: The disk does not take it, or a file is there already.
+    """
+    for name in _PRIVATE_FOLDERS:
+        (scratch / name).mkdir(mode=0o700, exist_ok=True)
+    for name, content in contents.items():
+        path = scratch / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.write_new(path, content, durable=False)
 
 
 def run(
@@ -50,7 +105,7 @@ def run(
     """Runs a program to its end and takes all of its processes away; blocks meanwhile.
 
     Args:
-        invocation: What to run. Its files have to be there already (`scratch.lay_out`).
+        invocation: What to run. Its files have to be there already (`lay_out`).
         limits: When to end it.
         on_start: Is told, once, which process it is.
         cancelled: Ends it when set.
@@ -69,9 +124,13 @@ def run(
         source.seek(0)
         started = time.monotonic()
         process, environment = _start(invocation, token, source)
-    tree = Tree(process.pid, {RUN_VARIABLE: token})
-    inside = _Inside(invocation.wsl_distro, token, environment)
-    with _Running(process, tree, inside, limits, Log(log, hidden)) as running:
+
+    def signal_inside(name: str) -> None:
+        if invocation.wsl_distro is not None:
+            wsl.signal_all(invocation.wsl_distro, token, name, environment)
+
+    tree = Tree({RUN_VARIABLE: token}, process)
+    with _Running(process, tree, signal_inside, limits, Log(log, hidden)) as running:
         running.listen()
         on_start(identity_of(process))
         ended_by = running.watch(cancelled, started, talks=invocation.talks)
@@ -86,28 +145,22 @@ def run(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """The part of a run that is in a distribution of WSL, if there is one."""
-
-    distro: str | None
-    token: str
-    environment: dict[str, str]
-
-    def signal(self, name: str) -> None:
-        if self.distro is not None:
-            wsl.signal_all(self.distro, self.token, name, self.environment)
-
-
 class _Running:
     """A program that runs; leaving the block ends what is left of it, whatever happened inside."""
 
-    def __init__(self, process: subprocess.Popen[bytes], tree: Tree, inside: _Inside, limits: Limits, log: Log) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        tree: Tree,
+        signal_inside: Callable[[str], None],
+        limits: Limits,
+        log: Log,
+    ) -> None:
         self.stdout = Tail(limits.output_bytes)
         self.stderr = Tail(_STDERR_TAIL_BYTES)
         self._process = process
         self._tree = tree
-        self._inside = inside
+        self._signal_inside = signal_inside
         self._limits = limits
         self._news = threading.Event()
         self._pumps = [
@@ -120,11 +173,9 @@ class _Running:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._inside.signal("KILL")
+            self._signal_inside("KILL")
             # Only now is it reaped: until here its number could not become anybody else's.
-            self._tree.kill()
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(REAP_SECONDS)
+            self._tree.end()
         finally:
             for pump in self._pumps:
                 pump.finish(_LAST_WORDS_SECONDS)
@@ -137,7 +188,7 @@ class _Running:
     def watch(self, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
         """Waits until the program ends, or ends it; says which."""
         looked = started
-        while not self._has_ended():
+        while not has_ended(self._process):
             now = time.monotonic()
             if reason := self._reason_to_end(cancelled, started, now, talks=talks):
                 self._stop()
@@ -169,16 +220,10 @@ class _Running:
     def _stop(self) -> None:
         """Asks it to end, and waits as long as it is granted."""
         deadline = time.monotonic() + self._limits.grace_seconds
-        self._inside.signal("TERM")
+        self._signal_inside("TERM")
         self._tree.ask_to_stop()
-        while not self._has_ended() and time.monotonic() < deadline:
+        while not has_ended(self._process) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-
-    def _has_ended(self) -> bool:
-        if not hasattr(os, "killpg"):
-            # Windows: the handle keeps the number from being given to others.
-            return self._process.poll() is not None
-        return has_ended(self._process.pid)
 
 
 def _start(invocation: Invocation, token: str, source: IO[bytes]) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
@@ -282,18 +327,15 @@ class Pump:
         self._tail = tail
         self._log = log
         self._at_end = at_end
-        self._enough: tuple[int, int] | None = None
+        self._enough = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begins to read.
 
         Raises:
-            OSError: There are no more descriptors.
             RuntimeError: There are no more threads.
         """
-        if _CAN_WAIT:
-            self._enough = os.pipe()
         thread = threading.Thread(target=self._run, name="reviewer-output", daemon=True)
         thread.start()
         self._thread = thread
@@ -306,14 +348,11 @@ class Pump:
         thread = self._thread
         if thread is not None:
             thread.join(seconds)
-            if thread.is_alive() and self._enough is not None:
-                os.write(self._enough[1], b"!")
+            self._enough.set()
+            if _CAN_WAIT:
                 thread.join()
         if thread is None or not thread.is_alive():
             self._pipe.close()
-        for descriptor in self._enough or ():
-            os.close(descriptor)
-        self._enough = None
 
     def _run(self) -> None:
         descriptor = self._pipe.fileno()
@@ -328,11 +367,12 @@ class Pump:
 
     def _waits(self, descriptor: int) -> bool:
         """Waits until there is something to read; false once it is enough."""
-        if self._enough is None:
+        if not _CAN_WAIT:
             return True
         # Not `select`: its descriptors end at 1023.
         waiting = select.poll()
         waiting.register(descriptor, select.POLLIN)
-        waiting.register(self._enough[0], select.POLLIN)
-        ready = {number for number, _ in waiting.poll()}
-        return self._enough[0] not in ready
+        while not waiting.poll(_ENOUGH_MS):
+            if self._enough.is_set():
+                return False
+        return not self._enough.is_set()

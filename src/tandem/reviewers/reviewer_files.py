@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from tandem import logs, platforms, pool_settings
+from tandem import platforms, pool_settings
 from tandem.bridge.scratch import remove_tree
 from tandem.domain.pool_answers import Order
 from tandem.errors import ConfigInvalid
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import processes, wsl
+from tandem.reviewers import logs, processes, wsl
 from tandem.reviewers.job import Job
 from tandem.reviewers.outcomes import LAST_LINE_LENGTH, one_line
 
@@ -31,7 +31,9 @@ REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
 KEPT_LOGS: Final = 50
 """Of so many reviewers the logs are kept."""
 
-_LOG_NAME = re.compile(rf"(?P<reviewer>{REVIEWER_ID.pattern})\.log(?:\.[0-9]{{1,3}})?")
+_AS_SET = tuple(one.name for one in fields(Job) if one.name in {*PoolSettings.model_fields} - {"wsl_distro"})
+"""What a job says as the settings have it; in a distribution the programs run on Windows alone."""
+
 _PRIVATE = 0o700
 _log = logging.getLogger("tandem.supervisor")
 
@@ -101,11 +103,11 @@ class ReviewerFiles:
 
     def last_words(self, reviewer_id: str) -> str | None:
         """The last line of a reviewer's log, printable and not too long; null if there is none."""
-        try:
-            lines, _ = logs.tail(self.log_file(reviewer_id), 1)
-        except OSError:
-            return None
-        return one_line(lines[-1], LAST_LINE_LENGTH) if lines else None
+        log = logs.newest(self.log_dir, reviewer_id)
+        with suppress(OSError):
+            if log is not None and (said := logs.last_part(log, 1).lines):
+                return one_line(said[-1], LAST_LINE_LENGTH)
+        return None
 
     def _workspace(self, order: Order) -> str:
         if pool_settings.THROUGH_WSL:
@@ -142,38 +144,22 @@ class ReviewerFiles:
             project=order.project,
             workspace=workspace,
             wsl_distro=settings.wsl_distro if pool_settings.THROUGH_WSL else None,
-            mode=settings.mode,
-            provider=settings.provider,
-            command=settings.command,
-            model=settings.model,
             effort=settings.reasoning_effort,
             prompt_template=None if template is None else str(template),
             idle_seconds=round(settings.idle_timeout_seconds),
-            attempt_seconds=settings.attempt_seconds,
-            start_seconds=settings.start_seconds,
-            silence_seconds=settings.silence_seconds,
-            grace_seconds=settings.grace_seconds,
             # What it is at when its time is up, it may finish.
             total_seconds=settings.max_ttl_seconds + settings.attempt_seconds,
-            output_bytes=settings.output_bytes,
             log_file=str(self.log_file(order.reviewer_id)),
-            log_max_bytes=settings.log_max_bytes,
-            log_backups=settings.log_backups,
             scratch=str(scratch),
+            **{name: getattr(settings, name) for name in _AS_SET},
         )
 
     def _remove_old_logs(self, living: Collection[str]) -> None:
-        written: dict[str, float] = {}
-        files: list[tuple[str, Path]] = []
-        for reviewer_id, path in _log_files(self.log_dir):
-            # FileNotFoundError: it was rotated away just now.
-            with suppress(OSError):
-                written[reviewer_id] = max(written.get(reviewer_id, 0.0), path.stat().st_mtime)
-                files.append((reviewer_id, path))
-        old = sorted(set(written) - set(living), key=lambda one: written[one], reverse=True)
-        too_old = set(old[max(0, KEPT_LOGS - len(living)) :])
-        for reviewer_id, path in files:
-            if reviewer_id in too_old:
+        old = [log for log in logs.logs_in(self.log_dir) if log.reviewer_id not in living]
+        old.sort(key=logs.Log.written_at, reverse=True)
+        for log in old[max(0, KEPT_LOGS - len(living)) :]:
+            for path in logs.rotated(log.path):
+                # FileNotFoundError: it was rotated away just now.
                 with suppress(OSError):
                     path.unlink()
 
@@ -194,12 +180,6 @@ def _folder(path: str, what: str) -> str:
             path=path,
         )
     return path
-
-
-def _log_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    for path in folder.iterdir():
-        if found := _LOG_NAME.fullmatch(path.name):
-            yield found["reviewer"], path
 
 
 def _remove(folder: Path) -> None:

@@ -17,7 +17,6 @@ import shutil
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -26,12 +25,11 @@ from pydantic import TypeAdapter
 
 from tandem import pool_settings
 from tandem.bridge.keys import SECRET_VARIABLES
-from tandem.domain.pool_answers import Orders, Registered
-from tandem.domain.reviewers import PoolRules
+from tandem.domain.pool_answers import Orders, Registered, Rules
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool_settings import PoolSettings
-from tandem.reviewers import REENTRY_VARIABLE, providers, templates
-from tandem.reviewers.identity import Identity, new_incarnation
+from tandem.reviewers import REENTRY_VARIABLE, prompt
+from tandem.reviewers.identity import Identity, host_name, new_incarnation
 from tandem.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet, SupervisorContext
 from tandem.reviewers.processes import end_marked
 from tandem.reviewers.reviewer_files import ReviewerFiles, scratch_below
@@ -150,8 +148,8 @@ class Supervisor:
         except BaseException:
             await self.stop()
             raise
-        context = SupervisorContext(files, self._worker_argv, self._environment, folder, self._news.set)
-        self._reviewers = ReviewerSet(context, self._projects)
+        context = SupervisorContext(files, self._worker_argv, self._environment, folder, self._projects, self._news.set)
+        self._reviewers = ReviewerSet(context)
         self._task = asyncio.create_task(self._run(self._reviewers), name="supervisor")
 
     async def stop(self) -> None:
@@ -207,12 +205,12 @@ class Supervisor:
         request = {
             "secret": self._identity.secret,
             "incarnation": incarnation,
-            "host": self._identity.host,
+            "host": host_name(),
             "provider": self._settings.provider,
             "mode": self._settings.mode,
             "model": self._settings.model,
             "projects": None if self._projects is None else list(self._projects),
-            "rules": {one.name: getattr(self._settings, one.name) for one in fields(PoolRules)},
+            "rules": {name: getattr(self._settings, name) for name in Rules.model_fields},
             "idempotency_key": secrets.token_hex(16),
         }
         answer = _REGISTERED.validate_python(await self._call("supervisor_register", request, _ANSWER_SECONDS))
@@ -367,9 +365,8 @@ def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, s
             " Start the supervisor outside of it.",
             setting=pool_settings.TABLE,
         )
-    providers.provider(settings.provider, settings.command)
-    form = templates.AGENT if settings.mode == "agent" else templates.REVIEW
-    templates.load_template(settings.prompt_template_path, form)
+    form = prompt.AGENT if settings.mode == "agent" else prompt.REVIEW
+    prompt.load_template(settings.prompt_template_path, form)
     program = (settings.command or (settings.provider,))[0]
     search_path = environment.get("PATH", os.defpath)
     if not pool_settings.THROUGH_WSL and shutil.which(program, path=search_path) is None:

@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, cast
 
 from tandem.domain.texts import json_kind
@@ -212,13 +212,7 @@ class Answer:
 
     def arguments(self) -> dict[str, Any]:
         """Those arguments of `submit_verdict` that come from the answer."""
-        comments = [{"file": one.file, "line": one.line, "body": one.body} for one in self.comments]
-        return {
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "comments": comments,
-            "counter_patch": self.counter_patch,
-        }
+        return asdict(self)
 
 
 def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> Answer:

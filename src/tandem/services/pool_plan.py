@@ -12,6 +12,7 @@ import orjson
 
 from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.domain.events import Kind
+from tandem.domain.pool_answers import Rules
 from tandem.domain.reviewers import (
     AT_ONCE_SECONDS,
     CIRCUIT_FAILURES,
@@ -19,7 +20,6 @@ from tandem.domain.reviewers import (
     DrainReason,
     PauseKind,
     Pool,
-    PoolRules,
     Reviewer,
     ReviewerState,
     circuit_seconds,
@@ -181,7 +181,7 @@ def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str]
 
 
 def _reason_to_drain(
-    pool: Pool, reviewer: Reviewer, rules: PoolRules, *, busy: bool, spare: bool, now: Circumstances
+    pool: Pool, reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now: Circumstances
 ) -> DrainReason | None:
     if now.closing:
         return DrainReason.SHUTDOWN
@@ -208,7 +208,7 @@ def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: Circumstance
     ]
 
 
-def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:
+def _opens_at(unit: Unit, pool: Pool, rules: Rules) -> int:
     """When the pool may start its next reviewer."""
     newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
     opens = start_at(newest[0] if newest else None, failures_in_a_row(newest, pool.forgiven), rules)
@@ -231,15 +231,15 @@ def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
     return pool
 
 
-def _idle_at(reviewer: Reviewer, rules: PoolRules) -> int:
+def _idle_at(reviewer: Reviewer, rules: Rules) -> int:
     idle = reviewer.last_active_at + round(rules.idle_timeout_seconds * MICROSECONDS)
     old = reviewer.spawned_at + round(rules.max_ttl_seconds * MICROSECONDS)
     return min(idle, old) + 1000
 
 
-def rules_of(pool: Pool) -> PoolRules:
+def rules_of(pool: Pool) -> Rules:
     """The numbers that a pool is run by."""
-    return PoolRules(**orjson.loads(pool.rules))
+    return Rules.model_validate_json(pool.rules)
 
 
 def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_us: int) -> Pool:

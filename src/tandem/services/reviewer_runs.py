@@ -12,7 +12,6 @@ from tandem.domain.pool_answers import OutcomeReported
 from tandem.domain.reviewers import (
     DrainReason,
     Pool,
-    PoolRules,
     Reviewer,
     ReviewerState,
     RunOutcome,
@@ -198,7 +197,7 @@ def _used(request: ReportOutcome) -> tuple[int, int, float]:
 
 def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) -> Pool:
     """Pause a pool whose run, or day, cost more than it may."""
-    rules: PoolRules = pool_plan.rules_of(pool)
+    rules = pool_plan.rules_of(pool)
     tokens_in, tokens_out, cost_usd = _used(request)
     tokens = tokens_in + tokens_out
     if over_budget(rules, cost_usd=cost_usd, tokens=tokens):

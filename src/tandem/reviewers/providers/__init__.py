@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
-from tandem.errors import ConfigInvalid
 from tandem.reviewers import Provider
 from tandem.reviewers.providers.claude import Claude
 from tandem.reviewers.providers.codex import Codex
@@ -13,36 +11,11 @@ from tandem.reviewers.providers.custom import Custom
 from tandem.reviewers.providers.gemini import Gemini
 from tandem.reviewers.providers.opencode import Opencode
 
-_NAMED: Final[dict[str, Callable[[tuple[str, ...]], Provider]]] = {
-    "codex": Codex,
-    "claude": Claude,
-    "gemini": Gemini,
-    "opencode": Opencode,
-    "custom": Custom,
-}
+_PROVIDERS: Final[dict[str, type[Provider]]] = {one.name: one for one in (Codex, Claude, Gemini, Opencode, Custom)}
 
-NAMES: Final = tuple(_NAMED)
+NAMES: Final = tuple(_PROVIDERS)
 
 
 def provider(name: str, command: tuple[str, ...] = ()) -> Provider:
-    """The provider of a name.
-
-    Args:
-        name: One of `NAMES`.
-        command: How its program is called, if not by its name; `custom` has no name of its own.
-
-    Raises:
-        ConfigInvalid: There is no such provider, or `custom` has no command.
-    """
-    make = _NAMED.get(name)
-    if make is None:
-        raise ConfigInvalid(
-            f"There is no reviewer provider {name!r}; choose one of {', '.join(NAMES)}.",
-            setting="provider",
-            allowed=list(NAMES),
-        )
-    if not command and name == "custom":
-        raise ConfigInvalid(
-            "The reviewer provider 'custom' needs a command: a list of a program and its arguments.", setting="command"
-        )
-    return make(command or (name,))
+    """The provider of one of `NAMES`, with how its program is called, if not by its name."""
+    return _PROVIDERS[name](command or (name,))

@@ -7,9 +7,8 @@ Measured with 2.1.330 (see `tests/clients`). Without these options a repository'
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
-from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Provider, Reply, RunContext
 from tandem.reviewers.providers import clean_room, output
 
 _HOME = ".claude"
@@ -36,16 +35,10 @@ _CLEAN = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Claude:
-    """The provider `claude`.
+class Claude(Provider):
+    """The provider `claude`."""
 
-    Attributes:
-        command: How the program is called.
-    """
-
-    command: tuple[str, ...] = ("claude",)
-    name: str = "claude"
+    name = "claude"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review; the program says nothing before its one JSON object at the end."""
@@ -79,9 +72,9 @@ class Claude:
         self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
     ) -> Invocation:
         argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(context, GIVEN_FOLDER)]
-        argv += ["--effort", clean_room.word("reasoning_effort", context.effort)]
+        argv += ["--effort", context.effort]
         if context.model is not None:
-            argv += ["--model", clean_room.word("model", context.model)]
+            argv += ["--model", context.model]
         clouds = [
             name for switch, names in _CLOUDS.items() if context.environment.get(switch) for name in (switch, *names)
         ]
@@ -111,11 +104,7 @@ def _login(context: RunContext) -> bytes | None:
     It lasts some hours then; whoever wants more sets CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token`). On macOS
     it is in the keychain, out of reach.
     """
-    content = clean_room.login(context, _HOME, _LOGIN)
-    found = output.parsed(content) if content else None
-    if found is None:
-        return None
-    tokens = output.part(found, "claudeAiOauth")
+    tokens = output.part(output.parsed(clean_room.login(context, _HOME, _LOGIN)), "claudeAiOauth")
     if "refreshToken" in tokens:
         tokens["refreshToken"] = None
     # Nothing else of the file: it also keeps the logins of MCP servers.

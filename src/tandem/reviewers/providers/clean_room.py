@@ -1,4 +1,4 @@
-"""What every provider's clean room is made of: checked words, paths, a small environment, a copied login.
+"""What every provider's clean room is made of: paths, a small environment, a copied login.
 
 A program that reviews sees nothing of the user's configuration. Its home folder is a fresh one in the run's
 scratch folder; of the environment it gets what is listed here and by its provider, and nothing else.
@@ -19,8 +19,6 @@ from tandem.reviewers import HOME_FOLDER, REENTRY_VARIABLE, SUPERVISOR_VARIABLE,
 
 _FILE_LIMIT_BYTES = 1024 * 1024
 
-# Not what begins with a hyphen: a program would take it for an option.
-_WORD = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/?&=%@\[\]-]{1,1000}")
 
 _LANGUAGE = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ")
@@ -29,21 +27,6 @@ _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUES
 _WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
 KEPT: Final = (*_LANGUAGE, *_PROXIES, *(name.lower() for name in _PROXIES), *_CERTIFICATES, *_WINDOWS)
 """What every program gets of the supervisor's environment, besides a PATH."""
-
-
-def word(setting: str, value: str) -> str:
-    """A model's name or an effort, fit to be an argument.
-
-    Raises:
-        ConfigInvalid: It has other characters than letters, digits and `._:/-`, begins with `-`, or is too long.
-    """
-    if not _WORD.fullmatch(value):
-        raise ConfigInvalid(
-            f"The reviewers' {setting} {value[:120]!r} cannot be given to a program: use 1 to 100 letters, digits"
-            " and . _ : / -, and no hyphen first.",
-            setting=setting,
-        )
-    return value
 
 
 def url(variable: str, value: str) -> str:
@@ -73,11 +56,6 @@ def path(context: RunContext, *parts: str) -> str:
     return "/".join([wsl.inside(context.scratch, context.wsl_distro).rstrip("/"), *parts])
 
 
-def home(context: RunContext) -> str:
-    """The home folder that the program sees."""
-    return path(context, HOME_FOLDER)
-
-
 def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) -> dict[str, str]:
     """The whole environment of a program.
 
@@ -89,7 +67,7 @@ def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) ->
     handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := context.environment.get(name))}
     fixed = {
         "PATH": _search_path(context),
-        "HOME": home(context),
+        "HOME": path(context, HOME_FOLDER),
         "TMPDIR": path(context, TEMPORARY_FOLDER),
         "TERM": "dumb",
         "NO_COLOR": "1",

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Provider, Reply, RunContext
 from tandem.reviewers.providers import clean_room, output
 
 _SCHEMA = "schema.json"
@@ -48,16 +48,10 @@ _SETTINGS: Final[tuple[tuple[str, Any], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Codex:
-    """The provider `codex`.
+class Codex(Provider):
+    """The provider `codex`."""
 
-    Attributes:
-        command: How the program is called.
-    """
-
-    command: tuple[str, ...] = ("codex",)
-    name: str = "codex"
+    name = "codex"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: `codex exec` with a schema; its last message is left in a file."""
@@ -68,12 +62,10 @@ class Codex:
     def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; without `required` Codex would not wait for the server."""
         server = {"url": clean_room.url("mcp_url", mcp_url), "required": True}
-        if access is None:
-            return self._invocation(context, prompt, _setting("mcp_servers.tandem", server), {})
         # Its settings are arguments, which others on the machine can read.
-        server["bearer_token_env_var"] = TOKEN_VARIABLE
-        made = self._invocation(context, prompt, _setting("mcp_servers.tandem", server), {})
-        return replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
+        secret = {} if access is None else {"bearer_token_env_var": TOKEN_VARIABLE}
+        made = self._invocation(context, prompt, _setting("mcp_servers.tandem", {**server, **secret}), {})
+        return made if access is None else replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
 
     def read(self, finished: Finished, context: RunContext) -> Reply:
         """The last message, from its file, else from the events; tokens from the events."""
@@ -95,7 +87,7 @@ class Codex:
         argv += ["--ignore-user-config", "--ignore-rules", "-C", context.workspace]
         for name, value in _SETTINGS:
             argv += _setting(name, value)
-        argv += _setting("model_reasoning_effort", clean_room.word("reasoning_effort", context.effort))
+        argv += _setting("model_reasoning_effort", context.effort)
         argv += _without_skills(context)
         argv += self._confined(context, environment["PATH"])
         key, saved = _credentials(context)
@@ -107,7 +99,7 @@ class Codex:
             environment |= {_KEY: key} if key else {}
             argv += _elsewhere(context, with_key=bool(key))
         if context.model is not None:
-            argv += ["--model", clean_room.word("model", context.model)]
+            argv += ["--model", context.model]
         return Invocation(
             argv=(*argv, *extra, "-"),
             environment=environment,
@@ -192,8 +184,8 @@ def _too_many_skills() -> ConfigInvalid:
 def _credentials(context: RunContext) -> tuple[str | None, bytes | None]:
     """A key, else the login of `codex login`, else the key that other programs use too."""
     stated = context.environment.get(_KEY)
-    saved = None if stated else _login(context)
-    if saved is None:
+    saved = {} if stated else _login(context)
+    if not saved:
         return stated or context.environment.get("OPENAI_API_KEY"), None
     key = output.text(saved, "OPENAI_API_KEY")
     tokens = output.part(saved, "tokens")
@@ -205,10 +197,11 @@ def _credentials(context: RunContext) -> tuple[str | None, bytes | None]:
     return None, json.dumps(saved).encode()
 
 
-def _login(context: RunContext) -> dict[str, Any] | None:
+def _login(context: RunContext) -> dict[str, Any]:
     stated = context.environment.get("CODEX_HOME")
-    content = clean_room.file(Path(stated, _LOGIN)) if stated else clean_room.login(context, _CODEX_HOME, _LOGIN)
-    return output.parsed(content) if content else None
+    return output.parsed(
+        clean_room.file(Path(stated, _LOGIN)) if stated else clean_room.login(context, _CODEX_HOME, _LOGIN)
+    )
 
 
 def _elsewhere(context: RunContext, *, with_key: bool) -> list[str]:

@@ -7,26 +7,19 @@ What it needs to know is in its environment, as nobody knows its options.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.reviewers import Finished, Invocation, Reply, RunContext
+from tandem.reviewers import Finished, Invocation, Provider, Reply, RunContext
 from tandem.reviewers.providers import clean_room
 
 _SCHEMA = "schema.json"
 _USERS_OWN = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "USER", "LOGNAME")
 
 
-@dataclass(frozen=True, slots=True)
-class Custom:
-    """The provider `custom`.
+class Custom(Provider):
+    """The provider `custom`."""
 
-    Attributes:
-        command: The program and its arguments.
-    """
-
-    command: tuple[str, ...]
-    name: str = "custom"
+    name = "custom"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: the command as it is."""
@@ -45,9 +38,9 @@ class Custom:
         return Reply(finished.stdout.decode("utf-8", "replace").strip() or None)
 
     def _invocation(self, context: RunContext, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
-        told = {"TANDEM_REVIEW_EFFORT": clean_room.word("reasoning_effort", context.effort), **ours}
+        told = {"TANDEM_REVIEW_EFFORT": context.effort, **ours}
         if context.model is not None:
-            told["TANDEM_REVIEW_MODEL"] = clean_room.word("model", context.model)
+            told["TANDEM_REVIEW_MODEL"] = context.model
         own = {name: value for name in _USERS_OWN if (value := context.environment.get(name))}
         return Invocation(
             argv=self.command,

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any
 
-from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Provider, Reply, RunContext
 from tandem.reviewers.providers import clean_room, output
 
 _SETTINGS = ".gemini/settings.json"
@@ -25,16 +24,10 @@ _CLOUD = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Gemini:
-    """The provider `gemini`.
+class Gemini(Provider):
+    """The provider `gemini`."""
 
-    Attributes:
-        command: How the program is called.
-    """
-
-    command: tuple[str, ...] = ("gemini",)
-    name: str = "gemini"
+    name = "gemini"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review, in the repository; the program says nothing before its one JSON object at the end."""
@@ -53,7 +46,7 @@ class Gemini:
 
     def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
         """The response; tokens summed over the models that took part."""
-        said = output.parsed(finished.stdout) or {}
+        said = output.parsed(finished.stdout)
         used = output.part(said, "stats", "models")
         tokens = [output.part(used, model, "tokens") for model in used]
         read = [number for one in tokens if (number := output.count(one, "prompt")) is not None]
@@ -65,7 +58,7 @@ class Gemini:
     ) -> Invocation:
         argv = [*self.command, "--output-format", "json", "--approval-mode", "default"]
         if context.model is not None:
-            argv += ["--model", clean_room.word("model", context.model)]
+            argv += ["--model", context.model]
         files: dict[str, bytes] = {}
         kind, passed = _credentials(context)
         if kind == "oauth-personal" and (saved := clean_room.login(context, ".gemini", _LOGIN)):
@@ -78,7 +71,7 @@ class Gemini:
             environment=clean_room.environment(
                 context,
                 passed,
-                GEMINI_CLI_HOME=clean_room.home(context),
+                GEMINI_CLI_HOME=clean_room.path(context, HOME_FOLDER),
                 GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
                 GEMINI_CLI_NO_RELAUNCH="true",
             ),

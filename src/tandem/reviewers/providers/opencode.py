@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Reply, RunContext
+from tandem.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, Provider, Reply, RunContext
 from tandem.reviewers.providers import clean_room, output
 
 _LOGIN_FOLDER = (".local", "share", "opencode")
@@ -37,16 +36,10 @@ _SWITCHES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Opencode:
-    """The provider `opencode`.
+class Opencode(Provider):
+    """The provider `opencode`."""
 
-    Attributes:
-        command: How the program is called.
-    """
-
-    command: tuple[str, ...] = ("opencode",)
-    name: str = "opencode"
+    name = "opencode"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review."""
@@ -87,7 +80,7 @@ class Opencode:
         service, model = _model(context)
         # A title of ours: it would ask a model for one.
         argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]
-        argv += ["--variant", clean_room.word("reasoning_effort", context.effort)]
+        argv += ["--variant", context.effort]
         name = re.sub("[^A-Z0-9]", "_", service.upper())
         key = f"{name}_API_KEY"
         settings |= _service(context, service, model, key, f"{name}_BASE_URL")
@@ -111,7 +104,7 @@ def _model(context: RunContext) -> tuple[str, str]:
     Raises:
         ConfigInvalid: There is none, or it does not name its service.
     """
-    service, _, model = clean_room.word("model", context.model or "none").partition("/")
+    service, _, model = (context.model or "").partition("/")
     if not model:
         raise ConfigInvalid("The reviewer provider 'opencode' needs a model as SERVICE/MODEL.", setting="model")
     return service, model
@@ -157,8 +150,7 @@ def _service(context: RunContext, service: str, model: str, key: str, address: s
 
 def _login(context: RunContext, service: str) -> bytes | None:
     """The login for this service alone."""
-    content = clean_room.login(context, *_LOGIN_FOLDER, _LOGIN)
-    entry = output.part(output.parsed(content) or {}, service) if content else {}
+    entry = output.part(output.parsed(clean_room.login(context, *_LOGIN_FOLDER, _LOGIN)), service)
     if not entry:
         return None
     if service in _ROTATING and "refresh" in entry:

@@ -10,17 +10,17 @@ from typing import Any, cast
 def objects(output: bytes) -> Iterator[dict[str, Any]]:
     """Every line that is a JSON object; the others are passed over."""
     for line in output.splitlines():
-        if line.lstrip()[:1] == b"{" and (found := parsed(line)) is not None:
+        if line.lstrip()[:1] == b"{" and (found := parsed(line)):
             yield found
 
 
-def parsed(text: bytes | str) -> dict[str, Any] | None:
-    """The JSON object that a text is; null if it is none."""
+def parsed(text: bytes | None) -> dict[str, Any]:
+    """The JSON object that a text is; empty if it is none."""
     try:
-        value = json.loads(text)
+        value = json.loads(text or b"")
     except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def part(record: dict[str, Any], *names: str) -> dict[str, Any]:
