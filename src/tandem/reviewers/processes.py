@@ -61,21 +61,22 @@ class Tree:
 
     def ask_to_stop(self) -> None:
         """Sends the signal to stop in order to the whole session and to everything known outside it."""
+        self.look()
         if STOPS_BY_FILE:
             # Nothing that we could send is heard there: it is killed when its grace is over.
-            self.look()
             return
-        outside = [one for one in self._members() if not self._has_in_session(one)]
-        self._signal_session(signal.SIGTERM)
-        for process in outside:
-            with suppress(psutil.Error):
-                process.terminate()
+        self._signal_group(signal.SIGTERM)
+        for process in self._members():
+            # OSError: it is gone. Who has had the signal with the group does not get it twice.
+            with suppress(psutil.Error, OSError):
+                if self.process is None or os.getpgid(process.pid) != self.process.pid:
+                    process.terminate()
 
     def strike(self) -> None:
-        """Kills the session at once. Those that left it are remembered: they are found as long as the program is."""
+        """Kills its group at once. Those that left it are remembered: they are found as long as the program is."""
         self.look()
         if _HAS_SIGNALS:
-            self._signal_session(signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
         elif self.process is not None:
             self.process.kill()
 
@@ -83,7 +84,7 @@ class Tree:
         """Ends all of it at once; returns when it is gone, or after five seconds, how many there were."""
         deadline = time.monotonic() + _KILL_SECONDS
         if _HAS_SIGNALS:
-            self._signal_session(signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
         killed: set[int] = set()
         # Again and again: what is killed may have started something in the meantime.
         while members := self._members():
@@ -108,7 +109,7 @@ class Tree:
 
     def _members(self) -> list[psutil.Process]:
         self.look()
-        owned = [one for one in _processes() if self._owns(one)]
+        owned = [one for one in _processes() if one.pid != os.getpid() and self._owns(one)]
         if self.process is None:
             for one in owned:
                 with suppress(psutil.Error):
@@ -136,7 +137,7 @@ class Tree:
         except OSError:
             return False
 
-    def _signal_session(self, number: int) -> None:
+    def _signal_group(self, number: int) -> None:
         # Gone, or only zombies left (which macOS answers with a refusal).
         with suppress(ProcessLookupError, PermissionError):
             if self.process is not None:
