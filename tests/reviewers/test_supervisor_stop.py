@@ -13,7 +13,6 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -249,18 +248,9 @@ async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
 # ----------------------------------------------------------------------------------------- refusals at the start
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"command": ()}, "needs a command"),
-        ({"prompt_template_path": Path("no-such-template.md")}, "no such file"),
-    ],
-)
-async def test_what_cannot_work_is_refused_at_the_start(
-    scene: Scene, book: OrderBook, settings: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(ConfigInvalid, match=says):
-        await scene.supervisor(book, "obedient", **settings).start()
+async def test_what_cannot_work_is_refused_at_the_start(scene: Scene, book: OrderBook) -> None:
+    with pytest.raises(ConfigInvalid, match="no such file"):
+        await scene.supervisor(book, "obedient", prompt_template_path=Path("no-such-template.md")).start()
     assert book.registrations == []
 
 

@@ -186,13 +186,6 @@ def test_a_program_that_is_not_there_ends_it(peer: Peer, start: StartReviewer) -
     assert "Install it" in reviewer.complaint()
 
 
-def test_a_model_that_cannot_be_named_ends_it(peer: Peer, start: StartReviewer) -> None:
-    peer.put_up()
-    reviewer = start(deeds("say", answer()), model="--yolo")
-    assert reviewer.wait() == Exit.PROGRAM_FAILED
-    assert "model" in peer.wait_for("report_outcome")["reason"]
-
-
 def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, start: StartReviewer) -> None:
     peer.put_up()
     words = r"'first\n\x1b[31mNo\x07 key\x1b[0m \u202eevil' + 'x' * 500 + '\n\n'"
