@@ -15,7 +15,6 @@ import psutil
 from tandem.cli.demo_stage import PROJECT, SceneFailed, Stage, expect
 from tandem.client import TandemClient
 from tandem.domain.answers import EventView
-from tandem.domain.claims import RETRIES
 from tandem.domain.events import Kind
 from tandem.domain.pool_answers import ReviewerView
 from tandem.pool_settings import THROUGH_WSL

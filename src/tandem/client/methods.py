@@ -618,7 +618,7 @@ class Operations(ABC):
         mode: Literal["worker", "agent"] = "worker",
         model: str | None = None,
         projects: list[str] | None = None,
-        rules: pool_requests.Rules | None = None,
+        rules: pool_answers.Rules | None = None,
     ) -> pool_answers.Registered:
         """Register a supervisor at its start: reviewers of its earlier starts count as ended; the pool uses these rules."""
         return await self._operate("supervisor_register", locals())

@@ -51,8 +51,8 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
         "claim_generation": after.claim_generation,
     }
     if after.attempts != before.attempts:
-        facts.update(attempts=after.attempts, not_before=views.time_or_none(after.not_before))
-    written = ledger.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
+        facts.update(attempts=after.attempts, not_before=answer.time_or_none(after.not_before))
+    written = writing.change_review(unit, before, with_turn(after), actor=failure.actor, kind=failure.kind, data=facts)
     if after.attempts == before.attempts or after.attempts <= claims.RETRIES:
         return written
     return raise_attention(

@@ -21,8 +21,7 @@ from tandem.git.changes import Change
 from tandem.operations.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.services import attention, contents, views
 from tandem.services.context import Services, transact
-from tandem.store import ledger, reviews
-from tandem.store import reviewers, reviews, writing
+from tandem.store import reviews, writing
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.claims")

@@ -11,13 +11,18 @@ import orjson
 from tandem.clock import MICROSECONDS, isoformat, utc_day
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.domain.file_answers import ReviewerLog
-from tandem.domain.pool_answers import PoolsChanged, PoolView, ReviewerList, ReviewerView
+from tandem.domain.pool_answers import PoolsChanged, PoolView, ReviewerList, ReviewerLog, ReviewerView
 from tandem.domain.reviewers import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
 from tandem.domain.texts import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
-from tandem.operations.file_requests import GetReviewerLog
-from tandem.operations.pool_requests import KillReviewer, ListReviewers, PauseReviewers, ResumeReviewers, SpawnReviewer
+from tandem.operations.pool_requests import (
+    GetReviewerLog,
+    KillReviewer,
+    ListReviewers,
+    PauseReviewers,
+    ResumeReviewers,
+    SpawnReviewer,
+)
 from tandem.reviewers import logs
 from tandem.reviewers.logs import Part
 from tandem.services import pool_plan, reviewer_runs

@@ -13,11 +13,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 import orjson
 from sqlalchemy import bindparam, func, insert, or_, select, update
 
-from tandem.domain.events import GENESIS, Event, Kind
-from tandem.domain.reviewers import Pool, Reviewer
 from tandem.clock import utc_day
 from tandem.domain.events import GENESIS, CounterMove, Event, Kind
-from tandem.domain.reviewers import Pool, Reviewer, ReviewerState
+from tandem.domain.reviewers import Pool, Reviewer
 from tandem.domain.reviews import State
 from tandem.store import ledger, review_tables
 from tandem.store import pool_tables as tables
@@ -223,3 +221,20 @@ def put(
     if isinstance(after, Reviewer):
         ledger.count(unit, reviewer_moves(was, after._asdict(), at_us))
     return written
+
+
+SPENT = ("tokens_in", "tokens_out", "cost_microusd")
+"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
+
+
+def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
+    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
+
+    Args:
+        before: The reviewer's columns before the event; empty when it was created by it.
+        after: The columns after it.
+        at_us: The event's time.
+    """
+    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
+    day = utc_day(at_us)
+    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])
