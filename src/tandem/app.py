@@ -27,9 +27,10 @@ from tandem.domain.access import OWNER_ACCESS
 from tandem.domain.events import Seal
 from tandem.domain.policy import Policy
 from tandem.domain.workflows import load as load_workflows
-from tandem.faces.app import create_app
+from tandem.faces.app import Application
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
+from tandem.faces.web import Pages
 from tandem.git.runner import memory_folder
 from tandem.operations.authorisation import Authorisation
 from tandem.operations.catalogue import REGISTRY
@@ -165,14 +166,21 @@ class Broker:
         self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.gatekeeper.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
-        self.application = create_app(
+        self.application = Application(
             self._dispatcher,
             clock=self._clock,
-            seal=self._services.tokens.seal,
             gatekeeper=self._services.gatekeeper,
             health=self.health,
             version=VERSION,
             workflows=self._services.workflows,
+            pages=Pages(
+                dispatcher=self._dispatcher,
+                clock=self._clock,
+                seal=tokens.seal,
+                gatekeeper=self._services.gatekeeper,
+                check_ready=self.health.check,
+                body_limit_bytes=settings.body_limit_bytes,
+            ),
             allowed_hosts=(*settings.allowed_hosts, *_addresses(settings)),
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,

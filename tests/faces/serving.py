@@ -19,10 +19,9 @@ import uvicorn
 from tandem.app import Broker
 from tandem.clock import SystemClock
 from tandem.config import load_settings
-from tandem.faces.app import create_app
+from tandem.faces.app import Application
 from tandem.faces.asgi.connections import BrokerProtocol, Connections
 from tandem.faces.http.health import Health, Phase
-from tandem.secret_key import Tokens
 from tests.faces.toys import Toys, dispatcher
 
 HANDSHAKE = "2025-06-18"
@@ -65,8 +64,8 @@ async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[
     """The toys behind the broker's application."""
     toys = Toys()
     health = Health(lambda: {"version": VERSION, "pid": 4711}, Phase.READY)
-    told: dict[str, Any] = {"clock": SystemClock(), "seal": Tokens(bytes(32)).seal, "health": health}
-    app = create_app(dispatcher(toys), version=VERSION, fast_path=fast_path, **told, **settings)
+    told: dict[str, Any] = {"clock": SystemClock(), "health": health}
+    app = Application(dispatcher(toys), version=VERSION, fast_path=fast_path, **told, **settings)
     async with reaching(app) as (http, host, port):
         yield Served(http, host, port, fast_path, toys, health)
         toys.release.set()

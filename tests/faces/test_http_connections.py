@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from tandem.clock import SystemClock
-from tandem.faces.app import create_app
+from tandem.faces.app import Application
 from tandem.faces.asgi.connections import Connections
 from tandem.faces.http.health import Health, Phase
-from tandem.secret_key import Tokens
 from tests.faces.serving import running
 from tests.faces.toys import Toys, dispatcher
 
@@ -30,8 +29,7 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def address() -> AsyncGenerator[Address]:
     """A server that is soon out of patience and connections."""
     health = Health(lambda: {"version": "1"}, Phase.READY)
-    seal = Tokens(bytes(32)).seal
-    app = create_app(dispatcher(Toys()), version="1", clock=SystemClock(), seal=seal, health=health)
+    app = Application(dispatcher(Toys()), version="1", clock=SystemClock(), health=health)
     limits = Connections(LIMIT, head_seconds=0.1, body_seconds=0.1, held_bytes=HELD)
     async with asyncio.timeout(60), running(app, limits) as found:
         yield found

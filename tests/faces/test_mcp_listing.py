@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tandem.clock import SystemClock
-from tandem.faces.mcp.schema import slim
-from tandem.faces.mcp.tools import CORE_TOOLS, Tools
+from tandem.faces.mcp.tools import CORE_TOOLS, Tools, slim
 from tandem.operations.catalogue import REGISTRY
 from tandem.operations.dispatch import Dispatcher
 from tandem.services.context import Services

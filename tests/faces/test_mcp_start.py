@@ -24,13 +24,12 @@ import asyncio, socket, sys
 from tests.faces.serving import running
 from tests.faces.toys import Toys, dispatcher
 from tandem.clock import SystemClock
-from tandem.faces.app import create_app
+from tandem.faces.app import Application
 from tandem.faces.http.health import Health, Phase
-from tandem.secret_key import Tokens
 
 async def main():
     health = Health(lambda: {"sdk": "mcp" in sys.modules}, Phase.READY)
-    app = create_app(dispatcher(Toys()), clock=SystemClock(), seal=Tokens(bytes(32)).seal, health=health, version="1")
+    app = Application(dispatcher(Toys()), clock=SystemClock(), health=health, version="1")
     print("mcp" in sys.modules, flush=True)
     async with running(app) as (host, port):
         print(port, flush=True)

@@ -1,12 +1,15 @@
-"""One HTTP request and the response to it."""
+"""One HTTP request, its body within a limit, and how the response leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from starlette.types import Message, Receive, Scope, Send
 
 from tandem.domain.access import Access
+from tandem.errors import InvalidInput, TandemError, TooLarge
+from tandem.operations.dispatch import Outcome
 
 
 class Exchange:
@@ -56,3 +59,105 @@ class Exchange:
         """The ASGI `send`."""
         self.started = True
         await self._send(message)
+
+
+_Bytes = TypeVar("_Bytes", bytes, bytearray)
+
+
+class ClientGone(Exception):
+    """The client hung up; there is nobody to answer."""
+
+
+async def read_body(exchange: Exchange, limit_bytes: int) -> bytes:
+    """The whole request body.
+
+    Raises:
+        ClientGone: The client hung up while sending.
+        TooLarge: The body is declared to be, or is, over the limit. The rest of it stays unread.
+        InvalidInput: `Content-Length` is not a number.
+    """
+    _check_declared_length(exchange.headers.get(b"content-length"), limit_bytes)
+    receive = exchange.receive
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):
+        return _within(message.get("body", b""), limit_bytes)
+    parts = bytearray()
+    while message["type"] == "http.request":
+        parts += message.get("body", b"")
+        _within(parts, limit_bytes)
+        if not message.get("more_body", False):
+            return bytes(parts)
+        message = await receive()
+    raise ClientGone
+
+
+def replaying(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once more, then what the connection really says."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
+
+
+def _check_declared_length(declared: bytes | None, limit_bytes: int) -> None:
+    if declared is None:
+        return
+    if not declared.isdigit():
+        raise InvalidInput("Content-Length must be a number.", field="Content-Length")
+    # Compared by length first: int() refuses absurdly long numbers with an error of its own.
+    if len(declared) > len(str(limit_bytes)) + 20 or int(declared) > limit_bytes:
+        raise _too_large(limit_bytes)
+
+
+def _within(body: _Bytes, limit_bytes: int) -> _Bytes:
+    if len(body) > limit_bytes:
+        raise _too_large(limit_bytes)
+    return body
+
+
+def _too_large(limit_bytes: int) -> TooLarge:
+    return TooLarge(
+        f"The request body is over {limit_bytes} bytes; send less, or raise body_limit_bytes in the broker's settings.",
+        limit="body_limit_bytes",
+        limit_bytes=limit_bytes,
+    )
+
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+JSON = (b"content-type", b"application/json")
+# Answers are never to be guessed at, framed as pages or kept by a cache on the way.
+_API_HEADERS: Headers = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+
+class MethodNotAllowed(InvalidInput):
+    """An address was asked in a way that it does not answer; `details.allowed` lists the others."""
+
+    status = 405
+
+    def __init__(self, *methods: str) -> None:
+        super().__init__(f"Use {' or '.join(methods)} here.", field="method", allowed=list(methods))
+
+    @property
+    def allow(self) -> str:
+        """The header `Allow`."""
+        return ", ".join(self.details["allowed"])
+
+
+async def send_bytes(send: Send, status: int, body: bytes, headers: Headers = (JSON,)) -> None:
+    """A whole response at once."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_outcome(send: Send, outcome: Outcome, status: int | None = None, headers: Headers = ()) -> None:
+    """An envelope, with its own HTTP status unless another is given."""
+    await send_bytes(send, status or outcome.status, outcome.body(), (JSON, *_API_HEADERS, *headers))
+
+
+async def send_refusal(send: Send, error: TandemError, status: int | None = None, headers: Headers = ()) -> None:
+    """The envelope of an error, with its own HTTP status unless another is given."""
+    await send_outcome(send, Outcome(error=error), status, headers)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.types import Receive
 
-from tandem.faces.asgi.body import ClientGone
+from tandem.faces.asgi.exchange import ClientGone
 
 # Most calls end sooner, on a busy broker too, and then cost no more than a timer that never fires.
 WATCH_AFTER_SECONDS = 0.05

@@ -8,11 +8,15 @@ import orjson
 
 from tandem.contract.operation import Operation
 from tandem.errors import InvalidInput, NotFound
-from tandem.faces.asgi.exchange import Exchange
-from tandem.faces.asgi.identity import AGENT_HEADER, identify
-from tandem.faces.asgi.json_body import MOST_LONG_LIST_VALUES, MOST_VALUES, parse_json
-from tandem.faces.asgi.names import find_operation
-from tandem.faces.asgi.replies import send_outcome
+from tandem.faces.asgi.calls import (
+    AGENT_HEADER,
+    MOST_LONG_LIST_VALUES,
+    MOST_VALUES,
+    find_operation,
+    identify,
+    parse_json,
+)
+from tandem.faces.asgi.exchange import Exchange, send_outcome
 from tandem.faces.asgi.watching import run_watched
 from tandem.operations.dispatch import Dispatcher
 

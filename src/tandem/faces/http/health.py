@@ -6,10 +6,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from starlette.types import Send
-
 from tandem.errors import Unavailable
-from tandem.faces.asgi.replies import send_outcome, send_refusal
+from tandem.faces.asgi.exchange import Exchange, send_outcome, send_refusal
 from tandem.operations.dispatch import Outcome
 
 RETRY_AFTER = ((b"retry-after", b"1"),)
@@ -61,12 +59,12 @@ class Health:
         if self.phase is not Phase.READY:
             raise Unavailable(f"The broker is {self.phase}; try again in a moment.", phase=self.phase)
 
-    async def send(self, send: Send) -> None:
+    async def serve(self, exchange: Exchange) -> None:
         """Answer `GET /healthz`: 200 when ready, else 503, with the facts either way."""
         facts = {"phase": self.phase, **self._facts()}
         trouble = self._trouble()
         if self.phase is Phase.READY and trouble is None:
-            await send_outcome(send, Outcome(facts))
+            await send_outcome(exchange.send, Outcome(facts))
         else:
             refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)
-            await send_refusal(send, refusal, headers=RETRY_AFTER)
+            await send_refusal(exchange.send, refusal, headers=RETRY_AFTER)

@@ -8,16 +8,12 @@ import orjson
 
 from tandem.contract.operation import MCP_ROLES
 from tandem.domain.workflows import Workflow
-from tandem.faces.asgi.body import replaying
-from tandem.faces.asgi.exchange import Exchange
-from tandem.faces.asgi.identity import AGENT_HEADER, identify
-from tandem.faces.asgi.json_body import parse_json
-from tandem.faces.asgi.replies import send_bytes
+from tandem.faces.asgi.calls import AGENT_HEADER, identify, parse_json
+from tandem.faces.asgi.exchange import Exchange, replaying, send_bytes
 from tandem.faces.mcp import fastpath
-from tandem.faces.mcp.messages import PARSE_ERROR, server_stamp
+from tandem.faces.mcp.fastpath import PARSE_ERROR, server_stamp
 from tandem.faces.mcp.mount import SdkMount
 from tandem.faces.mcp.recognition import ToolCall, recognise
-from tandem.faces.mcp.resources import Resources
 from tandem.faces.mcp.tools import Tools
 from tandem.operations.dispatch import Dispatcher
 
@@ -57,7 +53,6 @@ class McpEndpoints:
         }
         self._sdk = SdkMount(
             endpoints=self._tools,
-            resources=Resources(dispatcher),
             workflows=workflows,
             version=version,
             body_limit_bytes=body_limit_bytes,

@@ -2,6 +2,10 @@
 
 Only what the SDK would certainly accept is recognised; everything else, right or wrong, goes to the SDK,
 which finds the words for what is wrong.
+
+With each call of revision 2026-07-28 a client states the revision, its name and its capabilities. The SDK's own check
+of them takes as long as many a call, and before it can be asked, half of the SDK has to be imported. Most clients state
+very little, and that is recognised here; what more others state is left to the SDK's check.
 """
 
 from __future__ import annotations
@@ -9,21 +13,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeGuard, cast
-
-from tandem.faces.mcp.envelope import CLIENT_INFO, REVISION, is_plain
+from typing import Any, TypeGuard
 
 Headers = Mapping[bytes, bytes]
 # Says whether a request of revision 2026-07-28 passes the SDK's own checks.
 ModernCheck = Callable[[dict[str, Any], dict[str, str]], bool]
 
 _HANDSHAKE_REVISIONS = frozenset({b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"})
-_MODERN_REVISION = REVISION.encode()
+_MODERN_REVISION = "2026-07-28"
 _ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _MESSAGE_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 _PARAMETER_KEYS = frozenset({"name", "arguments", "_meta"})
 _NAME_LENGTH = 200
 _CACHED_ACCEPTS = 64
+
+_VERSION = "io.modelcontextprotocol/protocolVersion"
+_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+_PLAIN_META = frozenset({_VERSION, _CAPABILITIES, _CLIENT_INFO, "progressToken"})
+_PLAIN_CAPABILITIES = frozenset({"elicitation", "roots", "sampling"})
+_PLAIN_CLIENT = frozenset({"name", "title", "version"})
+_NAMED = frozenset({"name", "version"})
+_ENCODED = b"=?"
+"""Begins a header whose value stands there in another form than in the body."""
 
 
 @dataclass(slots=True)
@@ -58,10 +70,12 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
     if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
         return None
     revision = headers.get(b"mcp-protocol-version")
-    modern = revision == _MODERN_REVISION
+    modern = revision == _MODERN_REVISION.encode()
     parameters: dict[str, Any] = message["params"]
     if modern:
-        if not is_plain(parameters, headers) and not _passes(modern_check, message, headers):
+        if not _is_plain(parameters, headers) and (
+            modern_check is None or not modern_check(message, _routing(headers))
+        ):
             return None
     elif revision is not None and revision not in _HANDSHAKE_REVISIONS:
         return None
@@ -77,42 +91,35 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
 def client_name(parameters: Mapping[str, Any] | None) -> str | None:
     """What the client calls itself in a request's `_meta`, if it does; cut where no name is that long."""
     node: Any = parameters
-    for key in ("_meta", CLIENT_INFO, "name"):
-        if not isinstance(node, Mapping):
+    for key in ("_meta", _CLIENT_INFO, "name"):
+        if not _is_object(node):
             return None
-        node = cast("Mapping[str, Any]", node).get(key)
+        node = node.get(key)
     return node[:_NAME_LENGTH] if isinstance(node, str) else None
 
 
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
 def _is_call(message: Any) -> TypeGuard[dict[str, Any]]:
-    if not isinstance(message, dict):
+    if not _is_object(message) or not _is_object(parameters := message.get("params")):
         return False
-    fields = cast("dict[str, Any]", message)
-    parameters: Any = fields.get("params")
     return (
-        fields.get("method") == "tools/call"
-        and fields.get("jsonrpc") == "2.0"
-        and type(fields.get("id")) in {int, str}
-        and fields.keys() <= _MESSAGE_KEYS
-        and isinstance(parameters, dict)
-        and _are_call_parameters(cast("dict[str, Any]", parameters))
-    )
-
-
-def _are_call_parameters(parameters: dict[str, Any]) -> bool:
-    return (
-        parameters.keys() <= _PARAMETER_KEYS
+        message.get("method") == "tools/call"
+        and message.get("jsonrpc") == "2.0"
+        and type(message.get("id")) in {int, str}
+        and message.keys() <= _MESSAGE_KEYS
+        and parameters.keys() <= _PARAMETER_KEYS
         and isinstance(parameters.get("name"), str)
         and isinstance(parameters.get("arguments"), dict | None)
-        and _is_plain_meta(parameters.get("_meta"))
+        and _is_meta(parameters.get("_meta"))
     )
 
 
-def _is_plain_meta(meta: Any) -> bool:
+def _is_meta(meta: Any) -> bool:
     """None, or an object whose progress token is usable; the older revisions ignore whatever else is in it."""
-    if meta is None:
-        return True
-    return isinstance(meta, dict) and type(cast("dict[str, Any]", meta).get("progressToken", 0)) in {int, str}
+    return meta is None or (_is_object(meta) and type(meta.get("progressToken", 0)) in {int, str})
 
 
 @lru_cache(_CACHED_ACCEPTS)
@@ -124,9 +131,41 @@ def _accepts_both(accept: bytes) -> bool:
     return bool(types & {b"application/json", b"application/*"}) and bool(types & {b"text/event-stream", b"text/*"})
 
 
-def _passes(modern_check: ModernCheck | None, message: dict[str, Any], headers: Headers) -> bool:
-    return modern_check is not None and modern_check(message, _routing(headers))
-
-
 def _routing(headers: Headers) -> dict[str, str]:
     return {name.decode(): headers[name].decode("latin-1") for name in _ROUTING_HEADERS if name in headers}
+
+
+def _is_plain(parameters: dict[str, Any], headers: Headers) -> bool:
+    """Whether the SDK would take the `_meta` and headers of a call of 2026-07-28 for sound without a second look."""
+    meta: Any = parameters.get("_meta")
+    return (
+        _is_object(meta)
+        and headers.get(b"mcp-method") == b"tools/call"
+        and _is_mirrored(parameters["name"], headers.get(b"mcp-name"))
+        and meta.keys() <= _PLAIN_META
+        and meta.get(_VERSION) == _MODERN_REVISION
+        and _are_plain_capabilities(meta.get(_CAPABILITIES))
+        and (_CLIENT_INFO not in meta or _is_plain_client(meta[_CLIENT_INFO]))
+    )
+
+
+def _is_mirrored(name: str, header: bytes | None) -> bool:
+    # Other than ASCII, a name and its header are the same only in the SDK's eyes, or not even there.
+    return header is not None and name.isascii() and name.encode() == header and not header.startswith(_ENCODED)
+
+
+def _are_plain_capabilities(stated: Any) -> bool:
+    # What they say of roots is free; of the others, only that there are some.
+    return (
+        _is_object(stated)
+        and stated.keys() <= _PLAIN_CAPABILITIES
+        and all(isinstance(value, dict) and (not value or name == "roots") for name, value in stated.items())
+    )
+
+
+def _is_plain_client(stated: Any) -> bool:
+    return (
+        _is_object(stated)
+        and _NAMED <= stated.keys() <= _PLAIN_CLIENT
+        and all(isinstance(value, str) for value in stated.values())
+    )

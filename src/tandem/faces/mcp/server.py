@@ -1,10 +1,15 @@
-"""The SDK's servers over the registry. Importing this takes most of a second: only `mount` does, in a thread."""
+"""The SDK's servers over the registry. Importing this takes most of a second: only `mount` does, in a thread.
+
+Reviews and hand-off cycles are resources: everything about one of them in one JSON document.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote
 
 import mcp_types as types
 import orjson
@@ -17,14 +22,13 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
 from tandem.contract.caller import Caller
+from tandem.domain.answers import ReviewPage
+from tandem.domain.cycle_answers import CyclePage
 from tandem.domain.workflows import Workflow
-from tandem.errors import TandemError
-from tandem.faces.asgi.admission import access_in
-from tandem.faces.asgi.identity import AGENT_HEADER, identify
-from tandem.faces.mcp.messages import SERVER_NAME, SERVER_TITLE
-from tandem.faces.mcp.prompts import Prompt
+from tandem.errors import NotFound, TandemError
+from tandem.faces.asgi.calls import AGENT_HEADER, access_in, identify
+from tandem.faces.mcp.fastpath import SERVER_NAME, SERVER_TITLE
 from tandem.faces.mcp.recognition import client_name
-from tandem.faces.mcp.resources import Resources
 from tandem.faces.mcp.teaching import instructions, prompts_for
 from tandem.faces.mcp.tools import Tools
 
@@ -33,6 +37,56 @@ Context = ServerRequestContext[Any, Request]
 _JSON = "application/json"
 # Listings change with the broker's version only; reviews change all the time.
 _LISTING = CacheHint(ttl_ms=60_000, scope="public")
+_PAGE_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of resource.
+
+    Attributes:
+        name: What one of them is called.
+        description: What its document has.
+        prefix: The URI up to the id.
+        parameter: What the id is called.
+        lists: The operation that lists them; an endpoint whose role may not call both does not offer them.
+        reads: The operation that reads one.
+    """
+
+    name: str
+    description: str
+    prefix: str
+    parameter: str
+    lists: str
+    reads: str
+
+    @property
+    def template(self) -> str:
+        """The URI with a blank for the id."""
+        return f"{self.prefix}{{{self.parameter}}}"
+
+    def listed(self, identity: str, description: str) -> types.Resource:
+        """One of them in a list of resources."""
+        uri = self.prefix + quote(identity, safe="")
+        return types.Resource(uri=uri, name=identity, description=description, mime_type=_JSON)
+
+
+REVIEW = Kind(
+    "review",
+    "A review's proposal, status, rounds and discussion.",
+    "tandem://reviews/",
+    "review_id",
+    "list_reviews",
+    "get_review",
+)
+CYCLE = Kind(
+    "cycle",
+    "A hand-off cycle: its state, its workflow, and every hand-off with its payload.",
+    "tandem://cycles/",
+    "cycle_id",
+    "list_cycles",
+    "get_cycle",
+)
 
 
 class SdkServers:
@@ -42,7 +96,6 @@ class SdkServers:
         self,
         *,
         endpoints: Mapping[str, Tools],
-        resources: Resources,
         workflows: Mapping[str, Workflow],
         version: str,
         body_limit_bytes: int,
@@ -51,14 +104,13 @@ class SdkServers:
 
         Args:
             endpoints: What each path offers.
-            resources: Reviews and cycles as resources.
             workflows: The workflows of hand-off cycles by name.
             version: The broker's version.
             body_limit_bytes: The largest request body.
         """
         self._managers = {
             path: StreamableHTTPSessionManager(
-                _Endpoint(tools, resources, tuple(workflows.values())).server(version),
+                _Endpoint(tools, tuple(workflows.values())).server(version),
                 stateless=True,
                 max_request_body_size=body_limit_bytes,
             )
@@ -77,13 +129,12 @@ class SdkServers:
 class _Endpoint:
     """The handlers of one endpoint."""
 
-    def __init__(self, tools: Tools, resources: Resources, workflows: Sequence[Workflow]) -> None:
+    def __init__(self, tools: Tools, workflows: Sequence[Workflow]) -> None:
         self._tools = tools
-        self._resources = resources
-        self._kinds = resources.kinds(tools.role)
+        self._kinds = tuple(kind for kind in (REVIEW, CYCLE) if tools.may(kind.lists) and tools.may(kind.reads))
         self._instructions = instructions(tools.role, workflows)
         self._listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.listing()])
-        self._prompts = {prompt.name: prompt for prompt in prompts_for(tools.role, workflows)}
+        self._prompts = {prompt.listed.name: prompt for prompt in prompts_for(tools.role, workflows)}
 
     def server(self, version: str) -> Server[Any]:
         return Server(
@@ -121,34 +172,46 @@ class _Endpoint:
     async def _list_prompts(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=[_listed_prompt(prompt) for prompt in self._prompts.values()])
+        return types.ListPromptsResult(prompts=[prompt.listed for prompt in self._prompts.values()])
 
     async def _get_prompt(self, _context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         prompt = self._prompts.get(params.name)
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no prompt '{params.name[:200]}' here.")
         given = params.arguments or {}
-        missing = [argument.name for argument in prompt.arguments if argument.required and not given.get(argument.name)]
+        wanted = prompt.listed.arguments or ()
+        missing = [argument.name for argument in wanted if argument.required and not given.get(argument.name)]
         if missing:
-            raise MCPError(types.INVALID_PARAMS, f"The prompt {prompt.name} needs {', '.join(missing)}.")
+            raise MCPError(types.INVALID_PARAMS, f"The prompt {params.name} needs {', '.join(missing)}.")
         content = types.TextContent(type="text", text=prompt.render(given))
         return types.GetPromptResult(
-            description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
+            description=prompt.listed.description, messages=[types.PromptMessage(role="user", content=content)]
         )
 
     async def _list_resources(
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        """The reviews of one page that are not closed; on the last one, the cycles under way, too."""
         page = params.cursor if params is not None else None
+        asked: dict[str, Any] = {"limit": _PAGE_ROWS, **({"page": page} if page else {})}
         try:
-            links, next_page = await self._resources.list_open(self._caller(context), page)
+            caller = self._caller(context)
+            found: ReviewPage = await self._tools.dispatcher.call(REVIEW.lists, asked, caller)
+            listed = [
+                REVIEW.listed(row.review_id, f"{row.category}, {row.status}, round {row.round}: {row.intent}")
+                for row in found.reviews
+                if row.status != "closed"
+            ]
+            if found.next_page is None and CYCLE in self._kinds:
+                newest: CyclePage = await self._tools.dispatcher.call(CYCLE.lists, {"limit": _PAGE_ROWS}, caller)
+                listed += [
+                    CYCLE.listed(row.cycle_id, f"{row.workflow}, {row.phase} ({row.active_role}): {row.feature}")
+                    for row in newest.cycles
+                    if row.archived_at is None
+                ]
         except TandemError as refused:
             raise _protocol_error(refused) from refused
-        listed = [
-            types.Resource(uri=link.uri, name=link.name, description=link.description, mime_type=_JSON)
-            for link in links
-        ]
-        return types.ListResourcesResult(resources=listed, next_cursor=next_page)
+        return types.ListResourcesResult(resources=listed, next_cursor=found.next_page)
 
     async def _list_templates(
         self, _context: Context, _params: types.PaginatedRequestParams | None
@@ -166,10 +229,19 @@ class _Endpoint:
     ) -> types.ReadResourceResult:
         uri = str(params.uri)
         try:
-            text = await self._resources.read(uri, self._caller(context))
+            text = await self._read(uri, self._caller(context))
         except TandemError as refused:
             raise _protocol_error(refused, uri=uri) from refused
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=_JSON)])
+
+    async def _read(self, uri: str, caller: Caller) -> str:
+        kind = next((kind for kind in self._kinds if uri.startswith(kind.prefix)), None)
+        identity = unquote(uri.removeprefix(kind.prefix)) if kind else ""
+        if kind is None or not identity:
+            places = " and ".join(f"{kind.name}s are at {kind.template}" for kind in self._kinds)
+            message = f"There is no resource {uri[:200]}; {places}."
+            raise NotFound(message)
+        return orjson.dumps(await self._tools.dispatcher.call(kind.reads, {kind.parameter: identity}, caller)).decode()
 
     def _caller(self, context: Context) -> Caller:
         if context.request is None:
@@ -179,18 +251,6 @@ class _Endpoint:
         agent = dict(headers).get(AGENT_HEADER)
         named = client_name(context.params)
         return identify("mcp", self._tools.role, scope["query_string"], agent, named, access_in(scope))
-
-
-def _listed_prompt(prompt: Prompt) -> types.Prompt:
-    return types.Prompt(
-        name=prompt.name,
-        title=prompt.title,
-        description=prompt.description,
-        arguments=[
-            types.PromptArgument(name=argument.name, description=argument.description, required=argument.required)
-            for argument in prompt.arguments
-        ],
-    )
 
 
 def _protocol_error(refused: TandemError, **facts: str) -> MCPError:

@@ -1,4 +1,4 @@
-"""The tools of an MCP endpoint: how operations are listed, found and called."""
+"""The tools of an MCP endpoint: how operations are listed, in few tokens, how they are found and called."""
 
 from __future__ import annotations
 
@@ -7,9 +7,74 @@ from typing import Any
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
-from tandem.faces.asgi.names import find_operation, is_dotted
-from tandem.faces.mcp.schema import slim
+from tandem.faces.asgi.calls import find_operation, is_dotted
 from tandem.operations.dispatch import Dispatcher, Outcome
+
+Schema = dict[str, Any]
+
+# What a model does not need to fill in a call. The broker checks all of it nevertheless.
+_DROPPED = frozenset({"title", "minLength", "maxLength", "maxItems", "additionalProperties", "exclusiveMinimum"})
+
+
+def slim(schema: Schema) -> Schema:
+    """The schema without titles, limits, null alternatives and references; objects and names stay as they are."""
+    definitions: dict[str, Schema] = schema.get("$defs", {})
+    slimmed = _slim(schema, definitions)
+    slimmed.pop("description", None)  # the tool's own description says it
+    slimmed.setdefault("properties", {})
+    return slimmed
+
+
+def _slim(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    schema = _without_null(_resolved(schema, definitions))
+    slimmed: Schema = {}
+    for key, value in schema.items():
+        if key in _DROPPED or key == "$defs" or (key == "default" and value is None):
+            continue
+        slimmed[key] = _slim_value(key, value, definitions)
+    if slimmed.get("maximum", 0) >= 2**31:
+        del slimmed["maximum"]
+    return slimmed
+
+
+def _slim_value(key: str, value: Any, definitions: dict[str, Schema]) -> Any:
+    match key:
+        case "properties":
+            return {name: _slim_field(name, inner, definitions) for name, inner in value.items()}
+        case "items" | "not":
+            return _slim(value, definitions)
+        case "anyOf" | "oneOf" | "allOf" | "prefixItems":
+            return [_slim(inner, definitions) for inner in value]
+        case _:
+            return value
+
+
+def _slim_field(name: str, schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """A field without words that only repeat its name, such as "The review." of `review_id`."""
+    slimmed = _slim(schema, definitions)
+    if slimmed.get("description") == f"The {name.removesuffix('_id').replace('_', '-')}.":
+        del slimmed["description"]
+    return slimmed
+
+
+def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """What a reference stands for, with what was said beside it; a definition's own description is dropped."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return schema
+    target = {key: value for key, value in definitions[reference.rpartition("/")[2]].items() if key != "description"}
+    return {**_resolved(target, definitions), **{key: value for key, value in schema.items() if key != "$ref"}}
+
+
+def _without_null(schema: Schema) -> Schema:
+    """`X or null` is `X`: leaving an argument out says the same."""
+    alternatives = schema.get("anyOf")
+    if alternatives is None or {"type": "null"} not in alternatives:
+        return schema
+    kept = [alternative for alternative in alternatives if alternative != {"type": "null"}]
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    return {**kept[0], **rest} if len(kept) == 1 else {**rest, "anyOf": kept}
+
 
 # Shown to the model at once by clients that hide most tools behind a search.
 CORE_TOOLS = frozenset(
@@ -26,11 +91,12 @@ class Tools:
 
     Attributes:
         role: The endpoint's role; None for the endpoint of all roles.
+        dispatcher: Runs the operations.
     """
 
     def __init__(self, dispatcher: Dispatcher, role: str | None) -> None:
         self.role = role
-        self._dispatcher = dispatcher
+        self.dispatcher = dispatcher
         self._offered = {operation.name: operation for operation in dispatcher.registry.for_role(role)}
         self._schemas: dict[str, dict[str, Any]] = {}
 
@@ -49,23 +115,28 @@ class Tools:
 
     async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> Outcome:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
-        operation = self._offered.get(name) or find_operation(self._dispatcher.registry, name)
+        operation = self._offered.get(name) or find_operation(self.dispatcher.registry, name)
         if operation is None or not operation.over_mcp:
             return Outcome(error=self._unknown(name[:_NAME_LENGTH]))
-        return await self._dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
+        return await self.dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
 
     def _unknown(self, name: str) -> TandemError:
         """The refusal of a name; those of hand-off cycles, which are published with dots, have a code of their own."""
         if self.role != Role.HANDOFF and not is_dotted(name):
             return NotFound(f"There is no tool '{name}' here.", tool=name, allowed=sorted(self._offered))
-        allowed = sorted(operation.name for operation in self._dispatcher.registry if self._answers(operation))
+        allowed = sorted(operation.name for operation in self.dispatcher.registry if self._answers(operation))
         return InvalidTool(
             f"There is no tool '{name}'; details.allowed lists those there are.", tool=name, allowed=allowed
         )
 
     def _answers(self, operation: Operation) -> bool:
         """Whether a call here is let through; beside the listed ones, the endpoint of all roles takes hand-offs too."""
-        return operation.over_mcp and (self.role is None or self.role in operation.roles)
+        return operation.over_mcp and self.may(operation.name)
+
+    def may(self, name: str) -> bool:
+        """Whether the endpoint's role may call an operation."""
+        operation = self.dispatcher.registry.find(name)
+        return operation is not None and (self.role is None or self.role in operation.roles)
 
     def _listed(self, operation: Operation) -> dict[str, Any]:
         hints = operation.hints

@@ -1,13 +1,21 @@
-"""`/activity`: the log, live, filtered, and from any place on."""
+"""`/activity`: the log, live, filtered, and from any place on. `/events`: what is appended to it, for scripts.
+
+The stream's events have the log's cursor as their id, so that a browser that was away, or whose broker was restarted,
+goes on where it was (`Last-Event-ID`). They carry only what a page needs to know that it is out of date.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator
 from typing import Any
 from urllib.parse import urlencode
 
+import orjson
+from starlette.responses import Response, StreamingResponse
+
 from tandem.domain.answers import ActivityFeed, AuditPage
-from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.errors import CursorExpired, InvalidInput, TandemError, Unauthenticated, Unavailable
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 
 PATH = "/activity"
@@ -74,4 +82,49 @@ def _address(filters: dict[str, str | None], after: str | None) -> str:
     return f"{PATH}?{urlencode(given)}" if given else PATH
 
 
-ROUTES = (PageRoute(PATH, show), PageRoute(f"{PATH}/reviews", feed))
+_WAIT_SECONDS = 15
+"""After so long without news a comment is sent, so that nobody on the way takes the connection for dead."""
+_EVENTS_AT_ONCE = 200
+_RETRY_MS = 1000
+_STREAMED = ("seq", "at", "project", "subject", "actor", "kind", "old", "new")
+
+
+async def events(request: PageRequest) -> Response:
+    """The stream from a cursor on: `Last-Event-ID`, or else `?after=`, or else from now."""
+    cursor = request.http.headers.get("last-event-id") or request.query("after")
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return StreamingResponse(_follow(request, cursor), media_type="text/event-stream", headers=headers)
+
+
+async def _follow(request: PageRequest, cursor: str | None) -> AsyncGenerator[bytes]:
+    yield b"retry: %d\n\n" % _RETRY_MS
+    place = cursor or await request.newest()
+    while True:  # until the person would no longer be let in: then the browser asks, and is led to the login
+        try:
+            request.backend.check_ready()
+            answer: AuditPage = await request.call(
+                "get_audit_log", cursor=place, wait=True, timeout_s=_WAIT_SECONDS, limit=_EVENTS_AT_ONCE
+            )
+            if (await request.admitted()).is_shut:
+                return
+        except (CursorExpired, InvalidInput):
+            # Another log, or one that was set back: everything on the page may be different.
+            place = await request.newest()
+            yield _message("reset", place, {})
+            continue
+        except (Unavailable, Unauthenticated):
+            return  # the broker stops, or the token does not count any more; the browser comes again
+        place = answer.cursor
+        told = [{name: getattr(event, name) for name in _STREAMED} for event in answer.events]
+        yield _message("change", place, {"events": told}) if told else b": still here\n\n"
+
+
+def _message(kind: str, cursor: str, data: dict[str, Any]) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), kind.encode(), orjson.dumps(data))
+
+
+ROUTES = (
+    PageRoute(PATH, show),
+    PageRoute(f"{PATH}/reviews", feed),
+    PageRoute("/events", events, inbox_rows=0),
+)

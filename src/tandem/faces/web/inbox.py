@@ -6,6 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from tandem.domain.inbox_answers import WHY, Inbox
+from tandem.faces.web import login
 from tandem.faces.web import you
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.operations.inbox_contract import WHY, Inbox
@@ -22,7 +24,7 @@ async def show(request: PageRequest) -> PageResponse | Response:
     """The inbox; first the name is asked, because what waits depends on for whom."""
     found, project = request.inbox, request.query("project")
     if found is None:
-        return see(you.PATH)
+        return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_ROWS)
     sections = [

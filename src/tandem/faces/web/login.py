@@ -1,4 +1,4 @@
-"""`/login` and `/logout`, where access tokens are required; and what people meet who are not logged in.
+"""`/you`, the one question that a person is asked: their name. `/login` and `/logout`, where tokens are required.
 
 A browser is logged in by a token that somebody pastes, or by the link that `tandem open` makes, which works once
 within a minute. From then on it has a cookie, never the token; each request looks whether the token still counts.
@@ -9,20 +9,21 @@ is sent there with a code.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote, urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tandem.contract.operation import Role
-from tandem.domain.access import Access
-from tandem.errors import Forbidden, TandemError, Unauthenticated
+from tandem.domain.access import ROLES, Access
+from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated
 from tandem.faces.asgi.guard import is_local
 from tandem.faces.web.page import HEADERS, PageRequest, PageResponse, PageRoute, local, see
-from tandem.faces.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, fresh
-from tandem.faces.web.you import where
+from tandem.faces.web.person import LOGIN_SECONDS, SAME_SITE, TOKEN_FIELD, checked_name, fresh
 
 PATH = "/login"
+YOU = "/you"
 _OUT = "/logout"
 _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
@@ -148,7 +149,7 @@ async def _logged_in(request: PageRequest, access: Access | None, to: str) -> Pa
         )
     if access is None:
         return see(to)
-    home = request.home(access)
+    home = request.backend.cookie.home(request.http, access)
     if home is not None:
         sent_on = see(f"{home}{PATH}?{urlencode({'code': request.gatekeeper.login_code(access), 'to': to})}")
         sent_on.headers.update(_TO_ANOTHER_ORIGIN)
@@ -174,7 +175,55 @@ def _form(request: PageRequest, to: str, problem: TandemError | None = None) -> 
     return PageResponse("login.html", values, status=problem.status if problem else 200, headers=headers)
 
 
+def you_address(request: PageRequest) -> str:
+    """The question, and the way back to where it came up."""
+    return f"{YOU}?next={quote(where(request.http))}"
+
+
+def where(request: Request) -> str:
+    """The page that somebody is on; for a form, the one that it was on."""
+    there = request.headers.get("referer", "") if request.method == "POST" else str(request.url)
+    parts = urlsplit(there)
+    return local(parts.path + (f"?{parts.query}" if parts.query else ""))
+
+
+async def _show_name(request: PageRequest) -> PageResponse:
+    """The form; for somebody whose token has a name, that and what it is for."""
+    return _name_form(request, name=request.person.name)
+
+
+async def _save_name(request: PageRequest) -> PageResponse | Response:
+    """Remember the name, and go back.
+
+    Raises:
+        Forbidden: The name is that of the person's token.
+    """
+    if not request.person.names_itself:
+        raise Forbidden(
+            "Your name is that of the token you are logged in with. For another, log out and use a token of that name.",
+            field="name",
+        )
+    try:
+        name = checked_name(request.form.get("name", ""))
+    except InvalidInput as error:
+        return _name_form(request, name=request.form.get("name", ""), error=error, status=error.status)
+    response = see(local(request.form.get("next", "")))
+    request.remember(response, replace(request.person, name=name))
+    return response
+
+
+def _name_form(
+    request: PageRequest, *, name: str, error: InvalidInput | None = None, status: int = 200
+) -> PageResponse:
+    following = local(request.form.get("next") or request.query("next") or "")
+    access = request.person.access
+    roles = [role for role in ROLES if access is not None and role in access.roles]
+    values = {"name": name, "next": following, "problem": error, "roles": roles}
+    return PageResponse("you.html", values, status=status)
+
+
 ROUTES = (
+    PageRoute(YOU, _show_name, _save_name),
     PageRoute(PATH, show, enter, is_open=True),
     PageRoute(_OUT, post=leave, is_open=True),
 )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, ParamSpec, Protocol, TypeVar
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field, replace
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import urlencode, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tandem.clock import Clock
 from tandem.contract.caller import Caller
-from tandem.domain.access import Access
 from tandem.domain.answers import AuditPage
 from tandem.errors import InvalidInput
-from tandem.faces.web.person import Person
+from tandem.faces.asgi.calls import bearer_of
+from tandem.faces.asgi.exchange import Exchange
+from tandem.faces.web.person import Person, PersonCookie
+from tandem.operations.authorisation import Gatekeeper
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.inbox_contract import Inbox
 
@@ -72,42 +75,36 @@ def local(address: str) -> str:
     return address if is_ours and address.isprintable() else "/"
 
 
+def address(path: str, **query: str | int | None) -> str:
+    """A path with a query string of what is given."""
+    given = urlencode({name: value for name, value in query.items() if value})
+    return f"{path}?{given}" if given else path
+
+
 def see(address: str) -> Response:
     """Send the browser on after a form was done, so that reloading does not send it again."""
     return RedirectResponse(address, status_code=303)
 
 
-class Gatekeeper(Protocol):
-    """What the pages ask the broker's gatekeeper (`tandem.services.access`)."""
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What every page is made with.
 
-    @property
-    def required(self) -> bool:
-        """Whether people must log in."""
-        ...
+    Attributes:
+        dispatcher: Runs the operations.
+        clock: Tells how long ago something was, and gives reference ids for unknown faults.
+        gatekeeper: Tells what a token or a login's link lets somebody do.
+        cookie: Who a browser belongs to.
+        check_ready: Raises Unavailable unless the broker takes new work.
+        body_limit_bytes: The largest form.
+    """
 
-    async def admit(self, bearer: str | None) -> Access | None:
-        """Who has a token.
-
-        Raises:
-            Unauthenticated: Nobody, or nobody any more.
-        """
-        ...
-
-    async def logged_in(self, login: str, access_id: str) -> Access | None:
-        """What a browser is logged in with, if it still counts."""
-        ...
-
-    def login_code(self, access: Access) -> str:
-        """A code that logs a browser in as somebody, once and soon."""
-        ...
-
-    async def end_login(self, login: str, seconds: float) -> None:
-        """Take a login for over that could have gone on for so long."""
-        ...
-
-    async def redeem(self, code: str) -> Access | None:
-        """Whom a login's link is for, once."""
-        ...
+    dispatcher: Dispatcher
+    clock: Clock
+    gatekeeper: Gatekeeper
+    cookie: PersonCookie
+    check_ready: Callable[[], None]
+    body_limit_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,30 +113,57 @@ class PageRequest:
 
     Attributes:
         http: Starlette's own.
+        exchange: The same below Starlette.
         person: Who asks.
-        form: The fields of a POST, each with its last value; empty for a GET.
-        lists: The same fields with all their values.
-        gatekeeper: Tells what a token or a login's link lets somebody do.
-        remember: Has the browser that a response goes to remember somebody.
-        home: The origin under which somebody has to be logged in; null if they are there.
-        is_still_admitted: Whether the person would be let in now; a stream outlives its request.
-        check_ready: Raises Unavailable unless the broker takes new work.
+        backend: What answers are made with.
+        lists: The fields of a POST with all their values; empty for a GET.
         inbox: What the navigation shows; null for a part of a page, and for somebody whose name is not known.
         cursor: The log's cursor before anything was read for the page, which has to hear of what comes after it.
     """
 
     http: Request
+    exchange: Exchange
     person: Person
-    dispatcher: Dispatcher
-    form: Mapping[str, str]
-    lists: Mapping[str, list[str]]
-    gatekeeper: Gatekeeper
-    remember: Callable[[Response, Person], None]
-    home: Callable[[Access], str | None]
-    is_still_admitted: Callable[[], Awaitable[bool]]
-    check_ready: Callable[[], None]
+    backend: Backend
+    lists: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     inbox: Inbox | None = None
     cursor: str = ""
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The fields of a POST, each with its last value."""
+        return {name: values[-1] for name, values in self.lists.items()}
+
+    @property
+    def gatekeeper(self) -> Gatekeeper:
+        """Tells what a token or a login's link lets somebody do."""
+        return self.backend.gatekeeper
+
+    @property
+    def is_shut(self) -> bool:
+        """Whether the person has to log in first."""
+        return self.gatekeeper.required and self.person.access is None
+
+    async def admitted(self) -> PageRequest:
+        """The same with what the person may do now: by the request's own token, or by the login of their browser.
+
+        Raises:
+            Unauthenticated: The request's own token is not valid.
+        """
+        if not self.gatekeeper.required:
+            return self
+        bearer = bearer_of(self.exchange)
+        if bearer is not None:
+            return replace(self, person=self.person.admitted(await self.gatekeeper.admit(bearer)))
+        login_id = self.backend.cookie.login_of(self.person)
+        access = None if login_id is None else await self.gatekeeper.logged_in(self.person.session, login_id)
+        if access is not None and self.backend.cookie.home(self.http, access) is not None:
+            access = None
+        return replace(self, person=self.person.admitted(access))
+
+    def remember(self, response: Response, person: Person) -> None:
+        """Have the browser that a response goes to remember somebody."""
+        self.backend.cookie.write(response, person, secure=_came_by_tls(self.http))
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """An operation's typed answer, called as the person; arguments that are None are left out.
@@ -149,12 +173,12 @@ class PageRequest:
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         caller = Caller(face="web", agent=self.person.name or None, access=self.person.access)
-        return await self.dispatcher.call(operation, given, caller)
+        return await self.backend.dispatcher.call(operation, given, caller)
 
     def may(self, operation: str) -> bool:
         """Whether an operation is for the person's roles, so that it is offered to them."""
         access = self.person.access
-        return access is None or not access.roles.isdisjoint(self.dispatcher.registry.get(operation).roles)
+        return access is None or not access.roles.isdisjoint(self.backend.dispatcher.registry.get(operation).roles)
 
     async def newest(self) -> str:
         """The log's cursor now, for a page that goes on from there."""
@@ -215,3 +239,13 @@ async def in_worker(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     The threads are the pages' own, so that what renders long keeps no validation waiting.
     """
     return await asyncio.get_running_loop().run_in_executor(_pool, lambda: work(*args, **kwargs))
+
+
+def _came_by_tls(request: Request) -> bool:
+    """Whether a cookie is only ever to be sent back by TLS.
+
+    The broker itself speaks none. The browser says so with a form, and a proxy in front may with every request; who
+    makes it up harms nobody but themselves, as their browser then keeps the cookie back.
+    """
+    headers = request.headers
+    return headers.get("origin", "").startswith("https://") or headers.get("x-forwarded-proto") == "https"

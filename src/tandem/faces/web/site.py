@@ -16,18 +16,14 @@ from starlette.routing import Route, Router
 
 from tandem.clock import Clock
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
-from tandem.faces.asgi.admission import bearer_of
-from tandem.faces.asgi.body import ClientGone, read_body, replaying
-from tandem.faces.asgi.exchange import Exchange
-from tandem.faces.asgi.replies import MethodNotAllowed
+from tandem.faces.asgi.exchange import ClientGone, Exchange, MethodNotAllowed, read_body, replaying
 from tandem.faces.asgi.watching import run_watched
-from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, you
-from tandem.faces.web.page import HEADERS, INBOX_ROWS, Gatekeeper, PageRequest, PageResponse, PageRoute, in_worker, see
-from tandem.faces.web.person import SAME_SITE, TOKEN_FIELD, Person, PersonCookie, Seal
-from tandem.faces.web.rendering import environment
+from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics
+from tandem.faces.web.page import HEADERS, INBOX_ROWS, Backend, PageRequest, PageResponse, PageRoute, in_worker, see
+from tandem.faces.web.person import SAME_SITE, TOKEN_FIELD, PersonCookie, Seal
+from tandem.faces.web.rendering import StaticFiles, environment
 from tandem.faces.web.review import actions, binary, context, drafts, files, line_comment, page
-from tandem.faces.web.static import StaticFiles
-from tandem.faces.web.stream import events
+from tandem.operations.authorisation import Gatekeeper
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.inbox_contract import Inbox
 
@@ -52,9 +48,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *activity.ROUTES,
     *statistics.ROUTES,
     *projects.ROUTES,
-    *you.ROUTES,
     *login.ROUTES,
-    PageRoute("/events", events, inbox_rows=0),
 )
 
 
@@ -68,7 +62,6 @@ class Site:
         clock: Clock,
         seal: Seal,
         gatekeeper: Gatekeeper,
-        version: str,
         check_ready: Callable[[], None],
         body_limit_bytes: int,
     ) -> None:
@@ -79,22 +72,14 @@ class Site:
             clock: Tells how long ago something was, and gives reference ids for unknown faults.
             seal: A text's keyed hash, by the broker's secret.
             gatekeeper: Tells who calls.
-            version: The broker's version.
             check_ready: Raises Unavailable unless the broker takes new work.
             body_limit_bytes: The largest form.
         """
-        self._dispatcher = dispatcher
-        self._clock = clock
-        self._version = version
-        self._check_ready = check_ready
-        self._body_limit_bytes = body_limit_bytes
-        self._cookie = PersonCookie(seal, clock, with_logins=gatekeeper.required)
-        self._gatekeeper = gatekeeper
-        self._static = StaticFiles()
-        self._templates = environment(self._static, clock)
-        static = PageRoute(
-            "/static/{stamp}/{name:path}", self._static.serve, needs_broker=False, is_open=True, inbox_rows=0
-        )
+        cookie = PersonCookie(seal, clock, with_logins=gatekeeper.required)
+        self._backend = Backend(dispatcher, clock, gatekeeper, cookie, check_ready, body_limit_bytes)
+        files = StaticFiles()
+        self._templates = environment(files, clock)
+        static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)
         self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
 
     async def serve(self, exchange: Exchange) -> None:
@@ -109,11 +94,11 @@ class Site:
         try:
             await self._router(scope, exchange.receive, exchange.send)
         except HTTPException as error:
-            request = Request(scope, exchange.receive)
-            response = self._finished(
-                self._refusal(_not_routed(error, exchange.path), request, self._cookie.read(request))
-            )
+            response = self._refusal(_not_routed(error, exchange.path), self._asked(Request(scope, exchange.receive)))
             await response(scope, exchange.receive, exchange.send)
+
+    def _asked(self, http: Request) -> PageRequest:
+        return PageRequest(http, http.scope[_EXCHANGE], self._backend.cookie.read(http), self._backend)
 
     def _route(self, route: PageRoute) -> Route:
         async def respond(request: Request) -> Response:
@@ -122,115 +107,69 @@ class Site:
         methods = [name for name, handler in (("GET", route.get), ("POST", route.post)) if handler is not None]
         return Route(route.path, respond, methods=methods)
 
-    async def _respond(self, route: PageRoute, request: Request) -> Response:
-        exchange: Exchange = request.scope[_EXCHANGE]
-        person = self._cookie.read(request)
+    async def _respond(self, route: PageRoute, http: Request) -> Response:
+        asked = self._asked(http)
         try:
             if route.needs_broker:
-                self._check_ready()
-                person = await self._admitted(exchange, person)
-            answer = self._answer(route, exchange, request, person)
+                self._backend.check_ready()
+                asked = await asked.admitted()
+            answer = self._answer(route, asked)
             # What nobody waits for is not made; a form is done all the same.
-            response = await (answer if request.method == "POST" else run_watched(answer, exchange.receive))
+            response = await (answer if http.method == "POST" else run_watched(answer, asked.exchange.receive))
         except ClientGone:
             raise
         except TandemError as error:
-            response = self._refusal(error, request, person)
+            return self._refusal(error, asked)
         except Exception:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
-            response = self._fault(request, person)
-        return self._finished(response)
+            return self._fault(asked)
+        return _finished(response)
 
-    @staticmethod
-    def _finished(response: Response) -> Response:
-        """The response with what every one of them has."""
-        for name, value in HEADERS.items():
-            response.headers.setdefault(name, value)
-        if response.status_code == Unauthenticated.status:
-            response.headers.setdefault("www-authenticate", 'Bearer realm="tandem"')
-        return response
-
-    async def _admitted(self, exchange: Exchange, person: Person) -> Person:
-        """The person with what they may do: by the request's own token, or by the login of their browser.
-
-        Raises:
-            Unauthenticated: The request's own token is not valid.
-        """
-        if not self._gatekeeper.required:
-            return person
-        bearer = bearer_of(exchange)
-        if bearer is not None:
-            return person.admitted(await self._gatekeeper.admit(bearer))
-        login_id = self._cookie.login_of(person)
-        access = None if login_id is None else await self._gatekeeper.logged_in(person.session, login_id)
-        if access is not None and self._cookie.home(Request(exchange.scope), access) is not None:
-            access = None
-        return person.admitted(access)
-
-    async def _answer(self, route: PageRoute, exchange: Exchange, request: Request, person: Person) -> Response:
-        is_stranger = self._is_shut_to(person)
-        is_shut = is_stranger and not route.is_open
-        if is_shut and not (request.method == "POST" and person.access_id):
+    async def _answer(self, route: PageRoute, asked: PageRequest) -> Response:
+        is_post = asked.http.method == "POST"
+        is_shut = asked.is_shut and not route.is_open
+        if is_shut and not (is_post and asked.person.access_id):
             # What a form of somebody holds who never was logged in is not even read.
-            return login.lead(request)
-        asked = await self._page_request(exchange, request, person)
-        if request.method == "POST":
-            self._cookie.check(request, person, asked.form.get(TOKEN_FIELD, ""))
+            return login.lead(asked.http)
+        if is_post:
+            asked = replace(asked, lists=await self._form(asked))
+            self._backend.cookie.check(asked.http, asked.person, asked.form.get(TOKEN_FIELD, ""))
             if is_shut:
                 return await self._page(login.kept(asked), asked)
-            if not person.known and not route.is_open and route.path != you.PATH:
-                return see(you.address(asked))
-            if not is_stranger:
+            if not asked.person.known and not route.is_open and route.path != login.YOU:
+                return see(login.you_address(asked))
+            if not asked.is_shut:
                 asked = replace(asked, cursor=await asked.newest())
-        elif route.inbox_rows and not is_stranger:
+        elif route.inbox_rows and not asked.is_shut:
             # Read before everything else, so that the page hears of what comes after it.
-            found = await self._inbox(asked, route.inbox_rows)
+            found = await _inbox(asked, route.inbox_rows)
             asked = replace(asked, inbox=found, cursor=found.cursor if found else await asked.newest())
-        handler = route.post if request.method == "POST" else route.get
+        handler = route.post if is_post else route.get
         if handler is None:
-            raise LookupError(request.method)  # the router lets none through
+            raise LookupError(asked.http.method)  # the router lets none through
         answer = await handler(asked)
         return await self._page(answer, asked) if isinstance(answer, PageResponse) else answer
 
-    def _is_shut_to(self, person: Person) -> bool:
-        return self._gatekeeper.required and person.access is None
-
-    async def _page_request(self, exchange: Exchange, request: Request, person: Person) -> PageRequest:
+    async def _form(self, asked: PageRequest) -> dict[str, list[str]]:
+        body = await read_body(asked.exchange, self._backend.body_limit_bytes)
         form: dict[str, list[str]] = {}
-        if request.method == "POST":
-            body = await read_body(exchange, self._body_limit_bytes)
-            for name, value in await self._fields(exchange, request, body):
-                form.setdefault(name, []).append(_text(name, value))
+        for name, value in await self._fields(asked, body):
+            form.setdefault(name, []).append(_text(name, value))
+        return form
 
-        async def is_still_admitted() -> bool:
-            return not self._is_shut_to(await self._admitted(exchange, person))
-
-        return PageRequest(
-            http=request,
-            person=person,
-            dispatcher=self._dispatcher,
-            form={name: values[-1] for name, values in form.items()},
-            lists=form,
-            gatekeeper=self._gatekeeper,
-            remember=lambda response, somebody: self._remember(response, somebody, request),
-            home=lambda access: self._cookie.home(request, access),
-            is_still_admitted=is_still_admitted,
-            check_ready=self._check_ready,
-        )
-
-    async def _fields(self, exchange: Exchange, request: Request, body: bytes) -> Sequence[tuple[str, object]]:
+    async def _fields(self, asked: PageRequest, body: bytes) -> Sequence[tuple[str, object]]:
         """A form's fields.
 
         Raises:
             InvalidInput: It cannot be read, or has too many fields.
         """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        kind = asked.http.headers.get("content-type", "").partition(";")[0].strip().lower()
         try:
             if kind == _URL_ENCODED:
                 return _url_decoded(body)
             if kind != _MULTIPART:
                 return ()
-            sent = Request(exchange.scope, replaying(body, exchange.receive))
-            async with sent.form(max_fields=_FIELDS, max_files=0, max_part_size=self._body_limit_bytes) as fields:
+            sent = Request(asked.exchange.scope, replaying(body, asked.exchange.receive))
+            async with sent.form(max_fields=_FIELDS, max_files=0, max_part_size=len(body)) as fields:
                 return fields.multi_items()
         except (ValueError, MultiPartException, HTTPException) as error:
             told = f"This form cannot be read; it has at most {_FIELDS} fields and no files."
@@ -239,61 +178,66 @@ class Site:
     async def _page(self, answer: PageResponse, asked: PageRequest) -> Response:
         found = asked.inbox
         if found is None and not answer.is_part:  # after a form
-            found = await self._inbox(asked, INBOX_ROWS)
-        values = self._values(asked.http, asked.person) | dict(answer.values)
+            found = await _inbox(asked, INBOX_ROWS)
+        values = self._values(asked) | dict(answer.values)
         values |= {"may": asked.may, "cursor": asked.cursor, "waiting": inbox.waiting(found)}
         template = self._templates.get_template(answer.template)
         body = await in_worker(template.render, values) if answer.heavy else template.render(values)
-        response = self._html(body, answer.status, asked.http, asked.person)
+        response = _html(body, answer.status, asked)
         response.headers.update(answer.headers)
         return response
 
-    async def _inbox(self, asked: PageRequest, rows: int) -> Inbox | None:
-        """What the navigation says on every page; nothing for somebody whose name is not known."""
-        if not asked.person.known or self._is_shut_to(asked.person):
-            return None
-        return await asked.call("get_inbox", person=asked.person.name, limit=rows)
-
-    def _values(self, request: Request, person: Person) -> dict[str, Any]:
+    def _values(self, asked: PageRequest) -> dict[str, Any]:
         return {
-            "person": person,
-            "form_token": self._cookie.form_token(person),
+            "person": asked.person,
+            "form_token": self._backend.cookie.form_token(asked.person),
             "token_field": TOKEN_FIELD,
-            "version": self._version,
-            "path": request.url.path,
-            "address": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "path": asked.http.url.path,
             "waiting": inbox.waiting(None),
             "cursor": "",
-            "is_shut": self._is_shut_to(person),
+            "is_shut": asked.is_shut,
             # Where a page goes when its login is over; null where there are no logins.
-            "login": login.address(you.where(request)) if self._gatekeeper.required else None,
-            "is_answer": request.method == "POST",
+            "login": login.address(login.where(asked.http)) if asked.gatekeeper.required else None,
+            "is_answer": asked.http.method == "POST",
         }
 
-    def _html(self, body: str, status: int, request: Request, person: Person) -> Response:
-        response = HTMLResponse(body, status, headers={"cache-control": "no-store"})
-        if person.is_new and _brings_cookies(request):
-            self._remember(response, person, request)
-        return response
-
-    def _remember(self, response: Response, person: Person, request: Request) -> None:
-        self._cookie.write(response, person, secure=_came_by_tls(request))
-
-    def _refusal(self, error: TandemError, request: Request, person: Person) -> Response:
-        values = self._values(request, person) | {"error": error, "status": error.status}
-        body = self._templates.get_template("error.html").render(values)
-        response = self._html(body, error.status, request, person)
+    def _refusal(self, error: TandemError, asked: PageRequest) -> Response:
+        values = self._values(asked) | {"error": error, "status": error.status}
+        response = _html(self._templates.get_template("error.html").render(values), error.status, asked)
         if isinstance(error, MethodNotAllowed):
             response.headers["allow"] = error.allow
         if error.retryable:
             response.headers["retry-after"] = "1"
-        return response
+        return _finished(response)
 
-    def _fault(self, request: Request, person: Person) -> Response:
-        reference = self._clock.new_id("err")
-        _log.exception("page failed", extra={"path": request.url.path, "reference": reference})
+    def _fault(self, asked: PageRequest) -> Response:
+        reference = self._backend.clock.new_id("err")
+        _log.exception("page failed", extra={"path": asked.http.url.path, "reference": reference})
         message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-        return self._refusal(InternalError(message, reference=reference), request, person)
+        return self._refusal(InternalError(message, reference=reference), asked)
+
+
+async def _inbox(asked: PageRequest, rows: int) -> Inbox | None:
+    """What the navigation says on every page; nothing for somebody whose name is not known."""
+    if not asked.person.known or asked.is_shut:
+        return None
+    return await asked.call("get_inbox", person=asked.person.name, limit=rows)
+
+
+def _html(body: str, status: int, asked: PageRequest) -> Response:
+    response = HTMLResponse(body, status, headers={"cache-control": "no-store"})
+    if asked.person.is_new and _brings_cookies(asked.http):
+        asked.remember(response, asked.person)
+    return response
+
+
+def _finished(response: Response) -> Response:
+    """The response with what every one of them has."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    if response.status_code == Unauthenticated.status:
+        response.headers.setdefault("www-authenticate", 'Bearer realm="tandem"')
+    return response
 
 
 def _not_routed(error: HTTPException, path: str) -> TandemError:
@@ -308,16 +252,6 @@ def _brings_cookies(request: Request) -> bool:
     is_visit = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
     is_window = request.headers.get("sec-fetch-dest") == "document"
     return request.headers.get("sec-fetch-site", "none") in SAME_SITE or (is_visit and is_window)
-
-
-def _came_by_tls(request: Request) -> bool:
-    """Whether a cookie is only ever to be sent back by TLS.
-
-    The broker itself speaks none. The browser says so with a form, and a proxy in front may with every request; who
-    makes it up harms nobody but themselves, as their browser then keeps the cookie back.
-    """
-    headers = request.headers
-    return headers.get("origin", "").startswith("https://") or headers.get("x-forwarded-proto") == "https"
 
 
 def _url_decoded(body: bytes) -> list[tuple[str, object]]:

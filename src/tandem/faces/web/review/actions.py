@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.domain.answers import ClaimRenewed
 from tandem.errors import InvalidInput, TandemError
-from tandem.faces.asgi.json_body import parse_json
+from tandem.faces.asgi.calls import parse_json
 from tandem.faces.web.page import Handler, PageRequest, PageResponse, PageRoute, see
 from tandem.faces.web.person import TOKEN_FIELD
 from tandem.faces.web.review.acting import (
