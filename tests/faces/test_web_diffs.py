@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +13,11 @@ from markupsafe import Markup
 
 from tandem.domain.hunk_gaps import Gap, gaps, widened
 from tandem.domain.hunks import FileDiff, parse
+from tandem.domain.word_changes import changed_words, common_runs, pairs
 from tandem.faces.web.diffs.code import shown, spelled
-from tandem.faces.web.diffs.outline import outline
-from tandem.faces.web.diffs.stylesheet import COLOURS, stylesheet
-from tandem.faces.web.diffs.syntax import LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
+from tandem.faces.web.diffs.outline import Outline, outline
+from tandem.faces.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
 from tandem.faces.web.diffs.views import Layout, context_rows, view
-from tandem.faces.web.diffs.words import changed_words, common_runs, pairs
 from tests.faces.diff_pages import HOSTILE, WEB, Element, assert_harmless, read, rendered
 
 DIFF = """\
@@ -332,24 +331,31 @@ def test_every_line_has_its_place_once_and_in_order(deleted: list[str], added: l
     assert [right for _, right in found if right is not None] == list(range(len(added)))
 
 
-def test_the_tree_folds_folders_and_counts_lines() -> None:
+def test_the_tree_folds_folders() -> None:
     def new(path: str, lines: int) -> str:
         return f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1,{lines} @@\n" + "+x\n" * lines
 
     found = outline(new("src/app/core/a.py", 2) + new("src/app/core/b.py", 3) + new("src/app/z.py", 1) + new("R.md", 4))
-    page = read(
-        rendered(
-            '{% from "diff_tree.html" import tree %}{{ tree(branches, viewed=viewed) }}',
-            branches=found.tree,
-            viewed={"R.md"},
-        )
-    )
-    assert [(branch.name, branch.file, branch.added) for branch in found.tree] == [
-        ("src/app/", None, 6), ("core/", None, 5), ("a.py", 0, 2), ("b.py", 1, 3), ("z.py", 2, 1), ("R.md", 3, 4),
+    page = drawn_tree(found, viewed={"R.md"})
+    assert [(branch.name, branch.file) for branch in found.tree] == [
+        ("src/app/", None), ("core/", None), ("a.py", 0), ("b.py", 1), ("z.py", 2), ("R.md", 3),
     ]  # fmt: skip
     assert [len(part.find("ul")) for part in page.find("ul", "diff-tree")] == [2]
     assert [link.attributes["href"] for link in page.find("a")] == ["#f0", "#f1", "#f2", "#f3"]
+    assert [link.find("span", "diff-added")[0].text for link in page.find("a")] == ["+2", "+3", "+1", "+4"]
     assert "viewed" in page.find("a")[3].classes
+
+
+def drawn_tree(found: Outline, viewed: Collection[str] = ()) -> Element:
+    parts = [
+        {
+            "anchor": f"f{index}", "file": file, "kind": file.kind, "added": file.added, "deleted": file.deleted,
+            "lines": file.added + file.deleted, "viewed": file.path in viewed, "comments": 0,
+        }
+        for index, file in enumerate(found.files)
+    ]  # fmt: skip
+    source = '{% from "review/tree.html" import tree %}{{ tree(branches, parts) }}'
+    return read(rendered(source, branches=found.tree, parts=parts))
 
 
 def test_a_tree_of_hostile_and_endless_paths_is_drawn() -> None:
@@ -357,14 +363,9 @@ def test_a_tree_of_hostile_and_endless_paths_is_drawn() -> None:
         f"x/{text}" for text in HOSTILE if "\x00" not in text
     ]
     diff = "".join(f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n" for path in paths)
-    found = outline(diff)
-    page = read(rendered('{% from "diff_tree.html" import tree %}{{ tree(branches) }}', branches=found.tree))
+    page = drawn_tree(outline(diff))
     assert_harmless(page)
     assert len(page.find("a")) == len(paths)
-
-
-def test_the_stylesheet_is_the_one_that_the_colours_make() -> None:
-    assert (WEB / "static" / "syntax.css").read_text("utf-8") == stylesheet()
 
 
 def luminance(colour: str) -> float:
@@ -380,7 +381,10 @@ def test_everything_can_be_read_on_everything_that_may_be_behind_it() -> None:
     )
     grounds = [named[name].split(", ") for name in ("ground", "quiet", "add", "add-word", "del", "del-word")]
     inks = {name: named[name].split(", ") for name in ("ink", "soft", "link", "add-ink", "del-ink")}
-    inks |= {name: list(pair) for name, pair in COLOURS.items()}
+    words = (WEB / "static" / "syntax.css").read_text("utf-8")
+    coloured = re.findall(r"^\.(h\w) \{ color: light-dark\((#\w{6}), (#\w{6})\)", words, re.MULTILINE)
+    assert {name for name, *_ in coloured} == set(CLASSES)
+    inks |= {name: pair for name, *pair in coloured}
     # What only ever stands on some of the grounds.
     elsewhere = {"link": (0, 1), "soft": (0, 1, 2, 4), "add-ink": (0, 1, 2, 3), "del-ink": (0, 1, 4, 5)}
     for name, ink in inks.items():

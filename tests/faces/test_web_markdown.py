@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tandem.domain.texts import LONGEST_MARKDOWN
 from tandem.faces.web.diffs.documents import DocumentDiff, compare
-from tandem.faces.web.diffs.markdown import LONGEST, markdown
+from tandem.faces.web.diffs.markdown import markdown
 from tests.faces.diff_pages import HOSTILE, Element, assert_harmless, read, rendered
 
 
@@ -113,7 +114,7 @@ def test_what_would_take_long_is_shown_as_it_was_written_and_says_so(text: str) 
 )  # fmt: skip
 def test_the_price_is_bounded_whatever_the_text_is(piece: str) -> None:
     started = time.thread_time()
-    text = (piece * LONGEST)[:LONGEST]
+    text = (piece * LONGEST_MARKDOWN)[:LONGEST_MARKDOWN]
     assert "script" in markdown(f"{text}\n\nscript")
     assert "script" in markdown(f"{text[:15_000]}\n\nscript")
     assert time.thread_time() - started < 15
@@ -122,8 +123,8 @@ def test_the_price_is_bounded_whatever_the_text_is(piece: str) -> None:
 def test_deep_nesting_and_long_texts_are_shown_all_the_same() -> None:
     assert "deep" in doc("> " * 3000 + "deep").text
     assert "deep" in doc("".join(" " * 2 * level + "- a\n" for level in range(100)) + " " * 200 + "- deep").text
-    assert "<pre>" in markdown("long <b> " * LONGEST)
-    assert "<b>" not in markdown("long <b> " * LONGEST)
+    assert "<pre>" in markdown("long <b> " * LONGEST_MARKDOWN)
+    assert "<b>" not in markdown("long <b> " * LONGEST_MARKDOWN)
 
 
 def page_of(diff: DocumentDiff) -> Element:
@@ -228,7 +229,7 @@ def test_comparing_is_bounded() -> None:
         ("a b " * 9_000, "b a c " * 6_000),
         ("\n\n".join("abc"[n % 3] for n in range(4_000)), "\n\n".join("cab"[n % 2] for n in range(4_000))),
         ("\n".join(f"- {n} a b c" for n in range(2_000)), "\n".join(f"- {n + n % 2} b c" for n in range(2_000))),
-        ("x" * (LONGEST + 1), "y" * (LONGEST + 1)),
+        ("x" * (LONGEST_MARKDOWN + 1), "y" * (LONGEST_MARKDOWN + 1)),
     ]
     for before, after in texts:
         started = time.thread_time()

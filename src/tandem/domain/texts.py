@@ -1,15 +1,35 @@
-"""Which texts and JSON values can be kept: UTF-8 and both databases can hold them, and they can be written again."""
+"""Which texts and JSON values can be kept, and which can be shown laid out.
+
+Kept is what UTF-8 and both databases can hold, and what can be written again.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tandem.hooks.visible import visible
 
-__all__ = ["JSON_LEVELS", "json_kind", "storable_json", "storable_text", "visible"]
+__all__ = [
+    "JSON_LEVELS",
+    "LONGEST_MARKDOWN",
+    "is_too_much_markdown",
+    "json_kind",
+    "storable_json",
+    "storable_text",
+    "visible",
+]
 
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
+
+LONGEST_MARKDOWN = 100_000
+"""Characters of a text; longer ones are shown as they were written."""
+_MOST_SIGNS = 20_000
+_MOST_LINES = 10_000
+_MOST_CELLS = 10_000
+_DELIMITERS = re.compile(r"[-|: \t>*+0-9.)]*")
+_SIGNS = "[]*_`<&|~\\!"
 
 _KINDS: dict[type, str] = {
     bool: "true or false",
@@ -66,3 +86,25 @@ def _check(value: Any, levels: int) -> None:
                 _check(inner, levels - 1)
         case _:
             pass
+
+
+def is_too_much_markdown(text: str) -> bool:
+    """Whether parsing a text as Markdown would take too long: it is long, consists of signs, or is a huge table."""
+    return (
+        len(text) > LONGEST_MARKDOWN
+        or sum(map(text.count, _SIGNS)) > _MOST_SIGNS
+        or text.count("\n") > _MOST_LINES
+        or _most_cells(text) > _MOST_CELLS
+    )
+
+
+def _most_cells(text: str) -> int:
+    """How many cells the tables of a text have at most: each row gets as many as the line below the head says."""
+    cells = columns = 0
+    for line in text.split("\n"):
+        if not line.strip():
+            columns = 0
+        elif "-" in line and _DELIMITERS.fullmatch(line.rstrip()):
+            columns = max(columns, line.count("|") + 1)
+        cells += columns
+    return cells

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
@@ -12,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from tandem.clock import Clock
 from tandem.contract.operation import Operation
 from tandem.domain.workflows import BUILT_IN, Workflow
-from tandem.errors import InternalError, NotFound, TandemError, Unauthenticated, Unavailable
+from tandem.errors import NotFound, TandemError, Unauthenticated, Unavailable
 from tandem.faces.asgi.calls import CHALLENGE, admit
 from tandem.faces.asgi.exchange import (
     ClientGone,
@@ -21,6 +20,7 @@ from tandem.faces.asgi.exchange import (
     MethodNotAllowed,
     read_body,
     send_refusal,
+    unexpected,
 )
 from tandem.faces.asgi.guard import HostGuard
 from tandem.faces.http.api import PREFIX, JsonApi
@@ -30,8 +30,6 @@ from tandem.faces.mcp.endpoint import McpEndpoints
 from tandem.faces.mcp.fastpath import PING_SECONDS
 from tandem.operations.authorisation import Gatekeeper
 from tandem.operations.dispatch import Dispatcher
-
-_log = logging.getLogger("tandem.faces")
 
 HEALTH_PATH = "/healthz"
 OPENAPI_PATH = PREFIX + "openapi.json"
@@ -126,8 +124,8 @@ class Application:
             return
         except TandemError as error:
             await _refuse(error, exchange)
-        except Exception as error:  # noqa: BLE001 - the edge; _give_up logs it
-            await self._give_up(error, exchange)
+        except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes an answer, and is logged
+            await _refuse(unexpected(error, self._clock, exchange.path), exchange)
 
     def _find(self, path: str) -> tuple[tuple[str, ...], Answer]:
         """The methods that an address takes, and what answers them.
@@ -169,12 +167,6 @@ class Application:
                 await self._mcp.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
-
-    async def _give_up(self, error: Exception, exchange: Exchange) -> None:
-        reference = self._clock.new_id("err")
-        _log.error("request failed", exc_info=error, extra={"path": exchange.path, "reference": reference})
-        message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-        await _refuse(InternalError(message, reference=reference), exchange)
 
 
 async def _refuse(error: TandemError, exchange: Exchange) -> None:

@@ -30,7 +30,7 @@ from tandem.domain import hunks
 from tandem.domain.answers import DiscussionEntry
 from tandem.domain.hunks import FileDiff, Hunk, Line
 from tandem.domain.unusual import LONGEST_SHOWN
-from tandem.faces.web.diffs.words import common_start, pairs
+from tandem.domain.word_changes import common_start, pairs
 from tandem.hooks.visible import visible, visible_line
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]

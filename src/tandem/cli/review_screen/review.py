@@ -24,6 +24,7 @@ from tandem.cli.review_screen.diff_view import DiffView, Row
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.texts import DiscussionView, Document
 from tandem.domain.answers import DiscussionEntry
+from tandem.domain.texts import is_too_much_markdown
 from tandem.errors import TandemError
 from tandem.faces.web.diffs.markdown import is_too_much
 from tandem.hooks.visible import visible
@@ -197,7 +198,7 @@ class ReviewScreen(LiveScreen):
         if text == self._texts:
             return
         self._texts = text
-        if is_too_much(text):
+        if is_too_much_markdown(text):
             cut = len(text) - _LARGEST_DOCUMENT
             rest = f"\n\n*… {cut:,} more characters: tandem review proposal has them.*" if cut > 0 else ""
             as_written = textwrap.indent(text[:_LARGEST_DOCUMENT], "    ", lambda _: True)

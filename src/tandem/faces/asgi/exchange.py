@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TypeVar
 
 from starlette.types import Message, Receive, Scope, Send
 
+from tandem.clock import Clock
 from tandem.domain.access import Access
-from tandem.errors import InvalidInput, TandemError, TooLarge
+from tandem.errors import InternalError, InvalidInput, TandemError, TooLarge
 from tandem.operations.dispatch import Outcome
 
 
@@ -125,6 +127,8 @@ def _too_large(limit_bytes: int) -> TooLarge:
     )
 
 
+_log = logging.getLogger("tandem.faces")
+
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = (b"content-type", b"application/json")
@@ -153,11 +157,19 @@ async def send_bytes(send: Send, status: int, body: bytes, headers: Headers = (J
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_outcome(send: Send, outcome: Outcome, status: int | None = None, headers: Headers = ()) -> None:
-    """An envelope, with its own HTTP status unless another is given."""
-    await send_bytes(send, status or outcome.status, outcome.body(), (JSON, *_API_HEADERS, *headers))
+async def send_outcome(send: Send, outcome: Outcome, headers: Headers = ()) -> None:
+    """An envelope, with its own HTTP status."""
+    await send_bytes(send, outcome.status, outcome.body(), (JSON, *_API_HEADERS, *headers))
 
 
-async def send_refusal(send: Send, error: TandemError, status: int | None = None, headers: Headers = ()) -> None:
-    """The envelope of an error, with its own HTTP status unless another is given."""
-    await send_outcome(send, Outcome(error=error), status, headers)
+async def send_refusal(send: Send, error: TandemError, headers: Headers = ()) -> None:
+    """The envelope of an error, with its own HTTP status."""
+    await send_outcome(send, Outcome(error=error), headers)
+
+
+def unexpected(error: Exception, clock: Clock, path: str) -> InternalError:
+    """What is told of a fault that nobody expected; the log has it under the same reference."""
+    reference = clock.new_id("err")
+    _log.error("request failed", exc_info=error, extra={"path": path, "reference": reference})
+    message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
+    return InternalError(message, reference=reference)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import orjson
 from pydantic import TypeAdapter
 
 from tandem.contract.operation import Operation, Registry
-from tandem.errors import TandemError
+from tandem.errors import TandemError, by_code
 from tandem.faces.asgi.exchange import Exchange, send_bytes
 from tandem.faces.http.api import PREFIX
 
@@ -132,14 +131,6 @@ def generate(registry: Registry, version: str) -> dict[str, Any]:
     }
 
 
-def error_codes() -> dict[str, type[TandemError]]:
-    """Every error by its code."""
-    found: dict[str, type[TandemError]] = {}
-    for error in _descendants(TandemError):
-        found.setdefault(error.code, error)
-    return found
-
-
 def _schemas(operations: tuple[Operation, ...]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Each operation's request and answer schema by its name, and the definitions that they refer to."""
     wanted: list[tuple[tuple[str, str], Literal["validation", "serialization"], TypeAdapter[Any]]] = []
@@ -204,8 +195,8 @@ def _failure() -> dict[str, Any]:
 
 
 def _error_code() -> dict[str, Any]:
-    lines = [f"- `{code}` ({error.status}): {_summary(error)}" for code, error in sorted(error_codes().items())]
-    return {"type": "string", "enum": sorted(error_codes()), "description": "\n".join(lines)}
+    lines = [f"- `{code}` ({error.status}): {_summary(error)}" for code, error in sorted(by_code().items())]
+    return {"type": "string", "enum": sorted(by_code()), "description": "\n".join(lines)}
 
 
 def _refused(description: str, lowest_status: int) -> dict[str, Any]:
@@ -214,7 +205,7 @@ def _refused(description: str, lowest_status: int) -> dict[str, Any]:
             "summary": f"HTTP {error.status}",
             "value": {"ok": False, "error": error(_summary(error)).as_dict()},
         }
-        for code, error in sorted(error_codes().items())
+        for code, error in sorted(by_code().items())
         if lowest_status <= error.status < lowest_status + 100
     }
     content = {_JSON: {"schema": {"$ref": "#/components/schemas/Failure"}, "examples": examples}}
@@ -236,9 +227,3 @@ def _health() -> dict[str, Any]:
 
 def _summary(error: type[TandemError]) -> str:
     return (error.__doc__ or "").strip().partition("\n")[0]
-
-
-def _descendants(error: type[TandemError]) -> Iterator[type[TandemError]]:
-    for child in error.__subclasses__():
-        yield child
-        yield from _descendants(child)

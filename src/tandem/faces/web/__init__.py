@@ -10,7 +10,7 @@ from typing import Any
 from tandem.faces.asgi.exchange import Exchange
 
 _SECTIONS = frozenset(
-    {
+    [
         "activity",
         "cycles",
         "events",
@@ -24,7 +24,7 @@ _SECTIONS = frozenset(
         "static",
         "statistics",
         "you",
-    }
+    ]
 )
 """The first part of every page's address but the inbox's."""
 _SITE_MODULE = "tandem.faces.web.site"

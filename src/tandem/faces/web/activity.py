@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from typing import Any
-from urllib.parse import urlencode
 
 import orjson
 from starlette.responses import Response, StreamingResponse
 
 from tandem.domain.answers import ActivityFeed, AuditPage
 from tandem.errors import CursorExpired, InvalidInput, TandemError, Unauthenticated, Unavailable
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, address
 
 PATH = "/activity"
 _ROWS = 100
@@ -44,8 +43,8 @@ async def show(request: PageRequest) -> PageResponse:
         "labels": _FILTERS,
         "after": after,
         "more": found.more,
-        "go_on": _address(filters, found.cursor),
-        "newest": _address(filters, None),
+        "go_on": address(PATH, **filters, after=found.cursor),
+        "newest": address(PATH, **filters),
         "problem": problem,
     }
     return PageResponse("activity.html", values, status=problem.status if problem else 200)
@@ -55,12 +54,11 @@ async def feed(request: PageRequest) -> PageResponse:
     """Reviews by their latest event."""
     filters = {"project": request.query("project")}
     found: ActivityFeed = await request.call("get_activity_feed", limit=_ROWS, page=request.query("page"), **filters)
-    following = {name: value for name, value in {**filters, "page": found.next_page}.items() if value}
     values = {
         "entries": found.entries,
         "filters": filters,
         "is_first": request.query("page") is None,
-        "next_address": f"{PATH}/reviews?{urlencode(following)}" if found.next_page else None,
+        "next_address": address(f"{PATH}/reviews", **filters, page=found.next_page) if found.next_page else None,
     }
     return PageResponse("feed.html", values)
 
@@ -75,11 +73,6 @@ def _cut(text: str) -> str:
     if _HASH.fullmatch(text):
         return text[:_HASH_DIGITS]
     return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
-
-
-def _address(filters: dict[str, str | None], after: str | None) -> str:
-    given = {name: value for name, value in {**filters, "after": after}.items() if value}
-    return f"{PATH}?{urlencode(given)}" if given else PATH
 
 
 _WAIT_SECONDS = 15

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
-from urllib.parse import urlencode
-
-import orjson
+from typing import Any
 
 from tandem.domain.answers import AuditPage
 from tandem.domain.cycle_answers import CycleHistory, CyclePage, HandoffView
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, address
 
 PATH = "/cycles"
 _ROWS = 50
 _COMPLETE = "complete"
-_KNOWN = frozenset({"cycle_id", "feature", "producer", "consumer"})
+_KNOWN = ("cycle_id", "feature", "producer", "consumer")
 """Of a payload: what the page says already."""
 
 
@@ -26,12 +23,12 @@ async def show(request: PageRequest) -> PageResponse:
         "list_cycles", project=project, workflow=workflow, limit=_ROWS, page=request.query("page")
     )
     definitions = {one.name: one.definition for one in found.workflows}
-    following = {"project": project, "workflow": workflow, "page": found.next_page}
+    following = address(PATH, project=project, workflow=workflow, page=found.next_page)
     values = {
         "cycles": [(one, track(definitions.get(one.workflow), one.phase)) for one in found.cycles],
         "workflows": found.workflows,
         "filters": {"project": project, "workflow": workflow},
-        "next_address": _address(following) if found.next_page else None,
+        "next_address": following if found.next_page else None,
     }
     return PageResponse("cycles.html", values)
 
@@ -46,7 +43,8 @@ async def cycle(request: PageRequest) -> PageResponse:
         "cycle": found.cycle,
         "lock": found.lock,
         "track": track(found.definition, found.cycle.phase, found.handoffs),
-        "handoffs": [(one, _told(one.payload)) for one in reversed(found.handoffs)],
+        "handoffs": found.handoffs[::-1],
+        "known": _KNOWN,
         "events": log.events[::-1],
     }
     return PageResponse("cycle.html", values)
@@ -68,23 +66,6 @@ def track(
         }
         for name in names
     ]
-
-
-def _told(payload: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """A payload as headings with their lines; what is deeper stays JSON."""
-    return [
-        (name, [_line(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value])])
-        for name, value in payload.items()
-        if name not in _KNOWN and value not in (None, "", [], {})
-    ]
-
-
-def _line(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-
-
-def _address(values: Mapping[str, str | None]) -> str:
-    return f"{PATH}?{urlencode({name: value for name, value in values.items() if value})}"
 
 
 ROUTES = (PageRoute(PATH, show), PageRoute(f"{PATH}/{{project}}/{{cycle_id}}", cycle))

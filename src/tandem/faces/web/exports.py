@@ -16,21 +16,21 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.domain.answers import DiscussionEntry, EventView, Proposal
+from tandem.domain.patches import AffectedFile
+from tandem.domain.texts import is_too_much_markdown
 from tandem.domain.unseen import spelled
 from tandem.errors import InvalidInput, NotFound
-from tandem.faces.web.diffs.code import shown
-from tandem.faces.web.diffs.markdown import is_too_much
-from tandem.faces.web.diffs.markdown import markdown as as_html
+from tandem.faces.web.diffs.code import spelled
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, view
 from tandem.faces.web.page import PageRequest, PageRoute, in_worker
+from tandem.faces.web.rendering import environment
 from tandem.faces.web.review.view import ReviewView, load
 from tandem.git.changes import AffectedFile
 
@@ -72,14 +72,6 @@ class Said(NamedTuple):
     remark: str | None
 
 
-class Happened(NamedTuple):
-    """An event."""
-
-    at: str
-    actor: str
-    what: str
-
-
 def facts(proposal: Proposal) -> list[tuple[str, str]]:
     """Names and values, in the order in which people ask for them."""
     values = ((name, getattr(proposal, key)) for name, key in _FACTS)
@@ -103,11 +95,11 @@ def said(entry: DiscussionEntry) -> Said:
     return Said(f"{title}, round {entry.round}, {entry.at}", entry.body or entry.description or "", entry.diff, remark)
 
 
-def happened(event: EventView) -> Happened:
-    """An event in words."""
+def happened(event: EventView) -> tuple[str, str, str]:
+    """When somebody did what."""
     what = event.kind.replace("_", " ")
     is_step = event.new and event.old != event.new
-    return Happened(event.at, event.actor, f"{what}: {event.old or 'new'} → {event.new}" if is_step else what)
+    return event.at, event.actor, (f"{what}: {event.old or 'new'} → {event.new}" if is_step else what)
 
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
@@ -165,7 +157,7 @@ def _line(text: str) -> str:
 
 def _prose(text: str) -> str:
     readable = spelled(text.replace("\r\n", "\n")).strip("\n")
-    if is_too_much(readable) or _has_html(readable):
+    if is_too_much_markdown(readable) or _has_html(readable):
         return _fence(readable, "markdown")
     return "\n".join(f"> {line}" if line else ">" for line in readable.split("\n"))
 
@@ -197,7 +189,7 @@ def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequenc
     budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
     told = [(said(entry), _views(entry.diff or "", budget, f"c{at}-")) for at, entry in enumerate(entries)]
     return (
-        _environment()
+        environment()
         .get_template("export.html")
         .render(
             style=_style(),
@@ -219,22 +211,6 @@ def _views(diff: str, budget: Budget, prefix: str = "") -> list[FileView]:
         left -= shown_part.lines
         found.append(shown_part)
     return found
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(str(files("tandem.faces.web") / "templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    made.filters["markdown"] = as_html
-    made.filters["shown"] = shown
-    made.filters["spelled"] = spelled
-    return made
 
 
 @lru_cache(maxsize=1)

@@ -75,7 +75,7 @@ def local(address: str) -> str:
     return address if is_ours and address.isprintable() else "/"
 
 
-def address(path: str, **query: str | int | None) -> str:
+def address(path: str, /, **query: str | int | None) -> str:
     """A path with a query string of what is given."""
     given = urlencode({name: value for name, value in query.items() if value})
     return f"{path}?{given}" if given else path

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from tandem.domain.answers import Statistics
 from tandem.domain.file_answers import SearchPage
 from tandem.errors import InvalidInput, TandemError
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, address
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 from tandem.operations.project_contract import ProjectList
 
@@ -31,11 +31,6 @@ _SORTS = {
 _TEXTS = {"text": "Words", "path": "Path", "project": "Project", "proposer": "Proposer", "reviewer": "Reviewer"}
 
 
-async def show(request: PageRequest) -> PageResponse:
-    """A page of the queue."""
-    return await _queue(request)
-
-
 async def close(request: PageRequest) -> PageResponse:
     """Close every review that was ticked, each by itself, and say of each what came of it."""
     chosen = request.lists.get("review_id", [])
@@ -43,7 +38,7 @@ async def close(request: PageRequest) -> PageResponse:
         problem = InvalidInput(
             f"Tick the reviews that are to be closed first, at most {_MOST_CLOSED}.", field="review_id"
         )
-        return await _queue(request, problem=problem)
+        return await show(request, problem=problem)
     closed: list[str] = []
     refused: list[tuple[str, TandemError]] = []
     for review_id in dict.fromkeys(chosen):
@@ -53,16 +48,17 @@ async def close(request: PageRequest) -> PageResponse:
             refused.append((review_id, error))
         else:
             closed.append(review_id)
-    return await _queue(request, closed=closed, refused=refused)
+    return await show(request, closed=closed, refused=refused)
 
 
-async def _queue(
+async def show(
     request: PageRequest,
     *,
     problem: TandemError | None = None,
     closed: list[str] | None = None,
     refused: list[tuple[str, TandemError]] | None = None,
 ) -> PageResponse:
+    """A page of the queue, also as the answer to a form."""
     state = request.query("status") or _STATES[0]
     filters = {name: request.query(name) for name in (*_TEXTS, *_CHOICES, "sort")}
     found = SearchPage(reviews=(), next_page=None, searched_back_to=None, cursor="")
@@ -105,8 +101,7 @@ def _tabs(state: str, filters: Mapping[str, str | None], counts: Mapping[str, in
 
 
 def _address(state: str, filters: Mapping[str, str | None], page: str | None) -> str:
-    given = {"status": state, **filters, "page": page}
-    return f"{PATH}?{urlencode({name: value for name, value in given.items() if value})}"
+    return address(PATH, status=state, **filters, page=page)
 
 
 ROUTES = (PageRoute(PATH, show, close),)

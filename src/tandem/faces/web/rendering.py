@@ -8,17 +8,19 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote
 
+import orjson
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.clock import Clock
 from tandem.domain.reviews import State
-from tandem.domain.unseen import spelled
 from tandem.errors import NotFound
+from tandem.faces.web.diffs.code import shown, spelled
+from tandem.faces.web.diffs.markdown import markdown
 from tandem.faces.web.page import PageRequest
 
 FOLDER = Path(__file__).parent / "static"
@@ -68,8 +70,8 @@ _CATEGORY_WORDS = {
 }
 
 
-def environment(static: StaticFiles, clock: Clock) -> Environment:
-    """The environment of all templates."""
+def environment() -> Environment:
+    """The environment of all templates; pages need `static` among its globals and the filter `when` besides."""
     made = Environment(
         loader=FileSystemLoader(str(files("tandem.faces.web") / "templates")),
         autoescape=True,
@@ -78,11 +80,8 @@ def environment(static: StaticFiles, clock: Clock) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    names: dict[str, Any] = made.globals
-    names["static"] = static.address
     filters: dict[str, Callable[..., Any]] = made.filters
     filters |= {
-        "when": partial(when, clock),
         "duration": duration,
         "plain": plain,
         "part": address_part,
@@ -90,6 +89,11 @@ def environment(static: StaticFiles, clock: Clock) -> Environment:
         "category_words": partial(_from_words, _CATEGORY_WORDS),
         "words": words,
         "sentence": sentence,
+        "value": as_text,
+        "listed": listed,
+        "markdown": markdown,
+        "shown": shown,
+        "spelled": spelled,
     }
     return made
 
@@ -97,6 +101,16 @@ def environment(static: StaticFiles, clock: Clock) -> Environment:
 def plain(text: object) -> str:
     """A text in which every character can be seen."""
     return spelled(str(text).replace("\r\n", "\n"))
+
+
+def as_text(value: object) -> str:
+    """A text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def listed(value: object) -> list[Any]:
+    """The values of a list; any other value alone."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 def address_part(text: object) -> str:

@@ -17,11 +17,6 @@ _LINES = 300
 _ENDED = "terminated"
 
 
-async def show(request: PageRequest) -> PageResponse:
-    """All pools and reviewers, those that are at work first."""
-    return await _overview(request)
-
-
 async def spawn(request: PageRequest) -> PageResponse | Response:
     """Start a reviewer for a project."""
     return await _act(request, "spawn_reviewer", project=request.form.get("project") or None)
@@ -64,11 +59,12 @@ async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageRe
     try:
         await request.call(operation, **arguments)
     except TandemError as error:
-        return await _overview(request, problem=error)
+        return await show(request, problem=error)
     return see(PATH)
 
 
-async def _overview(request: PageRequest, *, problem: TandemError | None = None) -> PageResponse:
+async def show(request: PageRequest, *, problem: TandemError | None = None) -> PageResponse:
+    """All pools and reviewers, those that are at work first."""
     found: ReviewerList = await request.call("list_reviewers", project=request.query("project"))
     projects: ProjectList = await request.call("list_projects")
     values = {

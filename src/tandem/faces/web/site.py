@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from binascii import a2b_qp
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -15,19 +15,21 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
 from tandem.clock import Clock
+from tandem.domain.inbox_answers import Inbox
+from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
+from tandem.faces.asgi.exchange import ClientGone, Exchange, MethodNotAllowed, read_body, replaying, unexpected
 from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
 from tandem.faces.asgi.exchange import ClientGone, Exchange, MethodNotAllowed, read_body, replaying
 from tandem.faces.asgi.watching import run_watched
 from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics
 from tandem.faces.web.page import HEADERS, INBOX_ROWS, Backend, PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.faces.web.person import SAME_SITE, TOKEN_FIELD, PersonCookie, Seal
-from tandem.faces.web.rendering import StaticFiles, environment
-from tandem.faces.web.review import actions, binary, context, drafts, files, line_comment, page
+from tandem.faces.web.rendering import StaticFiles, environment, when
+from tandem.faces.web.review import actions, drafts, files, line_comment, page
 from tandem.operations.authorisation import Gatekeeper
 from tandem.operations.dispatch import Dispatcher
 from tandem.operations.inbox_contract import Inbox
 
-_log = logging.getLogger("tandem.faces")
 _FIELDS = 2_000
 _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 _EXCHANGE = "tandem.exchange"
@@ -39,8 +41,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *cycles.ROUTES,
     *page.ROUTES,
     *files.ROUTES,
-    *binary.ROUTES,
-    *context.ROUTES,
     *line_comment.ROUTES,
     *drafts.ROUTES,
     *exports.ROUTES,
@@ -78,7 +78,11 @@ class Site:
         cookie = PersonCookie(seal, clock, with_logins=gatekeeper.required)
         self._backend = Backend(dispatcher, clock, gatekeeper, cookie, check_ready, body_limit_bytes)
         files = StaticFiles()
-        self._templates = environment(files, clock)
+        self._templates = environment()
+        names: dict[str, Any] = self._templates.globals
+        names["static"] = files.address
+        filters: dict[str, Callable[..., Any]] = self._templates.filters
+        filters["when"] = partial(when, clock)
         static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)
         self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
 
@@ -120,8 +124,8 @@ class Site:
             raise
         except TandemError as error:
             return self._refusal(error, asked)
-        except Exception:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
-            return self._fault(asked)
+        except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
+            return self._refusal(unexpected(error, self._backend.clock, http.url.path), asked)
         return _finished(response)
 
     async def _answer(self, route: PageRoute, asked: PageRequest) -> Response:
@@ -209,12 +213,6 @@ class Site:
         if error.retryable:
             response.headers["retry-after"] = "1"
         return _finished(response)
-
-    def _fault(self, asked: PageRequest) -> Response:
-        reference = self._backend.clock.new_id("err")
-        _log.exception("page failed", extra={"path": asked.http.url.path, "reference": reference})
-        message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-        return self._refusal(InternalError(message, reference=reference), asked)
 
 
 async def _inbox(asked: PageRequest, rows: int) -> Inbox | None:

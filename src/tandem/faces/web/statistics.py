@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from urllib.parse import urlencode
+
+from markupsafe import Markup
 
 from tandem.domain.answers import Statistics, Tally
 from tandem.errors import InvalidInput
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, address
 
 WIDTH, HEIGHT = 720, 160
 _LEFT, _BOTTOM, _TOP = 44, 22, 8
@@ -18,6 +19,8 @@ _STEPS = (1, 2, 5, 10)
 _COUNT_STEPS = (4, 8, 20, 40)
 """A whole number at each line of the grid."""
 _LABELS = 6
+_BAR = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>')
+_LINE = Markup('<polyline class="{}" points="{}"/>')
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +38,6 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar, in the chart's own units."""
-
-    kind: str
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A polyline, as SVG writes its points.
-
-    Attributes:
-        is_alone: Whether it is one day only, and so a dot.
-    """
-
-    kind: str
-    points: str
-    is_alone: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A line of the grid, or a label below."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Chart:
     """What a template draws.
 
@@ -76,29 +46,38 @@ class Chart:
         unit: Of the values: empty for counts, `s` for seconds, `%` for shares of one.
         series: For the legend and the table.
         days: ISO days, oldest first.
-        bars: Set for counts.
-        lines: Broken where there is no value.
-        grid: Horizontal lines, lowest first.
-        labels: Some of the days.
+        shapes: Bars or lines, as SVG.
+        top: The value at the uppermost line of the grid.
     """
 
     title: str
     unit: str
-    series: tuple[Series, ...]
-    days: tuple[str, ...]
-    bars: tuple[Bar, ...]
-    lines: tuple[Line, ...]
-    grid: tuple[Mark, ...]
-    labels: tuple[Mark, ...]
+    series: Sequence[Series]
+    days: Sequence[str]
+    shapes: Sequence[Markup]
+    top: float
+
+    @property
+    def grid(self) -> list[tuple[float, str]]:
+        """Horizontal lines with what they stand for, lowest first."""
+        values = [self.top * step / _LINES for step in range(_LINES + 1)]
+        return [(round(_y(value, self.top), 2), told(value, self.unit)) for value in values]
+
+    @property
+    def labels(self) -> list[tuple[float, str]]:
+        """Some of the days, with their places."""
+        every = max(1, -(-len(self.days) // _LABELS))
+        slot = _slot(self.days)
+        return [(round(_LEFT + slot * (at + 0.5), 2), self.days[at][5:]) for at in range(0, len(self.days), every)]
 
 
 def bars(title: str, days: Sequence[str], series: Sequence[Series]) -> Chart:
     """Counts by day, side by side."""
     top = _ceiling(series, _COUNT_STEPS)
-    slot = (WIDTH - _LEFT) / max(len(days), 1)
+    slot = _slot(days)
     width = max(slot * 0.8 / max(len(series), 1), 0.5)
     found = [
-        Bar(
+        _BAR.format(
             one.kind,
             round(_LEFT + slot * index + slot * 0.1 + width * place, 2),
             round(_y(value, top), 2),
@@ -110,20 +89,24 @@ def bars(title: str, days: Sequence[str], series: Sequence[Series]) -> Chart:
         for index, value in enumerate(one.values)
         if value
     ]
-    return Chart(title, "", tuple(series), tuple(days), tuple(found), (), _grid(top, ""), _labels(days, slot))
+    return Chart(title, "", series, days, found, top)
 
 
 def lines(title: str, unit: str, days: Sequence[str], series: Sequence[Series]) -> Chart:
-    """Means by day, as lines that break where a day has none."""
+    """Means by day, as lines that break where a day has none; one day only is a dot."""
     top = 1.0 if unit == "%" else _ceiling(series, _STEPS)
-    slot = (WIDTH - _LEFT) / max(len(days), 1)
-    found: list[Line] = []
+    slot = _slot(days)
+    found: list[Markup] = []
     for one in series:
         for run in _runs(one.values):
             points = [f"{_LEFT + slot * (index + 0.5):.2f},{_y(value, top):.2f}" for index, value in run]
-            is_alone = len(points) == 1
-            found.append(Line(one.kind, " ".join(points * 2 if is_alone else points), is_alone))
-    return Chart(title, unit, tuple(series), tuple(days), (), tuple(found), _grid(top, unit), _labels(days, slot))
+            alone = " alone" if len(points) == 1 else ""
+            found.append(_LINE.format(one.kind + alone, " ".join(points * 2 if alone else points)))
+    return Chart(title, unit, series, days, found, top)
+
+
+def _slot(days: Sequence[str]) -> float:
+    return (WIDTH - _LEFT) / max(len(days), 1)
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
@@ -147,18 +130,6 @@ def _ceiling(series: Sequence[Series], steps: Sequence[float]) -> float:
 
 def _y(value: float, top: float) -> float:
     return HEIGHT - _BOTTOM - (HEIGHT - _BOTTOM - _TOP) * min(value / top, 1.0)
-
-
-def _grid(top: float, unit: str) -> tuple[Mark, ...]:
-    values = [top * step / _LINES for step in range(_LINES + 1)]
-    return tuple(Mark(round(_y(value, top), 2), told(value, unit)) for value in values)
-
-
-def _labels(days: Sequence[str], slot: float) -> tuple[Mark, ...]:
-    every = max(1, -(-len(days) // _LABELS))
-    return tuple(
-        Mark(round(_LEFT + slot * (index + 0.5), 2), day[5:]) for index, day in enumerate(days) if index % every == 0
-    )
 
 
 def told(value: float | None, unit: str) -> str:
@@ -194,9 +165,7 @@ async def show(request: PageRequest) -> PageResponse:
         "asked_project": project,
         "charts": _charts(by_day),
         "days": days,
-        "spans": [
-            (span, f"{PATH}?{urlencode({'days': span} | ({'project': project} if project else {}))}") for span in _SPANS
-        ],
+        "spans": [(span, address(PATH, days=span, project=project)) for span in _SPANS],
         "tables": (
             ("By category", "Category", found.by_category),
             ("By reviewer", "Reviewer", found.by_reviewer),
@@ -221,44 +190,41 @@ def _days(first: date, last: date) -> list[str]:
 def _charts(by_day: list[tuple[str, Tally | None]]) -> list[Chart]:
     days = [day for day, _ in by_day]
 
-    def counts(name: str, kind: str, *metrics: str) -> Series:
-        values = (sum(getattr(tally, metric) for metric in metrics) if tally else 0 for _, tally in by_day)
-        return Series(name, kind, tuple(map(float, values)))
+    def counts(title: str, *series: tuple[str, str, tuple[str, ...]]) -> Chart:
+        return bars(title, days, [Series(name, kind, _sums(by_day, metrics)) for name, kind, metrics in series])
 
-    def means(name: str, kind: str, metric: str) -> Series:
-        return Series(name, kind, tuple(getattr(tally, metric) if tally else None for _, tally in by_day))
+    def means(title: str, unit: str, *series: tuple[str, str, str]) -> Chart:
+        return lines(title, unit, days, [Series(name, kind, _means(by_day, metric)) for name, kind, metric in series])
 
-    decided = ("approved", "changes_requested", "rejected")
     return [
-        bars(
+        counts(
             "Throughput",
-            days,
-            (
-                counts("Put up", "first", "submitted"),
-                counts("Revised", "second", "revised"),
-                counts("Decided", "third", *decided),
-            ),
+            ("Put up", "first", ("submitted",)),
+            ("Revised", "second", ("revised",)),
+            ("Decided", "third", ("approved", "changes_requested", "rejected")),
         ),
-        bars(
+        counts(
             "Verdicts",
-            days,
-            (
-                counts("Approved", "good", "approved"),
-                counts("Changes requested", "warn", "changes_requested"),
-                counts("Rejected", "bad", "rejected"),
-            ),
+            ("Approved", "good", ("approved",)),
+            ("Changes requested", "warn", ("changes_requested",)),
+            ("Rejected", "bad", ("rejected",)),
         ),
-        lines(
+        means(
             "Mean time",
             "s",
-            days,
-            (
-                means("To claim", "first", "mean_seconds_to_claim"),
-                means("To verdict", "third", "mean_seconds_to_verdict"),
-            ),
+            ("To claim", "first", "mean_seconds_to_claim"),
+            ("To verdict", "third", "mean_seconds_to_verdict"),
         ),
-        lines("Approval rate", "%", days, (means("Approved", "good", "approval_rate"),)),
+        means("Approval rate", "%", ("Approved", "good", "approval_rate")),
     ]
+
+
+def _sums(by_day: list[tuple[str, Tally | None]], metrics: tuple[str, ...]) -> tuple[float, ...]:
+    return tuple(float(sum(getattr(tally, one) for one in metrics)) if tally else 0.0 for _, tally in by_day)
+
+
+def _means(by_day: list[tuple[str, Tally | None]], metric: str) -> tuple[float | None, ...]:
+    return tuple(getattr(tally, metric) if tally else None for _, tally in by_day)
 
 
 ROUTES = (PageRoute(PATH, show),)

@@ -9,18 +9,27 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from tandem.domain.unseen import HIDDEN, LONE, spelled
-from tandem.domain.unseen import code as code_point
 from tandem.domain.unusual import LONGEST_SHOWN
+from tandem.domain.word_changes import Mark, Marks
 from tandem.faces.web.diffs.syntax import Words
-from tandem.faces.web.diffs.words import Mark, Marks
-
-__all__ = ["escape", "escaping", "shown", "spelled"]
+from tandem.hooks.visible import HIDDEN, LONE, spelling
+from tandem.hooks.visible import code as code_point
 
 _SPECIAL = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"}
 _CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
 _NOT_PLAIN = re.compile("[^\\t\\n -%'-;=?-~]")
 _CHANGED = re.compile(f"[&<>\"'{HIDDEN}]{LONE}")
+
+
+_SPACES = frozenset("\xa0\u2002\u2003\u2007\u2009\u202f")
+
+
+def spelled(text: str) -> str:
+    """The text with the characters that cannot be seen spelled out, for places that take no markup.
+
+    Made for prose: spaces of other widths may stay.
+    """
+    return spelling(text, lambda char: char if char in _SPACES else code_point(char))
 
 
 def shown(text: str) -> Markup:

@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from tandem.faces.web.diffs.markdown import blocks_html, clean, is_too_much, parsed, rendered
+from tandem.domain.texts import is_too_much_markdown
+from tandem.domain.word_changes import Run, common_runs, pairs
+from tandem.faces.web.diffs.markdown import blocks_html, clean, parsed, rendered
 from tandem.faces.web.diffs.syntax import Budget
-from tandem.faces.web.diffs.words import Run, common_runs, pairs
 
 BlockKind = Literal["same", "changed", "added", "deleted"]
 
@@ -85,7 +86,7 @@ def compare(before: str, after: str, *, heading: int = 3) -> DocumentDiff:
 
 
 def _blocks(text: str, heading: int, budget: Budget) -> list[Markup]:
-    if is_too_much(text):
+    if is_too_much_markdown(text):
         return [blocks_html(text, heading)]
     return [rendered(tokens, heading, budget) for tokens in _parts(parsed(text))]
 

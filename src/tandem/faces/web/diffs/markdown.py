@@ -6,7 +6,6 @@ the sanitiser keeps only the tags and classes listed here, and the page's Conten
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -21,19 +20,12 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
 from tandem.domain.links import may_be_link
-from tandem.domain.unseen import spelled
-from tandem.faces.web.diffs.code import code, escape
+from tandem.domain.texts import is_too_much_markdown
+from tandem.faces.web.diffs.code import code, escape, spelled
 from tandem.faces.web.diffs.syntax import CLASSES, Budget, Words, highlighted, language_named
 
-LONGEST = 100_000
-"""Characters of a text; longer ones are shown as they were written."""
-_MOST_SIGNS = 20_000
-_MOST_LINES = 10_000
-_MOST_CELLS = 10_000
 _PARSE_SECONDS = 0.4
-_DELIMITERS = re.compile(r"[-|: \t>*+0-9.)]*")
 _NOTE = "<p><em>Shown as it was written: it would take too long to lay it out.</em></p>\n"
-_SIGNS = "[]*_`<&|~\\!"
 _KEPT_LENGTH = 20_000
 _HIGHLIGHT_SECONDS = 0.1
 _DEEPEST = 40
@@ -64,7 +56,7 @@ def _kept(text: str, heading: int) -> Markup:
 
 def blocks_html(text: str, heading: int) -> Markup:
     """As `markdown`, without keeping it."""
-    if is_too_much(text):
+    if is_too_much_markdown(text):
         return as_written(text)
     return rendered(parsed(text), heading, Budget(_HIGHLIGHT_SECONDS))
 
@@ -72,28 +64,6 @@ def blocks_html(text: str, heading: int) -> Markup:
 def as_written(text: str) -> Markup:
     """A text that is not laid out, and says so."""
     return Markup(_NOTE + "<pre>{}</pre>").format(Markup(escape(text)))  # noqa: S704 - escaped
-
-
-def is_too_much(text: str) -> bool:
-    """Whether the parser would take too long over a text: it is long, consists of signs, or is a huge table."""
-    return (
-        len(text) > LONGEST
-        or sum(map(text.count, _SIGNS)) > _MOST_SIGNS
-        or text.count("\n") > _MOST_LINES
-        or _most_cells(text) > _MOST_CELLS
-    )
-
-
-def _most_cells(text: str) -> int:
-    """How many cells the tables of a text have at most: each row gets as many as the line below the head says."""
-    cells = columns = 0
-    for line in text.split("\n"):
-        if not line.strip():
-            columns = 0
-        elif "-" in line and _DELIMITERS.fullmatch(line.rstrip()):
-            columns = max(columns, line.count("|") + 1)
-        cells += columns
-    return cells
 
 
 def parsed(text: str) -> list[Token]:
@@ -191,10 +161,7 @@ class _Renderer(RendererHTML):
         del options, env
         return _aligned(tokens[idx])
 
-    def td_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """As `th_open`."""
-        del options, env
-        return _aligned(tokens[idx])
+    td_open = th_open
 
 
 def _code_lines(lines: list[str], words: list[Words]) -> str:

@@ -15,12 +15,8 @@ from tandem.faces.web.diffs.code import shown
 _MODES = {"100644": "file", "100755": "program", "120000": "symbolic link", "160000": "submodule", "040000": "folder"}
 
 
-def notes(file: FileDiff) -> tuple[str, ...]:
+def notes(file: FileDiff) -> list[str]:
     """Short remarks: modes, binary content, line ends, and that nothing but the name changed."""
-    return tuple(_notes(file))
-
-
-def _notes(file: FileDiff) -> list[str]:
     said: list[str] = []
     old, new = file.old_mode, file.new_mode
     if old and new and old != new:
@@ -58,18 +54,12 @@ class Branch:
         name: As HTML; folders that hold one folder only are one line (`src/app/`).
         path: From the repository's root.
         file: The file's place in the diff; None for a folder.
-        added: Lines added, below it all together.
-        deleted: Lines deleted.
-        kind: As `FileDiff.kind`; `folder` for a folder.
         closes: How many folders end with this line.
     """
 
     name: Markup
     path: str
     file: int | None
-    added: int
-    deleted: int
-    kind: str
     closes: int
 
 
@@ -119,15 +109,12 @@ class _Folder:
     name: str
     folders: dict[str, _Folder] = field(default_factory=dict[str, "_Folder"])
     files: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    added: int = 0
-    deleted: int = 0
 
 
 def tree(files: tuple[FileDiff, ...]) -> tuple[Branch, ...]:
     """The lines of a tree of files, made without recursion, because a path may have any number of folders."""
     root = _Folder("", "")
     for index, file in enumerate(files):
-        added, deleted = file.added, file.deleted
         *folders, name = file.path.split("/", _DEEPEST)
         at = root
         for folder in folders:
@@ -135,8 +122,6 @@ def tree(files: tuple[FileDiff, ...]) -> tuple[Branch, ...]:
             if below is None:
                 below = at.folders[folder] = _Folder(f"{at.path}{folder}/", folder)
             at = below
-            at.added += added
-            at.deleted += deleted
         at.files.append((name, index))
     return tuple(_lines(root, files))
 
@@ -151,12 +136,11 @@ def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[Branch]:
             while len(entry.folders) == 1 and not entry.files:
                 (entry,) = entry.folders.values()
                 name += f"/{entry.name}"
-            yield Branch(shown(f"{name}/"), entry.path, None, entry.added, entry.deleted, "folder", 0)
+            yield Branch(shown(f"{name}/"), entry.path, None, 0)
             stack += _entries(entry, closes + 1)
         else:
             name, index = entry
-            file = files[index]
-            yield Branch(shown(name), file.path, index, file.added, file.deleted, file.kind, closes)
+            yield Branch(shown(name), files[index].path, index, closes)
 
 
 def _entries(folder: _Folder, closes: int) -> list[tuple[_Folder | tuple[str, int], int]]:

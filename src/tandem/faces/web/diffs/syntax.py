@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from threading import Lock
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] - its options are untyped
 from pygments.token import (
     Comment,
-    Generic,
     Keyword,
     Literal,
     Name,
@@ -25,6 +24,9 @@ from pygments.token import (
     Operator,
     String,
     _TokenType,  # pyright: ignore[reportPrivateUsage] - the kinds of tokens have no other type
+)
+from pygments.token import (
+    Generic as Other,
 )
 
 _BY_SUFFIX = {
@@ -167,10 +169,10 @@ _CLASS_OF = (
     (Number, "hn"),
     (String, "hs"),
     (Literal, "hs"),
-    (Generic.Heading, "hm"),
-    (Generic.Subheading, "hm"),
-    (Generic.Inserted, "hs"),
-    (Generic.Deleted, "hk"),
+    (Other.Heading, "hm"),
+    (Other.Subheading, "hm"),
+    (Other.Inserted, "hs"),
+    (Other.Deleted, "hk"),
 )
 
 
@@ -182,6 +184,35 @@ class Word(NamedTuple):
 
 
 Words = tuple[Word, ...]
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
+
+
+class Recent(Generic[Key, Made]):
+    """What was made and asked for lately, as much as there is room for; for any thread."""
+
+    def __init__(self, room: int, size: Callable[[Made], int]) -> None:
+        self._left = room
+        self._size = size
+        self._made: OrderedDict[Key, Made] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Key) -> Made | None:
+        """What was made from this, if it is still there."""
+        with self._lock:
+            made = self._made.get(key)
+            if made is not None:
+                self._made.move_to_end(key)
+            return made
+
+    def put(self, key: Key, made: Made) -> None:
+        """Keep it, and let go of what was not asked for the longest."""
+        with self._lock:
+            before = self._made.pop(key, None)
+            self._left += (0 if before is None else self._size(before)) - self._size(made)
+            self._made[key] = made
+            while self._left < 0:
+                self._left += self._size(self._made.popitem(last=False)[1])
 
 
 class Budget:
@@ -234,11 +265,11 @@ def highlighted(language: str | None, lines: Sequence[str], budget: Budget) -> l
     if language is None or not lines or not _is_usual(lines):
         return None
     text = "\n".join(lines) + "\n"
-    known = _kept.get(language, text)
+    known = _kept.get((language, text))
     if known is None and budget.left():
         known = _read(language, text, budget)
         if known is not None:
-            _kept.put(language, text, known)
+            _kept.put((language, text), known)
     return known
 
 
@@ -284,34 +315,8 @@ def _class_of(token: _TokenType) -> str:
     return next((name for kind, name in _CLASS_OF if token in kind), "")
 
 
-class _Kept:
-    """Texts that were read lately, as many as their words allow."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[tuple[str, str], list[Words]] = OrderedDict()
-        self._words = 0
-        self._lock = Lock()
-
-    def get(self, language: str, text: str) -> list[Words] | None:
-        with self._lock:
-            known = self._texts.get((language, text))
-            if known is not None:
-                self._texts.move_to_end((language, text))
-            return known
-
-    def put(self, language: str, text: str, lines: list[Words]) -> None:
-        with self._lock:
-            if (language, text) in self._texts:
-                return
-            self._texts[language, text] = lines
-            self._words += _size(lines)
-            while self._words > _KEPT_WORDS:
-                _, oldest = self._texts.popitem(last=False)
-                self._words -= _size(oldest)
-
-
 def _size(lines: list[Words]) -> int:
     return len(lines) + sum(map(len, lines))
 
 
-_kept = _Kept()
+_kept = Recent[tuple[str, str], list[Words]](_KEPT_WORDS, _size)

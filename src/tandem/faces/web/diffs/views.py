@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from tandem.domain.hunk_gaps import Gap, gaps
 from tandem.domain.hunks import FileDiff, Hunk, Line
-from tandem.domain.unseen import unseen
 from tandem.domain.unusual import LONGEST_SHOWN
+from tandem.domain.word_changes import Marks, Pair, changed_words, pairs
 from tandem.faces.web.diffs.code import LONGEST_OPENED, code, shown
 from tandem.faces.web.diffs.outline import notes
 from tandem.faces.web.diffs.syntax import Budget, Words, highlighted, language_of
-from tandem.faces.web.diffs.words import Marks, Pair, changed_words, pairs
+from tandem.hooks.visible import unseen
 
 Layout = Literal["unified", "split"]
 Side = Literal["before", "after"]
@@ -69,41 +69,73 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FileView:
-    """A file of a diff, or a part of it.
+class ShownFile:
+    """A file of a diff as its heading shows it.
 
     Attributes:
-        index: Its place in the diff, from 0.
-        anchor: Stable name within a page, `f` and the index.
-        path: As the file is known by; any text.
-        name: The same as HTML in which everything can be seen.
-        old_name: Where a moved or copied file came from, as `name`.
-        kind: As `FileDiff.kind`.
-        notes: What else there is to say: modes, binary content, line ends.
-        added: Lines added, in the whole file.
-        deleted: Lines deleted, in the whole file.
+        file: What is done to it.
+    """
+
+    file: FileDiff
+
+    @property
+    def path(self) -> str:
+        """As the file is known by; any text."""
+        return self.file.path
+
+    @property
+    def name(self) -> Markup:
+        """The same as HTML in which everything can be seen."""
+        return shown(self.file.path)
+
+    @property
+    def old_name(self) -> Markup | None:
+        """Where a moved or copied file came from, as `name`."""
+        old = self.file.old_path
+        return shown(old) if old and old != self.file.path else None
+
+    @property
+    def kind(self) -> str:
+        """What is done to it, as `FileDiff.kind`."""
+        return self.file.kind
+
+    @property
+    def notes(self) -> list[str]:
+        """What else there is to say: modes, binary content, line ends."""
+        return notes(self.file)
+
+    @property
+    def added(self) -> int:
+        """Lines added, in the whole file."""
+        return self.file.added
+
+    @property
+    def deleted(self) -> int:
+        """Lines deleted, in the whole file."""
+        return self.file.deleted
+
+    @property
+    def lines(self) -> int:
+        """All lines of the file's diff."""
+        return sum(hunk.old_count + hunk.added for hunk in self.file.hunks)
+
+
+@dataclass(frozen=True, slots=True)
+class FileView(ShownFile):
+    """A file of a diff, or a part of it, with its lines.
+
+    Attributes:
+        anchor: Stable name within a page, `f` and its place in the diff.
         layout: How `rows` are meant.
         rows: The rows.
-        start: How many lines of the diff were passed over.
         next_start: Where to go on; None when this is the end.
-        lines: All lines of the file's diff.
         plain: Whether highlighting was left out because it would have taken too long just now.
     """
 
-    index: int
     anchor: str
-    path: str
-    name: Markup
-    old_name: Markup | None
-    kind: str
-    notes: tuple[str, ...]
-    added: int
-    deleted: int
     layout: Layout
     rows: tuple[Row, ...]
-    start: int
     next_start: int | None
-    lines: int
     plain: bool
 
 
@@ -132,7 +164,7 @@ def view(
     lines = islice((line.text for hunk in file.hunks for line in hunk.walk()), start, start + limit)
     anchor = f"{prefix}f{index}"
     painter = _Painter(anchor, language_of(file.path), _drops_returns(file), spending)
-    total = sum(hunk.old_count + hunk.added for hunk in file.hunks)
+    total = ShownFile(file).lines
     fits = fitting(lines, spending)
     if fits < total - start:
         limit = fits
@@ -140,23 +172,7 @@ def view(
         layout = "unified"
     rows = tuple(_rows(file, painter, layout, start, limit))
     end = start + limit
-    return FileView(
-        index=index,
-        anchor=anchor,
-        path=file.path,
-        name=shown(file.path),
-        old_name=shown(file.old_path) if file.old_path and file.old_path != file.path else None,
-        kind=file.kind,
-        notes=notes(file),
-        added=file.added,
-        deleted=file.deleted,
-        layout=layout,
-        rows=rows,
-        start=start,
-        next_start=end if end < total else None,
-        lines=total,
-        plain=painter.plain,
-    )
+    return FileView(file, anchor, layout, rows, end if end < total else None, painter.plain)
 
 
 def context_rows(

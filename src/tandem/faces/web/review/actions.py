@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import orjson
@@ -12,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from tandem.domain.answers import ClaimRenewed
 from tandem.errors import InvalidInput, TandemError
 from tandem.faces.asgi.calls import parse_json
-from tandem.faces.web.page import Handler, PageRequest, PageResponse, PageRoute, see
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.faces.web.person import TOKEN_FIELD
 from tandem.faces.web.review.acting import (
     ANYTHING,
@@ -33,7 +34,7 @@ _OWN_FIELDS = frozenset({TOKEN_FIELD, "form_name", "seen", "idempotency_key", "o
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_COMMENTS = 500
 
-Arguments = Callable[[PageRequest], dict[str, Any]]
+Arguments = Callable[[PageRequest], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +46,21 @@ class Act:
         matters: The kinds of events that make the page too old for it.
         arguments: The operation's arguments from the form, besides the review and the key.
         keeps: Whether what was typed stays on the page after it was done: claiming comes before the verdict.
+        leaves: Whether a script, too, goes on to another page when it was done.
     """
 
     operation: str
     matters: frozenset[str]
     arguments: Arguments
     keeps: bool = False
+    leaves: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """Where a form stands.
-
-    Attributes:
-        again: The page with the form as it came back, with its HTTP status.
-        onward: The address to go on to when it was done.
-    """
-
-    again: Callable[[PageRequest, Acting, int], Awaitable[PageResponse]]
-    onward: Callable[[PageRequest], Awaitable[str]]
+Again = Callable[[PageRequest, Acting, int], Awaitable[PageResponse]]
+"""Makes the page with the form as it came back, with an HTTP status."""
 
 
-def _claim(request: PageRequest) -> dict[str, Any]:
+async def _claim(request: PageRequest) -> dict[str, Any]:
     return {"reviewer_id": request.person.name}
 
 
@@ -74,15 +68,23 @@ def _held(request: PageRequest) -> dict[str, Any]:
     return {"claim_generation": request.number("claim_generation")}
 
 
-def _release(request: PageRequest) -> dict[str, Any]:
+async def _release(request: PageRequest) -> dict[str, Any]:
     return {**_held(request), **_reason(request)}
+
+
+async def _close(request: PageRequest) -> dict[str, Any]:
+    return _reason(request)
+
+
+async def _verdict(request: PageRequest) -> dict[str, Any]:
+    return verdict_by_form(request)
 
 
 def _reason(request: PageRequest) -> dict[str, Any]:
     return {"reason": request.form.get("reason", "").strip() or None}
 
 
-def verdict(request: PageRequest) -> dict[str, Any]:
+def verdict_by_form(request: PageRequest) -> dict[str, Any]:
     """A verdict by the form's fields."""
     return {
         **_held(request),
@@ -94,12 +96,12 @@ def verdict(request: PageRequest) -> dict[str, Any]:
     }
 
 
-def _comment(request: PageRequest) -> dict[str, Any]:
+async def _comment(request: PageRequest) -> dict[str, Any]:
     found = _comments(request)
     if not found:
         raise InvalidInput("Write something to say about the line.", field="comment_body")
     where = ", ".join(sorted({f"{one['file']}:{one['line']}" if "line" in one else one["file"] for one in found}))
-    return {**verdict(request), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
+    return {**verdict_by_form(request), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
 
 
 def _comments(request: PageRequest) -> list[dict[str, Any]]:
@@ -135,7 +137,7 @@ def spoken(request: PageRequest, body: str) -> dict[str, Any]:
     return found
 
 
-def _message(request: PageRequest) -> dict[str, Any]:
+async def _message(request: PageRequest) -> dict[str, Any]:
     about = {
         "file": request.form.get("file") or None,
         "line": request.number("line"),
@@ -145,38 +147,40 @@ def _message(request: PageRequest) -> dict[str, Any]:
     return {**spoken(request, request.form.get("body", "")), "metadata": metadata}
 
 
-def _resolve(request: PageRequest) -> dict[str, Any]:
+async def _resolve(request: PageRequest) -> dict[str, Any]:
     body = request.form.get("body", "").strip() or "Resolved."
-    return {**_message(request), "body": body, "resolves": request.form.get("answers")}
+    return {**await _message(request), "body": body, "resolves": request.form.get("answers")}
 
 
-def _answer(request: PageRequest) -> dict[str, Any]:
-    return _resolve(request) if request.form.get("settle") else _message(request)
+async def _answer(request: PageRequest) -> dict[str, Any]:
+    return await (_resolve if request.form.get("settle") else _message)(request)
 
 
-def _decide(request: PageRequest) -> dict[str, Any]:
+async def _decide(request: PageRequest) -> dict[str, Any]:
     return {**_reason(request), "counter_patch_id": request.form.get("counter_patch_id", "")}
 
 
-def _nothing(_ask: PageRequest) -> dict[str, Any]:
+async def _nothing(_ask: PageRequest) -> dict[str, Any]:
     return {}
 
 
 ACTS: Mapping[str, Act] = {
     "claim": Act("claim_review", CLAIMING, _claim, keeps=True),
     "release": Act("release_claim", HOLDING, _release),
-    "verdict": Act("submit_verdict", JUDGING, verdict),
+    "verdict": Act("submit_verdict", JUDGING, _verdict),
     "comment": Act("submit_verdict", JUDGING, _comment),
     "message": Act("add_message", TALKING, _message),
     "resolve": Act("add_message", TALKING, _answer),
     "accept": Act("accept_counter_patch", JUDGING, _decide),
     "reject": Act("reject_counter_patch", JUDGING, _decide),
-    "close": Act("close_review", JUDGING, _reason),
+    "close": Act("close_review", JUDGING, _close),
     "retry": Act("retry_review", RETRYING, _nothing),
 }
 
 
-async def do(request: PageRequest, act: Act, on: Form) -> PageResponse | Response:
+async def act(
+    request: PageRequest, one: Act, again: Again, onward: Callable[[PageRequest], Awaitable[str]]
+) -> PageResponse | Response:
     """Do what a form asks for, if the page that it was on is not too old for it.
 
     Answers with the page as it is then: a redirection for a browser that sent the form itself, and the acting
@@ -184,29 +188,31 @@ async def do(request: PageRequest, act: Act, on: Form) -> PageResponse | Respons
 
     Args:
         request: The request.
-        act: What is asked for.
-        on: Where the form stands.
+        one: What is asked for.
+        again: Makes the page that the form stands on.
+        onward: Gives the address to go on to when it was done.
     """
     review_id = request.path("review_id")
     form, typed = request.form.get("form_name", ""), _typed(request)
     seen = request.form.get("seen", "")
-    changes = await changes_since(request, review_id, seen, act.matters)
+    changes = await changes_since(request, review_id, seen, one.matters)
     if changes:
-        return await on.again(request, Acting(form, typed, None, changes), CONFLICT)
+        return await again(request, Acting(form, typed, None, changes), CONFLICT)
     try:
         key = request.form.get("idempotency_key") or None
-        await request.call(act.operation, review_id=review_id, idempotency_key=key, **act.arguments(request))
+        await request.call(one.operation, review_id=review_id, idempotency_key=key, **(await one.arguments(request)))
     except TandemError as error:
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)
-        return await on.again(request, Acting(form, typed, error, changes), error.status)
-    if request.form.get("then") == "edit":
-        return _onward(request)
-    if act.keeps and any(typed.values()):
-        return await on.again(request, Acting(form, typed), 200)
+        return await again(request, Acting(form, typed, error, changes), error.status)
+    if one.leaves or request.form.get("then") == "edit":
+        there = await onward(request) if one.leaves else _editor(request)
+        return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
+    if one.keeps and any(typed.values()):
+        return await again(request, Acting(form, typed), 200)
     if is_script(request):
-        return await on.again(request, NOTHING, 200)
-    return see(await on.onward(request))
+        return await again(request, NOTHING, 200)
+    return see(await onward(request))
 
 
 async def answer(request: PageRequest, acting: Acting, status: int) -> PageResponse:
@@ -225,17 +231,9 @@ async def _back(request: PageRequest) -> str:
     return page + (f"?{query}" if query and query.isprintable() else "")
 
 
-def _onward(request: PageRequest) -> Response:
-    """To the counter-patch that the form was sent from; what is typed there is kept by the window."""
-    there = request.http.url.path.rpartition("/")[0] + "/edit"
-    return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
-
-
-def _handler(act: Act) -> Handler:
-    async def handle(request: PageRequest) -> PageResponse | Response:
-        return await do(request, act, Form(answer, _back))
-
-    return handle
+def _editor(request: PageRequest) -> str:
+    """The counter-patch that the form was sent from; what is typed there is kept by the window."""
+    return request.http.url.path.rpartition("/")[0] + "/edit"
 
 
 async def renew(request: PageRequest) -> PageResponse | Response:
@@ -261,5 +259,8 @@ def _wants_json(request: PageRequest) -> bool:
 
 ROUTES: tuple[PageRoute, ...] = (
     PageRoute("/reviews/{review_id}/renew", post=renew),
-    *(PageRoute(f"/reviews/{{review_id}}/{name}", post=_handler(act)) for name, act in ACTS.items()),
+    *(
+        PageRoute(f"/reviews/{{review_id}}/{name}", post=partial(act, one=one, again=answer, onward=_back))
+        for name, one in ACTS.items()
+    ),
 )

@@ -12,12 +12,12 @@ from itertools import zip_longest
 from typing import Any
 
 from tandem.domain.hunks import FileDiff, Hunk, parse
+from tandem.domain.word_changes import Run, common_runs
 from tandem.faces.web.diffs.documents import compare
 from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import FileView, view
 from tandem.faces.web.diffs.views import view as painted_view
-from tandem.faces.web.diffs.words import Run, common_runs
 from tandem.faces.web.review.view import ReviewView
 
 _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)

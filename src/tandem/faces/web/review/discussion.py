@@ -17,8 +17,7 @@ from tandem.faces.web.diffs.views import FileView
 from tandem.faces.web.page import PageRequest
 from tandem.faces.web.review.acting import NOTHING, told
 from tandem.faces.web.review.counter_patch import patch_views
-from tandem.faces.web.review.offers import Offers, offers
-from tandem.faces.web.review.remarks import Remark, patch_remarks, remarks
+from tandem.faces.web.review.offers import Offers, Remark, offers, patch_remarks, remarks
 from tandem.faces.web.review.view import ReviewView
 
 _KEY_BYTES = 12

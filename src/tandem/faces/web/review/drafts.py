@@ -13,8 +13,9 @@ from tandem.domain.file_answers import CounterPatchCheck, CounterPatchDraft, Rou
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.faces.web.diffs.documents import DocumentDiff, compare
 from tandem.faces.web.diffs.views import FileView
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
-from tandem.faces.web.review.acting import ANYTHING, CONFLICT, JUDGING, NOTHING, Acting, changes_since, is_script
+from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
+from tandem.faces.web.review.acting import JUDGING, NOTHING, Acting
+from tandem.faces.web.review.actions import Act, act, verdict_by_form
 from tandem.faces.web.review.counter_patch import patch_views
 from tandem.faces.web.review.discussion import values
 from tandem.faces.web.review.view import ReviewView, load
@@ -188,13 +189,18 @@ async def do(request: PageRequest) -> PageResponse | Response:
     """Open another file, look at what would become of it, or send it: what the form's button says."""
     view = await load(request)
     draft = _sent(request, view)
-    match request.form.get("do"):
-        case "open":
-            return await _opened(request, view, draft)
-        case "changes_requested" | "comment" as verdict:
-            return await _send(request, view, draft, verdict)
-        case _:
-            return await _check(request, view, draft)
+    acting = Acting("draft", _typed(request))
+    try:
+        match request.form.get("do"):
+            case "open":
+                opened = await _opened(request, view, draft)
+                return _page(view, request, opened, Result(), replace(acting, typed={**acting.typed, "another": ""}))
+            case "changes_requested" | "comment" as verdict:
+                return await _send(request, view, draft, verdict)
+            case _:
+                return _page(view, request, draft, await _result(request, view, draft), acting)
+    except TandemError as error:
+        return _page(view, request, draft, Result(), replace(acting, error=error), error.status)
 
 
 async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
@@ -222,56 +228,33 @@ def _others(paths: list[str], files: list[Editable]) -> list[str]:
     return [path for path in paths if path not in there]
 
 
-async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> PageResponse:
+async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> Draft:
     path = request.form.get("another", "").strip() or request.form.get("other", "")
-    try:
-        if not path:
-            raise InvalidInput("Name a file to open.", field="another")
-        more = await read_all(request, view.review_id, view.round, [path])
-    except TandemError as error:
-        return _page(view, request, draft, Result(), Acting("draft", _typed(request), error), error.status)
+    if not path:
+        raise InvalidInput("Name a file to open.", field="another")
+    more = await read_all(request, view.review_id, view.round, [path])
     files = [*draft.files, *(file for file in more if file.path not in {one.path for one in draft.files})]
-    opened = replace(draft, files=files, others=_others(draft.others, files))
-    return _page(view, request, opened, Result(), Acting("draft", _typed(request) | {"another": ""}))
-
-
-async def _check(request: PageRequest, view: ReviewView, draft: Draft) -> PageResponse:
-    try:
-        result = await _result(request, view, draft)
-    except TandemError as error:
-        return _page(view, request, draft, Result(), Acting("draft", _typed(request), error), error.status)
-    return _page(view, request, draft, result, Acting("draft", _typed(request)))
+    return replace(draft, files=files, others=_others(draft.others, files))
 
 
 async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: str) -> PageResponse | Response:
     """Give the verdict that carries the draft."""
-    changes = await changes_since(request, view.review_id, request.form.get("seen", ""), JUDGING)
     result = Result()
-    if not changes:
-        try:
-            result = await _result(request, view, draft)
-            if not result.applies:
-                raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
-            await request.call(
-                "submit_verdict",
-                review_id=view.review_id,
-                verdict=verdict,
-                reason=request.form.get("reason", "").strip() or None,
-                counter_patch=result.counter_patch,
-                reviewer_id=request.person.name,
-                claim_generation=request.number("claim_generation"),
-                round=request.number("on_round"),
-                idempotency_key=request.form.get("idempotency_key") or None,
-            )
-        except TandemError as error:
-            if error.status == CONFLICT:
-                changes = await changes_since(request, view.review_id, request.form.get("seen", ""), ANYTHING)
-            acting = Acting("draft", _typed(request), error, changes)
-            return _page(view, request, draft, result, acting, error.status)
-        if is_script(request):
-            return Response(status_code=200, headers={"HX-Redirect": view.base})
-        return see(view.base)
-    return _page(view, request, draft, result, Acting("draft", _typed(request), None, changes), CONFLICT)
+
+    async def carried(request: PageRequest) -> dict[str, Any]:
+        nonlocal result
+        result = await _result(request, view, draft)
+        if not result.applies:
+            raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
+        return {**verdict_by_form(request), "verdict": verdict, "counter_patch": result.counter_patch}
+
+    async def again(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+        return _page(view, request, draft, result, acting, status)
+
+    async def onward(_request: PageRequest) -> str:
+        return view.base
+
+    return await act(request, Act("submit_verdict", JUDGING, carried, leaves=True), again, onward)
 
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Result:

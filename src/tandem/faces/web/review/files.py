@@ -1,79 +1,95 @@
-"""The files of a change on the page: which come with it, which are loaded when wanted, and each by itself."""
+"""The files of a change: which come with its page, which are loaded when wanted, and each on a page of its own.
+
+Also what a diff leaves out: unchanged lines around the change, and the content of binary files.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
+from starlette.responses import Response
 
 from tandem.domain.file_answers import RoundFile
 from tandem.domain.hunk_gaps import Gap, widened
 from tandem.domain.hunks import FileDiff
-from tandem.errors import InvalidInput
-from tandem.faces.web.diffs.code import shown
-from tandem.faces.web.diffs.outline import Outline, notes
-from tandem.faces.web.diffs.syntax import Budget
-from tandem.faces.web.diffs.views import FileView
+from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
+from tandem.faces.web.diffs.outline import Outline
+from tandem.faces.web.diffs.syntax import Budget, Recent
+from tandem.faces.web.diffs.views import FileView, Row, ShownFile, context_rows, fitting
 from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
-from tandem.faces.web.review import binary, discussion
-from tandem.faces.web.review.remarks import OF_ONE_FILE
+from tandem.faces.web.review import discussion
+from tandem.faces.web.review.counter_patch import whole_change
+from tandem.faces.web.review.offers import OF_ONE_FILE
 from tandem.faces.web.review.view import ReviewView, find_file, load
 
 State = Literal["shown", "later", "viewed"]
 Key = tuple[str, int, int, str]
 
 _RANGE = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,8})?")
+_SIDES = ("before", "after")
+_PICTURES = (
+    (b"\x89PNG\r\n\x1a\n", "png"),
+    (b"\xff\xd8\xff", "jpeg"),
+    (b"GIF87a", "gif"),
+    (b"GIF89a", "gif"),
+)
+_POLICY = "default-src 'none'; sandbox"
 AT_ONCE = 400
 """Lines of diffs that come with the page; the files below are loaded when they are scrolled to."""
 _HIGHLIGHT_SECONDS = 0.06
 _LINE_PIXELS = 19
+_MOST_OPENED = 400
+"""Lines of a gap in one answer, so that a click on a long one stays quick."""
 _KEPT_CHARACTERS = 24_000_000
 
 
-class _Rendered:
-    """HTML of files that was made and asked for lately, by what it was made from; for any thread."""
-
-    def __init__(self) -> None:
-        self._length = 0
-        self._made: OrderedDict[Key, Markup] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Key) -> Markup | None:
-        """What was made from this, if it is still there."""
-        with self._lock:
-            made = self._made.get(key)
-            if made is not None:
-                self._made.move_to_end(key)
-            return made
-
-    def put(self, key: Key, made: Markup) -> None:
-        """Keep it, and let go of what was not asked for the longest."""
-        with self._lock:
-            before = self._made.pop(key, None)
-            self._length += len(made) - (0 if before is None else len(before))
-            self._made[key] = made
-            while self._length > _KEPT_CHARACTERS and self._made:
-                _, oldest = self._made.popitem(last=False)
-                self._length -= len(oldest)
+_rendered = Recent[Key, Markup](_KEPT_CHARACTERS, len)
 
 
-_rendered = _Rendered()
+class Version(NamedTuple):
+    """A binary file before or after the change.
+
+    Attributes:
+        side: `before` or `after`.
+        file: Null where there is none.
+        address: Where its bytes are; null where there are none, or too many.
+        is_picture: Whether a browser can show them safely.
+    """
+
+    side: str
+    file: RoundFile | None
+    address: str | None
+    is_picture: bool
 
 
 @dataclass(frozen=True, slots=True)
-class FilePart:
+class Content:
+    """What is known of a binary file.
+
+    Attributes:
+        versions: Before and after; none if they cannot be read.
+        why_not: Why they cannot.
+        text: The change in lines, if both versions are texts that were only sent as binary.
+    """
+
+    versions: tuple[Version, ...] = ()
+    why_not: str = ""
+    text: FileDiff | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart(ShownFile):
     """One file of the change, as far as the page shows it.
 
     Attributes:
         review: The review.
         index: Its place in the change, from 0.
-        file: What is done to it.
         state: `shown`; or `later`, to be loaded when wanted; or `viewed`, folded until somebody wants it again.
         view: Its lines, where they are shown and not known as HTML yet.
         html: Its lines as HTML, where they were made before.
@@ -83,58 +99,16 @@ class FilePart:
 
     review: ReviewView
     index: int
-    file: FileDiff
     state: State
     view: FileView | None = None
     html: Markup | None = None
     is_usual: bool = False
-    content: binary.Content | None = None
+    content: Content | None = None
 
     @property
     def anchor(self) -> str:
         """Its name within the page."""
         return f"f{self.index}"
-
-    @property
-    def path(self) -> str:
-        """As it is known by; any text."""
-        return self.file.path
-
-    @property
-    def name(self) -> Markup:
-        """Its path as HTML in which everything can be seen."""
-        return shown(self.file.path)
-
-    @property
-    def old_name(self) -> Markup | None:
-        """Where it came from, if it was moved or copied."""
-        old = self.file.old_path
-        return shown(old) if old and old != self.file.path else None
-
-    @property
-    def kind(self) -> str:
-        """What is done to it."""
-        return self.file.kind
-
-    @property
-    def added(self) -> int:
-        """Lines added."""
-        return self.file.added
-
-    @property
-    def deleted(self) -> int:
-        """Lines deleted."""
-        return self.file.deleted
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What else there is to say of it."""
-        return notes(self.file)
-
-    @property
-    def lines(self) -> int:
-        """Lines of its diff."""
-        return size(self.file)
 
     @property
     def size_class(self) -> int:
@@ -156,36 +130,28 @@ class FilePart:
         """How many comments there are on it in this round."""
         return self.review.comments.get(self.path, 0)
 
-    @property
-    def address(self) -> str:
-        """Where it is shown by itself."""
-        return self.review.link(f"/files/{self.index}")
+    def link(self, under: str = "", **changes: Any) -> str:
+        """The address where it is shown by itself, or of something below that."""
+        return self.review.link(f"/files/{self.index}{under}", **changes)
 
-    @property
-    def part_address(self) -> str:
-        """Where a script gets its lines from."""
-        return self.review.link(f"/files/{self.index}/part")
-
-    def expand(self, path: str, gap: Gap) -> str:
+    def expand(self, _path: str, gap: Gap) -> str:
         """The address that shows what a gap leaves out."""
-        del path
         last = "" if gap.new_last is None else gap.new_last
-        return self.review.link(f"/files/{self.index}", open=f"{gap.new_first}-{last}") + f"#{self.anchor}-body"
+        return self.link(open=f"{gap.new_first}-{last}") + f"#{self.anchor}-body"
 
     @property
     def may_expand(self) -> bool:
         """Whether the lines around the change can be read from the repository; a text is all there already."""
         return self.review.shape == "diff" and self.review.proposal.validated
 
-    def more(self, path: str, start: int) -> str:
+    def more(self, _path: str, start: int) -> str:
         """The address that shows its lines from one on."""
-        del path
-        return self.review.link(f"/files/{self.index}", start=start)
+        return self.link(start=start)
 
     @property
     def comment(self) -> Callable[[str, str, int], str]:
         """Gives the address where a line can be commented on without a script."""
-        address = self.review.link(f"/files/{self.index}/comment")
+        address = self.link("/comment")
         start = address + ("&" if "?" in address else "?")
         return lambda _path, side, line: f"{start}{side}={line}"
 
@@ -213,11 +179,6 @@ class FilePart:
         return html
 
 
-def size(file: FileDiff) -> int:
-    """Lines of a file's diff."""
-    return sum(hunk.old_count + hunk.added for hunk in file.hunks)
-
-
 def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:
     """Which files come with the page, in the order of the tree."""
     left = AT_ONCE
@@ -227,7 +188,7 @@ def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:
         file = found.files[index]
         state: State = "viewed" if file.path in review.viewed else "shown" if left > 0 and not file.binary else "later"
         if state == "shown":
-            left -= size(file)
+            left -= ShownFile(file).lines
         yield index, state
 
 
@@ -240,7 +201,7 @@ def parts_of(review: ReviewView, found: Outline) -> list[FilePart]:
     return [
         part(review, index, found.files[index], budget)
         if state == "shown" and not budget.is_full
-        else FilePart(review, index, found.files[index], "viewed" if state == "viewed" else "later")
+        else FilePart(found.files[index], review, index, "viewed" if state == "viewed" else "later")
         for index, state in states(review, found)
     ]
 
@@ -252,7 +213,7 @@ def part(review: ReviewView, index: int, file: FileDiff, budget: Budget | None =
         if known is not None:
             if budget is not None:
                 budget.take(len(known))
-            return FilePart(review, index, file, "shown", html=known)
+            return FilePart(file, review, index, "shown", html=known)
     return fresh_part(review, index, file, budget=budget)
 
 
@@ -261,7 +222,7 @@ def fresh_part(
 ) -> FilePart:
     """A file with its lines from one on, whatever is known of it."""
     view = painted_view(file, index, layout=review.mode, start=start, limit=OF_ONE_FILE, budget=budget)
-    return FilePart(review, index, file, "shown", view=view, is_usual=True)
+    return FilePart(file, review, index, "shown", view=view, is_usual=True)
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -286,7 +247,7 @@ async def _file_values(request: PageRequest) -> dict[str, Any]:
     opened, start = request.query("open"), request.number("start") or 0
     if opened:
         file = await opened_file(request, review, file, opened)
-    content = await binary.content(request, review, index, file) if file.binary else None
+    content = await _content(request, review, index, file) if file.binary else None
     if content is not None:
         made = await in_worker(fresh_part, review, index, content.text or file, start)
         made = replace(made, is_usual=False, content=content)
@@ -339,7 +300,115 @@ def _line_numbers(view: FileView, side: str) -> Iterable[int]:
                 yield cell.line
 
 
+async def _content(request: PageRequest, review: ReviewView, index: int, file: FileDiff) -> Content:
+    """What a binary file holds before and after the change that is shown."""
+    try:
+        found = [await _read(request, review, file, side) for side in _SIDES]
+    except TandemError as error:
+        return Content(why_not=error.message)
+    versions = tuple(_version(review, index, side, one) for side, one in zip(_SIDES, found, strict=True))
+    if any(one is not None and (one.binary or (one.exists and one.base64 is None)) for one in found):
+        return Content(versions)
+    before, after = (b64decode((one.base64 if one else None) or "").decode() for one in found)
+    return Content(versions, text=await in_worker(whole_change, file, before, after))
+
+
+async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: str) -> RoundFile | None:
+    """The file before or after the change; null where the change says that there is none."""
+    is_after = side == "after"
+    path = file.new_path if is_after else file.old_path
+    if path is None:
+        return None
+    since = None if is_after else review.since
+    return await request.call(
+        "get_round_file",
+        review_id=review.review_id,
+        round=since or review.round,
+        path=path,
+        side="after" if is_after or since else "before",
+        last_line=1,
+        as_base64=True,
+    )
+
+
+def _version(review: ReviewView, index: int, side: str, found: RoundFile | None) -> Version:
+    if found is None or not found.exists or found.base64 is None:
+        return Version(side, found if found and found.exists else None, None, is_picture=False)
+    is_picture = _picture(b64decode(found.base64[:64])) is not None
+    return Version(side, found, review.link(f"/files/{index}/content", side=side), is_picture)
+
+
+def _picture(content: bytes) -> str | None:
+    """The kind of an image, by its own first bytes; null for what a browser could take for anything else."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "webp"
+    return next((kind for start, kind in _PICTURES if content.startswith(start)), None)
+
+
+async def send_content(request: PageRequest) -> Response:
+    """The bytes, as a file to save; as an image where they are one, but never as a page.
+
+    Raises:
+        NotFound: There is no such file.
+        TooLarge: It is larger than what is sent.
+    """
+    review = await load(request)
+    _, file = await in_worker(find_file, request, review)
+    side = "before" if request.query("side") == "before" else "after"
+    answer = await _read(request, review, file, side)
+    if answer is None or not answer.exists:
+        raise NotFound(f"There is no such file {side} the change.")
+    if answer.base64 is None:
+        raise TooLarge("The file is too large to be sent here; open it in a working tree.", actual=answer.size_bytes)
+    data = b64decode(answer.base64)
+    kind = _picture(data)
+    return Response(
+        data,
+        media_type="application/octet-stream" if kind is None else f"image/{kind}",
+        headers={
+            "content-disposition": f'attachment; filename="{side}.{kind or "bin"}"',
+            "content-security-policy": _POLICY,
+            "cache-control": "no-store",
+        },
+    )
+
+
+async def show_gap(request: PageRequest) -> PageResponse:
+    """The rows that take the place of a gap; what is still left out of it is a smaller gap among them.
+
+    Raises:
+        NotFound: There is no such file, or nowhere to read it from.
+        InvalidInput: The gap is not described as the page describes it.
+    """
+    old_first, new_first, count = request.number("old_first"), request.number("new_first"), request.number("count")
+    if not old_first or not new_first or count == 0:
+        raise InvalidInput(
+            "Say which lines are left out: old_first, new_first, and count if it is known.", field="count"
+        )
+    take = min(request.number("take") or _MOST_OPENED, _MOST_OPENED, count or _MOST_OPENED)
+    skipped = count - take if count is not None and request.query("from") == "end" else 0
+    old, new = old_first + skipped, new_first + skipped
+    review = await load(request)
+    index, file = await in_worker(find_file, request, review)
+    found = await lines_after(request, review, file, new, new + take - 1)
+    texts = found.lines[: fitting(found.lines, Budget(0))]
+    shown = len(texts)
+    rows = list(await in_worker(context_rows, file.path, index, texts, Gap(old, new, shown), layout=review.mode))
+    if skipped:
+        rows.insert(0, Row("hunk", gap=Gap(old_first, new_first, skipped)))
+    left = found.total_lines - (new_first + shown - 1)
+    if count is not None:
+        left = count - skipped - shown if shown else 0
+    if left > 0:
+        rows.append(Row("hunk", gap=Gap(old + shown, new + shown, None if count is None else left)))
+    part = FilePart(file, review, index, "shown")
+    values = {"view": review, "part": part, "rows": rows, **discussion.values(review, request)}
+    return PageResponse("review/rows.html", values, heavy=True, is_part=True)
+
+
 ROUTES = (
     PageRoute("/reviews/{review_id}/files/{index}", show),
     PageRoute("/reviews/{review_id}/files/{index}/part", show_part, inbox_rows=0),
+    PageRoute("/reviews/{review_id}/files/{index}/lines", show_gap, inbox_rows=0),
+    PageRoute("/reviews/{review_id}/files/{index}/content", send_content, inbox_rows=0),
 )

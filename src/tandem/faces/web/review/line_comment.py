@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from starlette.responses import Response
@@ -11,7 +12,7 @@ from tandem.domain.hunks import FileDiff
 from tandem.errors import InvalidInput
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.faces.web.review.acting import JUDGING, NOTHING, TALKING, Acting
-from tandem.faces.web.review.actions import ACTS, Act, Form, do, spoken, verdict
+from tandem.faces.web.review.actions import ACTS, Act, act, spoken, verdict_by_form
 from tandem.faces.web.review.discussion import thread_id, values
 from tandem.faces.web.review.files import states
 from tandem.faces.web.review.text import source
@@ -47,14 +48,16 @@ class Spot:
         return f"On the removed line {self.number}, `{self.text}`:\n\n{body}" if self.is_removed else body
 
 
-async def show(request: PageRequest) -> PageResponse:
+async def show(request: PageRequest, acting: Acting = NOTHING, status: int = 200) -> PageResponse:
     """The line with what was said about it, and a form.
 
     Raises:
         NotFound: The change has no such file.
         InvalidInput: The address names no line.
     """
-    return await _page(request, NOTHING, 200)
+    review, found = await _look(request)
+    given: dict[str, Any] = values(review, request) | {"view": review, "spot": found, "acting": acting}
+    return PageResponse("review/line_comment.html", given, status, heavy=True)
 
 
 async def send(request: PageRequest) -> PageResponse | Response:
@@ -62,12 +65,12 @@ async def send(request: PageRequest) -> PageResponse | Response:
     _, spot = await _look(request)
     match request.form.get("do"):
         case "claim":
-            act = ACTS["claim"]
+            one = ACTS["claim"]
         case "message":
-            act = Act("add_message", TALKING, lambda request: _message(request, spot))
+            one = Act("add_message", TALKING, partial(_message, spot=spot))
         case _:
-            act = Act("submit_verdict", JUDGING, lambda request: _comment(request, spot))
-    return await do(request, act, Form(_page, _onward))
+            one = Act("submit_verdict", JUDGING, partial(_comment, spot=spot))
+    return await act(request, one, show, _onward)
 
 
 def _body(request: PageRequest, spot: Spot) -> str:
@@ -77,17 +80,17 @@ def _body(request: PageRequest, spot: Spot) -> str:
     return spot.quoting(body)
 
 
-def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
+async def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
     remark = {"file": spot.path, "line": spot.line, "body": _body(request, spot)}
     return {
-        **verdict(request),
+        **verdict_by_form(request),
         "verdict": "comment",
         "reason": f"On {spot.path}:{spot.line}."[:500],
         "comments": [remark],
     }
 
 
-def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
+async def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
     return {**spoken(request, _body(request, spot)), "metadata": {"file": spot.path, "line": spot.line}}
 
 
@@ -118,12 +121,6 @@ def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: i
     near = next(stays, number) if side == "before" else number
     is_removed = lines[at].new_number is None and any(line.new_number is not None for line in lines)
     return Spot(index, file.path, side, number, near, lines[at].text, is_removed)
-
-
-async def _page(request: PageRequest, acting: Acting, status: int) -> PageResponse:
-    review, found = await _look(request)
-    given: dict[str, Any] = values(review, request) | {"view": review, "spot": found, "acting": acting}
-    return PageResponse("review/line_comment.html", given, status, heavy=True)
 
 
 async def _onward(request: PageRequest) -> str:

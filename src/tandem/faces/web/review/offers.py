@@ -1,11 +1,17 @@
-"""What a person may do to a review now, by the life-cycle table and their part in it; and why not."""
+"""What a person may do to a review now, why not, and what they are told before they approve."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup
 
 from tandem.contract.operation import Role
 from tandem.domain.reviews import Action, Side, State
+from tandem.domain.unusual import Place, Unusual, counted, of_diff, of_text, unshown
+from tandem.faces.web.diffs.code import shown
+from tandem.faces.web.diffs.outline import outline
 from tandem.faces.web.review.view import ReviewView
 
 _OVER = {
@@ -71,24 +77,24 @@ def offers(view: ReviewView) -> Offers:
     """What the person who looks at a review may do."""
     allowed = frozenset(view.review.actions)
     side = _side(view)
+
+    def offer(role: str, why_not: str) -> Offer:
+        """An offer for those whose token has a role."""
+        if not why_not and not view.has_role(role):
+            why_not = f"It needs the role {role}, which your access token does not have."
+        return Offer(why_not)
+
     return Offers(
-        claim=_for(Role.REVIEWER, view, _claim(view, allowed)),
-        release=_for(Role.REVIEWER, view, Offer() if view.is_holder else Offer("You do not hold it.")),
-        verdict=_for(Role.REVIEWER, view, _verdict(view)),
-        message=_for(side, view, _message(view, allowed, side)),
-        decide=_for(Role.PROPOSER, view, _decide(view, allowed)),
-        close=_for(Role.PROPOSER, view, _close(view, allowed)),
-        retry=_for(Role.ADMIN, view, _retry(view)),
+        claim=offer(Role.REVIEWER, _claim(view, allowed)),
+        release=offer(Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
+        verdict=offer(Role.REVIEWER, _verdict(view)),
+        message=offer(side, _message(view, allowed, side)),
+        decide=offer(Role.PROPOSER, _decide(view, allowed)),
+        close=offer(Role.PROPOSER, _close(view, allowed)),
+        retry=offer(Role.ADMIN, _retry(view)),
         side=side,
         in_place=not view.is_proposer,
     )
-
-
-def _for(role: str, view: ReviewView, offer: Offer) -> Offer:
-    """An offer for those whose token has a role."""
-    if offer.allowed and not view.has_role(role):
-        return Offer(f"It needs the role {role}, which your access token does not have.")
-    return offer
 
 
 def _side(view: ReviewView) -> Side:
@@ -97,66 +103,111 @@ def _side(view: ReviewView) -> Side:
     return "reviewer" if view.is_holder or (reviewed and not view.is_proposer) else "proposer"
 
 
-def _claim(view: ReviewView, allowed: frozenset[str]) -> Offer:
+def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
     if view.is_holder:
-        return Offer("You hold it already.")
+        return "You hold it already."
     if view.is_held:
-        return Offer(f"{view.holder} holds it. You can take it when it is released, or when the lease has run out.")
+        return f"{view.holder} holds it. You can take it when it is released, or when the lease has run out."
     if Action.CLAIM not in allowed:
-        return Offer(_OVER.get(State(view.state), "It cannot be claimed now."))
+        return _OVER.get(State(view.state), "It cannot be claimed now.")
     if not view.person:
-        return Offer(_NAMELESS)
-    return _claim_here(view)
-
-
-def _claim_here(view: ReviewView) -> Offer:
-    """Whether the person could take what they see."""
+        return _NAMELESS
     if not view.is_current:
-        newest = f"round {view.current_round}"
-        return Offer(f"This is round {view.round}. Claim it where the current one is shown, {newest}.")
-    return Offer("It is your own: somebody else gives the verdict.") if view.is_author else Offer()
+        return f"This is round {view.round}. Claim it where the current one is shown, round {view.current_round}."
+    return "It is your own: somebody else gives the verdict." if view.is_author else ""
 
 
-def _verdict(view: ReviewView) -> Offer:
+def _verdict(view: ReviewView) -> str:
     if not view.is_current:
-        return Offer(f"This is round {view.round}. A verdict is given on the current one, round {view.current_round}.")
+        return f"This is round {view.round}. A verdict is given on the current one, round {view.current_round}."
     if not view.is_holder:
-        return Offer("Claim it first: who holds a review gives the verdict.")
+        return "Claim it first: who holds a review gives the verdict."
     if view.is_author:
-        return Offer("This round is your own: release it, and somebody else gives the verdict.")
-    return Offer()
+        return "This round is your own: release it, and somebody else gives the verdict."
+    return ""
 
 
-def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> Offer:
+def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:
     if not view.person:
-        return Offer(_NAMELESS)
+        return _NAMELESS
     if (Action.REVIEWER_MESSAGE if side == "reviewer" else Action.PROPOSER_MESSAGE) not in allowed:
-        return Offer(_OVER.get(State(view.state), "Nothing is discussed in this state."))
+        return _OVER.get(State(view.state), "Nothing is discussed in this state.")
     if view.review.speaker == side:
         other = "proposer" if side == "reviewer" else "reviewer"
         own = "You" if view.is_proposer or side == "reviewer" else "The proposer's side"
-        return Offer(f"{own} spoke last. The sides take turns: the {other} comes next.")
-    return Offer()
+        return f"{own} spoke last. The sides take turns: the {other} comes next."
+    return ""
 
 
-def _decide(view: ReviewView, allowed: frozenset[str]) -> Offer:
+def _decide(view: ReviewView, allowed: frozenset[str]) -> str:
     patch = view.counter_patch
     if patch is None or Action.ACCEPT_COUNTER_PATCH not in allowed:
-        return Offer("No counter-patch waits for a decision.")
+        return "No counter-patch waits for a decision."
     if not view.person:
-        return Offer(_NAMELESS)
+        return _NAMELESS
     if view.names.include(patch.author):
-        return Offer(f"You offered it, so that {view.proposal.proposer_id} decides.")
-    return Offer()
+        return f"You offered it, so that {view.proposal.proposer_id} decides."
+    return ""
 
 
-def _close(view: ReviewView, allowed: frozenset[str]) -> Offer:
+def _close(view: ReviewView, allowed: frozenset[str]) -> str:
     if State(view.state) is State.CLOSED or Action.CLOSE not in allowed:
-        return Offer("It is closed already.")
-    return Offer() if view.person else Offer(_NAMELESS)
+        return "It is closed already."
+    return "" if view.person else _NAMELESS
 
 
-def _retry(view: ReviewView) -> Offer:
+def _retry(view: ReviewView) -> str:
     if view.status.attention is None or State(view.state) is not State.PENDING:
-        return Offer("It waits for nobody's attention.")
-    return Offer() if view.person else Offer(_NAMELESS)
+        return "It waits for nobody's attention."
+    return "" if view.person else _NAMELESS
+
+
+OF_ONE_FILE = 1_000
+"""Lines of one file that are shown at once."""
+_ABOVE = 5
+
+
+class Remark(NamedTuple):
+    """One kind of unusual things.
+
+    Attributes:
+        what: How many of which.
+        places: Their names and addresses.
+        more: How many more places there are.
+    """
+
+    what: str
+    places: list[tuple[Markup, str]]
+    more: int
+
+
+def remarks(view: ReviewView) -> list[Remark]:
+    """What a person is told before they approve the shown round, all of it whatever part of it is shown."""
+    diff = view.proposal.diff
+    if diff is None:
+        path = view.proposal.path or "description"
+        return [_remark(view, one) for one in of_text(path, view.proposal.description or "")]
+    found = outline(diff)
+    sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
+    long = [Place(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
+    parts = counted(len(long), "file shown in parts", "files shown in parts", long)
+    return [_remark(view, one) for one in (*unshown(found.files, view.proposal.affected_files), *found.unusual, *parts)]
+
+
+def patch_remarks(diff: str) -> list[str]:
+    """The same of a counter-patch, without links."""
+    return [one.line for one in of_diff(outline(diff).files)]
+
+
+def _remark(view: ReviewView, one: Unusual) -> Remark:
+    return Remark(one.what, [(shown(place.name), _address(view, place)) for place in one.places], one.more)
+
+
+def _address(view: ReviewView, place: Place) -> str:
+    line = "" if place.line is None else f"-{'L' if place.before else 'R'}{place.line}"
+    if view.proposal.diff is None:
+        return view.link(show="source", since=None) + f"#f0{line}"
+    if place.file is None:
+        return view.link("/export.patch")
+    start = place.at - _ABOVE if place.at > _ABOVE else None
+    return view.link(f"/files/{place.file}", since=None, start=start) + f"#f{place.file}{line}"

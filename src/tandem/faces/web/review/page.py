@@ -13,16 +13,11 @@ from tandem.faces.web.review import discussion
 from tandem.faces.web.review.acting import NOTHING, Acting
 from tandem.faces.web.review.counter_patch import counter_patch_values
 from tandem.faces.web.review.files import parts_of
-from tandem.faces.web.review.text import description_html, metadata, text_values
+from tandem.faces.web.review.text import description_html, text_values
 from tandem.faces.web.review.view import ReviewView, change, load
 
 _LONG_DIGEST = 16
 _NO_CONTENT = 204
-
-
-async def show(request: PageRequest) -> PageResponse:
-    """The page."""
-    return await whole(request)
 
 
 async def whole(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
@@ -42,13 +37,8 @@ async def whole(request: PageRequest, status: int = 200, acting: Acting = NOTHIN
     return PageResponse("review/page.html", values, status, heavy=True)
 
 
-async def follow(request: PageRequest) -> PageResponse:
-    """All that changes when something happens to the review, in one answer; the change itself stays as it is."""
-    return await parts(request)
-
-
 async def parts(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
-    """The page without its change: for a page that is brought up to date, and the answer to a form of its script."""
+    """All that changes when something happens to the review: to bring a page up to date, or to answer a form."""
     view = await load(request, events=True, interdiff=False)
     values = {**await _values(request, view), "acting": acting}
     return PageResponse("review/parts.html", values, status, heavy=True, is_part=True)
@@ -73,7 +63,6 @@ def _diff_values(view: ReviewView) -> dict[str, Any]:
         "parts": made,
         "by_index": {part.index: part for part in made},
         "about": description_html(view.proposal.description),
-        "metadata": metadata(view.proposal.metadata),
     }
 
 
@@ -116,7 +105,7 @@ async def viewed_files(request: PageRequest) -> Response:
 
 
 ROUTES = (
-    PageRoute("/reviews/{review_id}", show),
-    PageRoute("/reviews/{review_id}/parts", follow, inbox_rows=0),
+    PageRoute("/reviews/{review_id}", whole),
+    PageRoute("/reviews/{review_id}/parts", parts, inbox_rows=0),
     PageRoute("/reviews/{review_id}/viewed", viewed_files, mark, inbox_rows=0),
 )

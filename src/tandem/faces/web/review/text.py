@@ -13,18 +13,20 @@ from markupsafe import Markup
 
 from tandem.domain.answers import Proposal
 from tandem.domain.hunks import FileDiff, Hunk
+from tandem.domain.texts import is_too_much_markdown
 from tandem.faces.web.diffs.documents import compare
-from tandem.faces.web.diffs.markdown import is_too_much, markdown, parsed, rendered
+from tandem.faces.web.diffs.markdown import markdown, parsed, rendered
 from tandem.faces.web.diffs.syntax import Budget
 from tandem.faces.web.diffs.views import view as painted_view
 from tandem.faces.web.page import PageRequest, in_worker
+from tandem.faces.web.rendering import as_text
 from tandem.faces.web.review.files import FilePart
 from tandem.faces.web.review.view import ReviewView, change
 
-_TOP = 2
+_TOP, _LEVEL = 2, 3
+"""Of the first headings of a document, and of a description or difference on a page."""
+_NAMELESS = "description.md"
 _HIGHLIGHT_SECONDS = 0.1
-_NAMED = 4
-"""Headings down to this level are in the table of contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +48,16 @@ class Section:
     html: Markup
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A text as a document."""
-
-    sections: tuple[Section, ...]
-
-    @property
-    def contents(self) -> tuple[Section, ...]:
-        """What the table of contents lists."""
-        return tuple(one for one in self.sections if 0 < one.level <= _NAMED)
-
-
-def document(text: str) -> Document:
+def document(text: str) -> list[Section]:
     """A text in Markdown, cut at its headings. Takes a while: call it in a thread."""
-    if is_too_much(text):
-        return Document((Section("s0", 0, "", 1, markdown(text, heading=_TOP)),))
+    if is_too_much_markdown(text):
+        return [Section("s0", 0, "", 1, markdown(text, heading=_TOP))]
     tokens = parsed(text)
     starts = [at for at, token in enumerate(tokens) if token.type == "heading_open" and token.level == 0]
     borders = sorted({0, *starts, len(tokens)})
     pieces = [tokens[first:end] for first, end in pairwise(borders) if end > first]
     budget = Budget(_HIGHLIGHT_SECONDS)
-    return Document(tuple(_section(index, piece, budget) for index, piece in enumerate(pieces)))
+    return [_section(index, piece, budget) for index, piece in enumerate(pieces)]
 
 
 def _section(index: int, tokens: Sequence[Token], budget: Budget) -> Section:
@@ -96,76 +86,38 @@ def as_lines(text: str, path: str) -> FileDiff:
     return FileDiff(path, path, "modified", None, None, binary=False, hunks=(hunk,) if body else ())
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One value of a hand-off: words, or anything else as JSON."""
-
-    text: str
-    is_text: bool
+def payload(text: str) -> Mapping[str, Any]:
+    """What a hand-off carries; empty if the text is no object of JSON."""
+    value = _json(text)
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def payload(text: str) -> tuple[tuple[str, tuple[Item, ...]], ...]:
-    """What a hand-off carries, field by field; empty if the text is no object of JSON."""
+def _json(text: str) -> Any:
+    """What a text in JSON says; null if it is something else."""
     try:
-        value: Any = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return ()
-    if not isinstance(value, dict):
-        return ()
-    fields = cast("dict[str, Any]", value)
-    return tuple((name, tuple(_items(field))) for name, field in fields.items())
-
-
-def _items(field: Any) -> list[Item]:
-    values = cast("list[Any]", field) if isinstance(field, list) else [field]
-    return [Item(one, is_text=True) if isinstance(one, str) else Item(_dumped(one), is_text=False) for one in values]
-
-
-def _dumped(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-
-
-def pretty_json(text: str) -> str | None:
-    """A text that is JSON, with one value a line; null if it is something else."""
-    try:
-        value: Any = orjson.loads(text)
+        return orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return _dumped(value) if isinstance(value, (dict, list)) else None
 
 
-_DESCRIPTION_LEVEL = 3
+def laid_out(text: str) -> str:
+    """A text for Markdown; if it is JSON, as a block of code with one value a line."""
+    value = _json(text)
+    return f"```json\n{as_text(value)}\n```" if isinstance(value, (dict, list)) else text
 
 
 def description_html(text: str | None) -> Markup | None:
     """A description as HTML: a document, or JSON with one value a line."""
     if not text or not text.strip():
         return None
-    laid_out = pretty_json(text)
-    return markdown(f"```json\n{laid_out}\n```" if laid_out else text, heading=_DESCRIPTION_LEVEL)
-
-
-def metadata(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What came with a proposal, as texts."""
-    return [
-        (name, value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
-        for name, value in values.items()
-    ]
-
-
-_LEVEL = 3
-_NAMELESS = "description.md"
+    return markdown(laid_out(text), heading=_LEVEL)
 
 
 async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     """The text as it is to be shown: rendered, as written, or with what changed since an earlier round."""
     show = view.more.get("show") or ("rendered" if view.since is None else "changes")
     text = view.proposal.description or ""
-    values: dict[str, Any] = {
-        "show": show,
-        "since": view.since or view.round - 1,
-        "metadata": metadata(view.proposal.metadata),
-    }
+    values: dict[str, Any] = {"show": show, "since": view.since or view.round - 1}
     if show == "changes" and view.round > 1:
         before: Proposal = await request.call(
             "get_proposal", review_id=view.review_id, round=view.since or view.round - 1
@@ -173,14 +125,9 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
         return values | {"changes": await in_worker(compare, before.description or "", text, heading=_LEVEL)}
     if show == "source":
         return values | {"part": await in_worker(_source, view)}
-    fields = payload(text) if view.proposal.category == "handoff" else ()
-    laid_out = "" if fields else _laid_out(text)
-    return values | {"show": "rendered", "payload": fields, "document": await in_worker(document, laid_out)}
-
-
-def _laid_out(text: str) -> str:
-    laid_out = pretty_json(text)
-    return f"```json\n{laid_out}\n```\n" if laid_out else text
+    fields = payload(text) if view.proposal.category == "handoff" else {}
+    sections = await in_worker(document, "" if fields else laid_out(text))
+    return values | {"show": "rendered", "payload": fields, "document": sections}
 
 
 def source(view: ReviewView) -> FileDiff:
@@ -192,4 +139,4 @@ def source(view: ReviewView) -> FileDiff:
 def _source(view: ReviewView) -> FilePart:
     file = source(view)
     is_change = any(hunk.added or hunk.deleted for hunk in file.hunks)
-    return FilePart(view, 0, file, "shown", painted_view(file, 0, layout=view.mode if is_change else "unified"))
+    return FilePart(file, view, 0, "shown", painted_view(file, 0, layout=view.mode if is_change else "unified"))

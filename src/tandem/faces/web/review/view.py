@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, urlencode
+from typing import Any, Literal
+from urllib.parse import quote
 
 from tandem.domain.access import Names
 from tandem.domain.answers import (
@@ -18,14 +17,12 @@ from tandem.domain.answers import (
     FullReview,
     Proposal,
     ReviewStatus,
-    RoundRow,
-    Timeline,
 )
 from tandem.domain.claims import is_own
 from tandem.domain.hunks import FileDiff
 from tandem.errors import InvalidInput, NotFound
 from tandem.faces.web.diffs.outline import Outline, outline
-from tandem.faces.web.page import PageRequest
+from tandem.faces.web.page import PageRequest, address
 
 Mode = Literal["unified", "split"]
 Shape = Literal["diff", "document", "text"]
@@ -33,51 +30,7 @@ Shape = Literal["diff", "document", "text"]
 MODE_COOKIE = "tandem_diff"
 OPEN_STATES = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
 _HELD = frozenset({"claimed", "in_review"})
-_CLAIMABLE = frozenset({"pending", "changes_requested"})
 _MOST_ENTRIES = 2_000
-_ROUNDS_SHOWN = 8
-"""Rounds that have a link of their own; older ones are in a list that opens."""
-_MADE = {"proposal": "put up", "revision": "revised", "counter_patch": "counter-patch taken over"}
-
-
-class Round(NamedTuple):
-    """One round, for the selector.
-
-    Attributes:
-        number: From 1.
-        how: How it came to be, in words.
-        by: Who made it.
-        verdict: The last verdict on it; null if there was none.
-    """
-
-    number: int
-    how: str
-    by: str
-    verdict: str | None
-
-
-class RoundSelector(NamedTuple):
-    """Which rounds there are and which are shown.
-
-    Attributes:
-        rounds: All, oldest first.
-        before: The round before the shown one; null for the first.
-        after: The round after it; null for the newest.
-    """
-
-    rounds: tuple[Round, ...]
-    before: int | None
-    after: int | None
-
-    @property
-    def older(self) -> tuple[Round, ...]:
-        """Those that have no link of their own."""
-        return self.rounds[:-_ROUNDS_SHOWN]
-
-    @property
-    def recent(self) -> tuple[Round, ...]:
-        """Those that do."""
-        return self.rounds[-_ROUNDS_SHOWN:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +103,6 @@ class ReviewView:
         return self.round == self.current_round
 
     @property
-    def rounds(self) -> RoundSelector:
-        """All rounds, for the selector."""
-        return RoundSelector(
-            rounds=tuple(map(_round, self.review.rounds)),
-            before=self.round - 1 if self.round > 1 else None,
-            after=self.round + 1 if self.round < self.current_round else None,
-        )
-
-    @property
     def state(self) -> str:
         """The review's state."""
         return self.status.status
@@ -211,11 +155,6 @@ class ReviewView:
         return self.roles is None or role in self.roles
 
     @property
-    def may_claim(self) -> bool:
-        """Whether the person could take it for review now."""
-        return bool(self.person) and self.state in _CLAIMABLE and not self.is_author
-
-    @property
     def counter_patch(self) -> CounterPatchView | None:
         """The counter-patch that its proposer has not decided on yet."""
         return self.proposal.counter_patch
@@ -235,8 +174,7 @@ class ReviewView:
         """The address of this page, or of one under it, as it is shown now but for the changes; None drops a part."""
         shown: dict[str, Any] = {**self.more, "round": None if self.is_current else self.round, "since": self.since}
         shown |= changes
-        query = urlencode({name: value for name, value in shown.items() if value is not None})
-        return f"{self.base}{under}" + (f"?{query}" if query else "")
+        return address(self.base + under, **shown)
 
 
 async def load(request: PageRequest, *, events: bool = False, interdiff: bool = True) -> ReviewView:
@@ -252,36 +190,28 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         InvalidInput: The address asks for something odd.
     """
     review_id, since = request.path("review_id"), request.number("since")
-    review, timeline = await asyncio.gather(
-        request.call(
-            "get_review",
-            review_id=review_id,
-            round=request.number("round"),
-            since_round=since if interdiff else None,
-            person=request.person.name or None,
-        ),
-        _timeline(request, review_id) if events else _nothing(),
+    asked = request.call(
+        "get_review",
+        review_id=review_id,
+        round=request.number("round"),
+        since_round=since if interdiff else None,
+        person=request.person.name or None,
     )
-    return await _view(request, review, timeline, since)
-
-
-async def _timeline(request: PageRequest, review_id: str) -> tuple[EventView, ...]:
-    found: Timeline = await request.call("get_review_timeline", review_id=review_id)
-    return found.events
-
-
-async def _nothing() -> tuple[EventView, ...]:
-    return ()
-
-
-async def _view(
-    request: PageRequest, review: FullReview, timeline: tuple[EventView, ...], since: int | None
-) -> ReviewView:
+    review: FullReview
+    timeline: tuple[EventView, ...] = ()
+    if events:
+        review, found = await asyncio.gather(asked, request.call("get_review_timeline", review_id=review_id))
+        timeline = found.events
+    else:
+        review = await asked
     shown, entries, page = review.proposal, review.discussion.entries, review.discussion.next_page
     while page is not None and len(entries) < _MOST_ENTRIES:
-        following: Discussion = await request.call("get_discussion", review_id=shown.review_id, limit=200, page=page)
+        following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
         entries, page = entries + following.entries, following.next_page
-    remarks = [one for one in entries if one.kind == "comment" and one.file and one.round == shown.round]
+    commented: dict[str, list[int | None]] = {}
+    for one in entries:
+        if one.kind == "comment" and one.file and one.round == shown.round:
+            commented.setdefault(one.file, []).append(one.line)
     return ReviewView(
         review=review,
         discussion=entries,
@@ -291,8 +221,8 @@ async def _view(
         since=since,
         mode=_mode(request),
         shape=_shape(shown),
-        commented=_commented(remarks),
-        comments=Counter(one.file or "" for one in remarks),
+        commented={path: frozenset(lines) for path, lines in commented.items()},
+        comments={path: len(lines) for path, lines in commented.items()},
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
         more=_more(request),
@@ -314,17 +244,6 @@ def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
     if not (text.isascii() and text.isdigit() and int(text) < len(files)):
         raise NotFound(f"This round changes {len(files)} files; there is none at place {text[:20]}.", index=text[:20])
     return int(text), files[int(text)]
-
-
-def _round(one: RoundRow) -> Round:
-    return Round(one.round, _MADE[one.origin], one.accepted_by or one.author, one.verdict)
-
-
-def _commented(remarks: Iterable[DiscussionEntry]) -> dict[str, frozenset[int | None]]:
-    found: dict[str, set[int | None]] = {}
-    for one in remarks:
-        found.setdefault(one.file or "", set()).add(one.line)
-    return {path: frozenset(lines) for path, lines in found.items()}
 
 
 def _mode(request: PageRequest) -> Mode:
