@@ -349,8 +349,8 @@ def test_the_tree_folds_folders() -> None:
 def drawn_tree(found: Outline, viewed: Collection[str] = ()) -> Element:
     parts = [
         {
-            "anchor": f"f{index}", "file": file, "kind": file.kind, "added": file.added, "deleted": file.deleted,
-            "lines": file.added + file.deleted, "viewed": file.path in viewed, "comments": 0,
+            "anchor": f"f{index}", "file": file, "lines": file.added + file.deleted,
+            "viewed": file.path in viewed, "comments": 0,
         }
         for index, file in enumerate(found.files)
     ]  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TypeVar
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -63,9 +62,6 @@ class Exchange:
         await self._send(message)
 
 
-_Bytes = TypeVar("_Bytes", bytes, bytearray)
-
-
 class ClientGone(Exception):
     """The client hung up; there is nobody to answer."""
 
@@ -79,17 +75,13 @@ async def read_body(exchange: Exchange, limit_bytes: int) -> bytes:
         InvalidInput: `Content-Length` is not a number.
     """
     _check_declared_length(exchange.headers.get(b"content-length"), limit_bytes)
-    receive = exchange.receive
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body", False):
-        return _within(message.get("body", b""), limit_bytes)
-    parts = bytearray()
-    while message["type"] == "http.request":
-        parts += message.get("body", b"")
-        _within(parts, limit_bytes)
+    body = bytearray()
+    while (message := await exchange.receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        if len(body) > limit_bytes:
+            raise _too_large(limit_bytes)
         if not message.get("more_body", False):
-            return bytes(parts)
-        message = await receive()
+            return bytes(body)
     raise ClientGone
 
 
@@ -111,12 +103,6 @@ def _check_declared_length(declared: bytes | None, limit_bytes: int) -> None:
     # Compared by length first: int() refuses absurdly long numbers with an error of its own.
     if len(declared) > len(str(limit_bytes)) + 20 or int(declared) > limit_bytes:
         raise _too_large(limit_bytes)
-
-
-def _within(body: _Bytes, limit_bytes: int) -> _Bytes:
-    if len(body) > limit_bytes:
-        raise _too_large(limit_bytes)
-    return body
 
 
 def _too_large(limit_bytes: int) -> TooLarge:

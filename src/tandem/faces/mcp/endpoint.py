@@ -93,7 +93,7 @@ class McpEndpoints:
             return
         call = self._recognise(message, exchange)
         if call is None and self._fast_path and self._sdk.modern_check is None:
-            await self._sdk.checks()
+            await self._sdk.ready()
             call = self._recognise(message, exchange)
         del message  # a waiting call keeps no more than it needs
         if call is None:

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
@@ -22,7 +22,6 @@ _log = logging.getLogger("tandem.faces.mcp")
 _IDLE_SECONDS = 20.0
 """After so long without need the import begins anyway, so that the first client of a day does not wait for it."""
 _GC_THRESHOLDS = (10_000, 20, 50)
-_CHECKS_MODULE = "tandem.faces.mcp.modern"
 _SERVERS_MODULE = "tandem.faces.mcp.server"
 
 
@@ -47,7 +46,6 @@ class SdkMount:
         self._arguments = arguments
         self._runner: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[Mapping[str, ASGIApp]] | None = None
-        self._checks_settled = asyncio.Event()
         self._needed = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -77,12 +75,6 @@ class SdkMount:
             raise Unavailable("The broker is stopping; try again in a moment.")
         return applications
 
-    async def checks(self) -> None:
-        """Wait until `modern_check` is there, which is sooner than the rest of the SDK, or never will be."""
-        if self._runner is not None:
-            self._needed.set()
-            await self._checks_settled.wait()
-
     async def _run(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
         """One task from beginning to end, as the SDK's task groups require."""
         with suppress(TimeoutError):
@@ -97,31 +89,26 @@ class SdkMount:
             if not self._stopping.is_set():
                 # What failed for want of memory or open files may succeed when the next client asks.
                 self._give_up(ready, "The MCP endpoint could not be started; try again. The broker's log says why.")
-                self._checks_settled = asyncio.Event()
                 self._ready = ready = asyncio.get_running_loop().create_future()
                 await self._needed.wait()
         self._give_up(ready, "The broker is stopping; try again in a moment.")
 
     async def _serve(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
         """Import the SDK, and run its servers until the broker stops."""
-        checks = await asyncio.to_thread(importlib.import_module, _CHECKS_MODULE)
-        self.modern_check = checks.passes_modern_checks
-        self._checks_settled.set()
-        servers = await asyncio.to_thread(self._build)
+        servers, self.modern_check = await asyncio.to_thread(self._build)
         async with servers.running() as applications:
             ready.set_result(applications)
             _collect_from_here()
             await self._stopping.wait()
 
     def _give_up(self, ready: asyncio.Future[Mapping[str, ASGIApp]], why: str) -> None:
-        self._checks_settled.set()
         if not ready.done():
             ready.set_exception(Unavailable(why))
             ready.exception()  # seen, even if nobody asks
 
-    def _build(self) -> Servers:
-        build: Callable[..., Servers] = importlib.import_module(_SERVERS_MODULE).SdkServers
-        return build(**self._arguments)
+    def _build(self) -> tuple[Servers, ModernCheck]:
+        module = importlib.import_module(_SERVERS_MODULE)
+        return module.SdkServers(**self._arguments), module.passes_modern_checks
 
 
 def _collect_from_here() -> None:

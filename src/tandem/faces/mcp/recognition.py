@@ -4,7 +4,7 @@ Only what the SDK would certainly accept is recognised; everything else, right o
 which finds the words for what is wrong.
 
 With each call of revision 2026-07-28 a client states the revision, its name and its capabilities. The SDK's own check
-of them takes as long as many a call, and before it can be asked, half of the SDK has to be imported. Most clients state
+of them takes as long as many a call, and before it can be asked, the SDK has to be imported. Most clients state
 very little, and that is recognised here; what more others state is left to the SDK's check.
 """
 

@@ -18,6 +18,9 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+from mcp_types import methods
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
@@ -257,3 +260,15 @@ def _protocol_error(refused: TandemError, **facts: str) -> MCPError:
     is_fault = refused.status >= TandemError.status
     code = types.INTERNAL_ERROR if is_fault else types.INVALID_PARAMS
     return MCPError(code, refused.message, {**facts, "error": refused.as_dict()})
+
+
+def passes_modern_checks(message: dict[str, Any], headers: dict[str, str]) -> bool:
+    """Whether the SDK accepts a `tools/call` of revision 2026-07-28, envelope, headers and parameters."""
+    verdict = classify_inbound_request(message, headers=headers)
+    if isinstance(verdict, InboundLadderRejection):
+        return False
+    try:
+        methods.validate_client_request("tools/call", verdict.protocol_version, message["params"])
+    except ValidationError:
+        return False
+    return True

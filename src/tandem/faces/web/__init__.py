@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tandem.faces.asgi.exchange import Exchange
 
-_SECTIONS = frozenset(
-    [
-        "activity",
-        "cycles",
-        "events",
-        "inbox",
-        "login",
-        "logout",
-        "projects",
-        "queue",
-        "reviewers",
-        "reviews",
-        "static",
-        "statistics",
-        "you",
-    ]
+_ADDRESS = re.compile(
+    "/(?:(?:activity|cycles|events|inbox|login|logout|projects|queue|reviewers|reviews|static|statistics|you)(?:/.*)?)?",
+    re.DOTALL,
 )
-"""The first part of every page's address but the inbox's."""
 _SITE_MODULE = "tandem.faces.web.site"
 
 
@@ -41,7 +28,7 @@ class Pages:
 
     def has(self, path: str) -> bool:
         """Whether an address is one of the pages'."""
-        return path == "/" or path[1:].partition("/")[0] in _SECTIONS
+        return _ADDRESS.fullmatch(path) is not None
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request for a page."""

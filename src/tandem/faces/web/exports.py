@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
+from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from starlette.responses import Response
@@ -188,19 +189,20 @@ def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequenc
     """
     budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
     told = [(said(entry), _views(entry.diff or "", budget, f"c{at}-")) for at, entry in enumerate(entries)]
-    return (
-        environment()
-        .get_template("export.html")
-        .render(
-            style=_style(),
-            policy=_policy(),
-            proposal=proposal,
-            facts=facts(proposal),
-            views=_views(proposal.diff or "", budget),
-            entries=told,
-            events=[happened(event) for event in events],
-        )
+    return _template().render(
+        style=_style(),
+        policy=_policy(),
+        proposal=proposal,
+        facts=facts(proposal),
+        views=_views(proposal.diff or "", budget),
+        entries=told,
+        events=[happened(event) for event in events],
     )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    return environment().get_template("export.html")
 
 
 def _views(diff: str, budget: Budget, prefix: str = "") -> list[FileView]:

@@ -27,17 +27,7 @@ async def show(request: PageRequest) -> PageResponse | Response:
         return see(login.YOU)
     if project:  # the navigation counts all projects
         found = await request.call("get_inbox", person=request.person.name, project=project, limit=_ROWS)
-    sections = [
-        {
-            "name": name,
-            "title": title,
-            "empty": empty,
-            "entries": getattr(found, name),
-            "count": getattr(found.counts, name),
-        }
-        for name, title, empty in _SECTIONS
-    ]
-    return PageResponse("inbox.html", {"sections": sections, "limit": _ROWS, "why": WHY})
+    return PageResponse("inbox.html", {"found": found, "sections": _SECTIONS, "limit": _ROWS, "why": WHY})
 
 
 def waiting(found: Inbox | None) -> dict[str, Any]:

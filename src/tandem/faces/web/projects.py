@@ -23,17 +23,7 @@ async def settings(request: PageRequest) -> PageResponse:
     found: ProjectSettings = await request.call("get_project_settings", project=request.path("project"))
     groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=_table)]
     ignored = [one for one in found.settings if one.ignored]
-    return PageResponse(
-        "project.html",
-        {
-            "project": found.project,
-            "root": found.root,
-            "gate": found.gate,
-            "groups": groups,
-            "ignored": ignored,
-            "shown": _shown,
-        },
-    )
+    return PageResponse("project.html", {"found": found, "groups": groups, "ignored": ignored, "shown": _shown})
 
 
 def _shown(value: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tandem.domain.answers import ProjectList, Statistics
+from tandem.domain.inbox_answers import SearchPage
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,18 +72,19 @@ async def show(
         problem = problem or error
     counts: Statistics = await request.call("get_review_stats", project=filters["project"])
     projects: ProjectList = await request.call("list_projects")
+    names = (*_STATES, _ALL)
     values = {
         "reviews": found.reviews,
         "searched_back_to": found.searched_back_to,
         "state": state,
-        "tabs": _tabs(state, filters, counts.open),
+        "tabs": [(name, address(PATH, status=name, **filters), counts.open.get(name)) for name in names],
         "filters": filters,
         "texts": _TEXTS,
         "choices": _CHOICES,
         "sorts": _SORTS,
         "projects": [one.project for one in projects.projects],
-        "next_address": _address(state, filters, found.next_page) if found.next_page else None,
-        "here": _address(state, filters, request.query("page")),
+        "next_address": address(PATH, status=state, **filters, page=found.next_page) if found.next_page else None,
+        "here": address(PATH, status=state, **filters, page=request.query("page")),
         "is_filtered": any(filters.values()),
         "problem": problem,
         "closed": closed or [],
@@ -90,18 +93,6 @@ async def show(
     }
     failed = problem or (refused[0][1] if refused and not closed else None)
     return PageResponse("queue.html", values, status=failed.status if failed else 200)
-
-
-def _tabs(state: str, filters: Mapping[str, str | None], counts: Mapping[str, int]) -> list[dict[str, Any]]:
-    """The states to choose from, with how many reviews are in each."""
-    return [
-        {"name": name, "address": _address(name, filters, None), "count": counts.get(name), "is_current": name == state}
-        for name in (*_STATES, _ALL)
-    ]
-
-
-def _address(state: str, filters: Mapping[str, str | None], page: str | None) -> str:
-    return address(PATH, status=state, **filters, page=page)
 
 
 ROUTES = (PageRoute(PATH, show, close),)

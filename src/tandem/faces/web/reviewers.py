@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.domain.pool_answers import ReviewerList, ReviewerView
 from tandem.errors import NotFound, TandemError
+from tandem.faces.web.page import Handler, PageRequest, PageResponse, PageRoute, see
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.operations.project_contract import ProjectList
 
@@ -17,28 +18,10 @@ _LINES = 300
 _ENDED = "terminated"
 
 
-async def spawn(request: PageRequest) -> PageResponse | Response:
-    """Start a reviewer for a project."""
-    return await _act(request, "spawn_reviewer", project=request.form.get("project") or None)
-
-
 async def kill(request: PageRequest) -> PageResponse | Response:
     """Drain a reviewer, or end it at once."""
     reviewer_id, force = request.path("reviewer_id"), request.form.get("force") == "yes"
     return await _act(request, "kill_reviewer", reviewer_id=reviewer_id, force=force)
-
-
-async def pause(request: PageRequest) -> PageResponse | Response:
-    """Pause a pool, or all."""
-    reason = request.form.get("reason", "").strip() or None
-    return await _act(
-        request, "pause_reviewers", supervisor_id=request.form.get("supervisor_id") or None, reason=reason
-    )
-
-
-async def resume(request: PageRequest) -> PageResponse | Response:
-    """Let a pool start reviewers again, or all."""
-    return await _act(request, "resume_reviewers", supervisor_id=request.form.get("supervisor_id") or None)
 
 
 async def reviewer(request: PageRequest) -> PageResponse:
@@ -61,6 +44,15 @@ async def _act(request: PageRequest, operation: str, **arguments: Any) -> PageRe
     except TandemError as error:
         return await show(request, problem=error)
     return see(PATH)
+
+
+def _acting(operation: str, *fields: str) -> Handler:
+    """Does an operation with these fields of a form."""
+
+    async def do(request: PageRequest) -> PageResponse | Response:
+        return await _act(request, operation, **{name: request.form.get(name, "").strip() or None for name in fields})
+
+    return do
 
 
 async def show(request: PageRequest, *, problem: TandemError | None = None) -> PageResponse:
@@ -96,9 +88,9 @@ def _address(one: ReviewerView) -> str:
 
 ROUTES = (
     PageRoute(PATH, show),
-    PageRoute(f"{PATH}/spawn", post=spawn),
-    PageRoute(f"{PATH}/pause", post=pause),
-    PageRoute(f"{PATH}/resume", post=resume),
+    PageRoute(f"{PATH}/spawn", post=_acting("spawn_reviewer", "project")),
+    PageRoute(f"{PATH}/pause", post=_acting("pause_reviewers", "supervisor_id", "reason")),
+    PageRoute(f"{PATH}/resume", post=_acting("resume_reviewers", "supervisor_id")),
     PageRoute(f"{PATH}/{{reviewer_id}}", reviewer),
     PageRoute(f"{PATH}/{{reviewer_id}}/log", log, inbox_rows=0),
     PageRoute(f"{PATH}/{{reviewer_id}}/end", post=kill),

@@ -87,20 +87,13 @@ def outline(diff: str) -> Outline:
     return _kept(diff) if len(diff) <= _KEPT_CHARACTERS else _kept_large(diff)
 
 
-@lru_cache(maxsize=16)
-def _kept(diff: str) -> Outline:
-    return _outline(diff)
-
-
-@lru_cache(maxsize=1)
-def _kept_large(diff: str) -> Outline:
-    return _outline(diff)
-
-
 def _outline(diff: str) -> Outline:
     files = parse(diff)
     added, deleted = sum(file.added for file in files), sum(file.deleted for file in files)
     return Outline(files, added, deleted, tree(files), of_diff(files))
+
+
+_kept, _kept_large = lru_cache(maxsize=16)(_outline), lru_cache(maxsize=1)(_outline)
 
 
 @dataclass(slots=True)

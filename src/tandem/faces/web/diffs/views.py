@@ -95,24 +95,9 @@ class ShownFile:
         return shown(old) if old and old != self.file.path else None
 
     @property
-    def kind(self) -> str:
-        """What is done to it, as `FileDiff.kind`."""
-        return self.file.kind
-
-    @property
     def notes(self) -> list[str]:
         """What else there is to say: modes, binary content, line ends."""
         return notes(self.file)
-
-    @property
-    def added(self) -> int:
-        """Lines added, in the whole file."""
-        return self.file.added
-
-    @property
-    def deleted(self) -> int:
-        """Lines deleted, in the whole file."""
-        return self.file.deleted
 
     @property
     def lines(self) -> int:

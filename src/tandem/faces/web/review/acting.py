@@ -34,14 +34,6 @@ _BESIDES = {
 }
 
 
-def advice(error: TandemError) -> str:
-    """What is refused, and what can be done about it."""
-    code, message = error.code, error.message
-    if code in _INSTEAD:
-        return _INSTEAD[code]
-    return f"{message} {_BESIDES[code]}" if code in _BESIDES else message
-
-
 _CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
 _HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
 _SAID = {"message_sent", "verdict_comment"}
@@ -164,8 +156,11 @@ class Acting:
 
     @property
     def told(self) -> str:
-        """The refusal in words; empty if nothing was refused."""
-        return "" if self.error is None else advice(self.error)
+        """What is refused, and what can be done about it; empty if nothing was refused."""
+        if self.error is None:
+            return ""
+        code, message = self.error.code, self.error.message
+        return _INSTEAD.get(code) or (f"{message} {_BESIDES[code]}" if code in _BESIDES else message)
 
     @property
     def is_refused(self) -> bool:

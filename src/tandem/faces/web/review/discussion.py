@@ -23,6 +23,13 @@ from tandem.faces.web.review.view import ReviewView
 _KEY_BYTES = 12
 _WORDS_SECONDS = 1.0
 _NEW_ROUND = {"review_revised", "counter_patch_accepted"}
+_SAID = {
+    "message_sent": "message",
+    "verdict_submitted": "verdict",
+    "verdict_comment": "verdict",
+    "counter_patch_proposed": "counter_patch",
+}
+"""Events with an entry of the discussion, and of which kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,23 +169,14 @@ def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry])
 def _item(
     event: EventView, entries: Mapping[str, DiscussionEntry], comments: Mapping[str, list[DiscussionEntry]]
 ) -> Item | None:
-    data = event.data
-    match event.kind:
-        case "message_sent":
-            name, kind = data.get("message_id"), "message"
-        case "verdict_submitted" | "verdict_comment":
-            name, kind = data.get("verdict_id"), "verdict"
-        case "counter_patch_proposed":
-            name, kind = data.get("counter_patch_id"), "counter_patch"
-        case "message_resolved":
-            return None
-        case _:
-            return Item("event", event.at, told(event))
-    entry = entries.get(str(name))
-    if entry is None:
-        # More was said than is shown: the event still tells that something was.
+    if event.kind == "message_resolved":
+        return None
+    kind = _SAID.get(event.kind, "")
+    name = str(event.data.get(f"{kind}_id"))
+    entry = entries.get(name) if kind else None
+    if entry is None:  # also where more was said than is shown: the event still tells that something was
         return Item("event", event.at, told(event))
-    return Item(kind, event.at, entry=entry, comments=tuple(comments.get(str(name), ())))
+    return Item(kind, event.at, entry=entry, comments=tuple(comments.get(name, ())))
 
 
 def _answered(entry: DiscussionEntry) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -169,7 +169,8 @@ class FilePart(ShownFile):
     def unplaced(self) -> list[int | None]:
         """Commented lines that are not among those shown; None, which stands for the whole file, first."""
         lines = self.review.commented.get(self.path, frozenset())
-        there = set(_line_numbers(self.view, self.side)) if self.view else set[int]()
+        rows = self.view.rows if self.view else ()
+        there = {cell.line for row in rows for cell in (row.left, row.right) if cell and cell.side == self.side}
         return sorted(lines - there, key=lambda line: line or 0)
 
     def keep(self, html: Markup) -> Markup:
@@ -246,7 +247,11 @@ async def _file_values(request: PageRequest) -> dict[str, Any]:
     index, file = await in_worker(find_file, request, review)
     opened, start = request.query("open"), request.number("start") or 0
     if opened:
-        file = await opened_file(request, review, file, opened)
+        asked = _RANGE.fullmatch(opened)
+        if asked is None:
+            raise InvalidInput("open is FIRST-LAST, the numbers of the lines to show.", field="open")
+        lines = await lines_after(request, review, file, int(asked[1]), int(asked[2]) if asked[2] else None)
+        file = widened(file, lines.first_line, lines.lines)
     content = await _content(request, review, index, file) if file.binary else None
     if content is not None:
         made = await in_worker(fresh_part, review, index, content.text or file, start)
@@ -256,21 +261,6 @@ async def _file_values(request: PageRequest) -> dict[str, Any]:
     else:
         made = await in_worker(part, review, index, file)
     return {"view": review, "part": made, **discussion.values(review, request)}
-
-
-async def opened_file(request: PageRequest, review: ReviewView, file: FileDiff, opened: str) -> FileDiff:
-    """The file with unchanged lines put in; `opened` is `FIRST-LAST`, or `FIRST-` for as many as there are.
-
-    Raises:
-        InvalidInput: That is no range.
-        NotFound: There is nowhere to read the file from.
-    """
-    match = _RANGE.fullmatch(opened)
-    if match is None:
-        raise InvalidInput("open is FIRST-LAST, the numbers of the lines to show.", field="open")
-    first, last = int(match[1]), int(match[2]) if match[2] else None
-    lines = await lines_after(request, review, file, first, last)
-    return widened(file, lines.first_line, lines.lines)
 
 
 async def lines_after(
@@ -291,13 +281,6 @@ async def lines_after(
 def _key(review: ReviewView, index: int) -> Key:
     # The address is in the links among the lines, so lines that were made for another are not taken for it.
     return review.link(), review.round, index, review.mode
-
-
-def _line_numbers(view: FileView, side: str) -> Iterable[int]:
-    for row in view.rows:
-        for cell in (row.left, row.right):
-            if cell is not None and cell.side == side:
-                yield cell.line
 
 
 async def _content(request: PageRequest, review: ReviewView, index: int, file: FileDiff) -> Content:

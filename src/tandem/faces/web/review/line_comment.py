@@ -129,14 +129,10 @@ async def _onward(request: PageRequest) -> str:
     if request.form.get("do") == "message":
         return review.link() + "#talk"
     anchor = thread_id(found.path, found.line)
-    if review.shape != "diff" or _is_there(review, found.index):
+    # Without a script only some files' lines are on the review's page itself.
+    if review.shape != "diff" or dict(states(review, change(review))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"
     return f"{review.link(f'/files/{found.index}')}#{anchor}"
-
-
-def _is_there(review: ReviewView, index: int) -> bool:
-    """Whether the file's lines are on the review's page itself, without a script."""
-    return dict(states(review, change(review))).get(index) == "shown"
 
 
 _ADDRESS = "/reviews/{review_id}/files/{index}/comment"
