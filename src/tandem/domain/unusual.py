@@ -82,6 +82,22 @@ class _Kind(NamedTuple):
     look: Look
 
 
+def _long(text: str) -> int:
+    return len(text) > LONGEST_SHOWN
+
+
+def _far(text: str) -> int:
+    return _FAR.search(text.rstrip()) is not None
+
+
+def _turned(text: str) -> int:
+    return _TURNED.search(text) is not None
+
+
+def _invisible(text: str) -> int:
+    return len(unseen(text.removesuffix("\r")))
+
+
 def _mixed(text: str) -> int:
     if _ALIKE.search(text) is None:
         return 0
@@ -91,15 +107,15 @@ def _mixed(text: str) -> int:
 _LONG = _Kind(
     f"line longer than {LONGEST_SHOWN:,} characters",
     f"lines longer than {LONGEST_SHOWN:,} characters",
-    lambda text: len(text) > LONGEST_SHOWN,
+    _long,
 )
 _FAR_KIND = _Kind(
     "line with something after a long blank",
     "lines with something after a long blank",
-    lambda text: _FAR.search(text.rstrip()) is not None,
+    _far,
 )
 _FOREIGN = (
-    _Kind("invisible character", "invisible characters", lambda text: len(unseen(text.removesuffix("\r")))),
+    _Kind("invisible character", "invisible characters", _invisible),
     _Kind(
         "word with letters that look like Latin ones",
         "words with letters that look like Latin ones",
@@ -108,7 +124,7 @@ _FOREIGN = (
     _Kind(
         "line with letters written from right to left, which can change the order in which it is shown",
         "lines with letters written from right to left, which can change the order in which they are shown",
-        lambda text: _TURNED.search(text) is not None,
+        _turned,
     ),
 )
 _ORDER = (_LONG, *_FOREIGN, _FAR_KIND)

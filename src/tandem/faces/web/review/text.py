@@ -103,7 +103,7 @@ def _json(text: str) -> Any:
 def laid_out(text: str) -> str:
     """A text for Markdown; if it is JSON, as a block of code with one value a line."""
     value = _json(text)
-    return f"```json\n{as_text(value)}\n```" if isinstance(value, (dict, list)) else text
+    return f"```json\n{as_text(value)}\n```" if type(value) in (dict, list) else text
 
 
 def description_html(text: str | None) -> Markup | None:
@@ -125,7 +125,7 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
         return values | {"changes": await in_worker(compare, before.description or "", text, heading=_LEVEL)}
     if show == "source":
         return values | {"part": await in_worker(_source, view)}
-    fields = payload(text) if view.proposal.category == "handoff" else {}
+    fields: Mapping[str, Any] = payload(text) if view.proposal.category == "handoff" else {}
     sections = await in_worker(document, "" if fields else laid_out(text))
     return values | {"show": "rendered", "payload": fields, "document": sections}
 
