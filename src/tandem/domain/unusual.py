@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem.domain.hunks import FileDiff
-from tandem.domain.patches import AffectedFile
-from tandem.hooks.visible import unseen
-from tandem.domain.unseen import unseen
 from tandem.git.changes import AffectedFile
+from tandem.hooks.visible import unseen
 
 LONGEST_SHOWN = 2_000
 """Characters of a line that are shown at once; the rest opens."""

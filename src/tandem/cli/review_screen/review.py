@@ -26,7 +26,6 @@ from tandem.cli.review_screen.texts import DiscussionView, Document
 from tandem.domain.answers import DiscussionEntry
 from tandem.domain.texts import is_too_much_markdown
 from tandem.errors import TandemError
-from tandem.faces.web.diffs.markdown import is_too_much
 from tandem.hooks.visible import visible
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}

@@ -22,9 +22,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.domain.answers import DiscussionEntry, EventView, Proposal
-from tandem.domain.patches import AffectedFile
 from tandem.domain.texts import is_too_much_markdown
-from tandem.domain.unseen import spelled
 from tandem.errors import InvalidInput, NotFound
 from tandem.faces.web.diffs.code import spelled
 from tandem.faces.web.diffs.outline import outline

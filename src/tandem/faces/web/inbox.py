@@ -6,9 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tandem.domain.inbox_answers import WHY, Inbox
 from tandem.faces.web import login
-from tandem.faces.web import you
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.operations.inbox_contract import WHY, Inbox
 

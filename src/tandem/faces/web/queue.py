@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from tandem.domain.answers import ProjectList, Statistics
-from tandem.domain.inbox_answers import SearchPage
-from collections.abc import Mapping
-from typing import Any
-
 from tandem.domain.answers import Statistics
 from tandem.domain.file_answers import SearchPage
 from tandem.errors import InvalidInput, TandemError
 from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, address
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute
 from tandem.operations.project_contract import ProjectList
 
 PATH = "/queue"

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 from tandem.domain.pool_answers import ReviewerList, ReviewerView
 from tandem.errors import NotFound, TandemError
 from tandem.faces.web.page import Handler, PageRequest, PageResponse, PageRoute, see
-from tandem.faces.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.operations.project_contract import ProjectList
 
 PATH = "/reviewers"

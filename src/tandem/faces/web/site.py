@@ -15,11 +15,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
 from tandem.clock import Clock
-from tandem.domain.inbox_answers import Inbox
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
 from tandem.faces.asgi.exchange import ClientGone, Exchange, MethodNotAllowed, read_body, replaying, unexpected
-from tandem.errors import InternalError, InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
-from tandem.faces.asgi.exchange import ClientGone, Exchange, MethodNotAllowed, read_body, replaying
 from tandem.faces.asgi.watching import run_watched
 from tandem.faces.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics
 from tandem.faces.web.page import HEADERS, INBOX_ROWS, Backend, PageRequest, PageResponse, PageRoute, in_worker, see
