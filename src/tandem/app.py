@@ -110,7 +110,7 @@ class InProcess:
         Raises:
             TandemError: The broker refuses, with the code's own subclass.
         """
-        caller = Caller(face="pool", agent="supervisor", access=OWNER_ACCESS)
+        caller = Caller(agent="supervisor", access=OWNER_ACCESS)
         # As JSON has it, since a supervisor elsewhere is answered in JSON.
         data: dict[str, Any] = orjson.loads(orjson.dumps(await self._dispatcher.call(operation, arguments, caller)))
         return data

@@ -24,7 +24,7 @@ async def test_an_operation_answers_with_its_envelope(served: Served):
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     assert response.headers["cache-control"] == "no-store"
-    said = {"text": "hä", "role": None, "project": "shop", "agent": "me", "face": "http"}
+    said = {"text": "hä", "role": None, "project": "shop", "agent": "me"}
     assert response.json() == {"ok": True, "data": said}
 
 

@@ -102,7 +102,7 @@ async def test_a_dotted_name_gets_no_further_than_the_other_spelling(served: Ser
 async def test_the_endpoint_gives_role_and_project(served: Served, revision: str):
     response = await call_tool(served, revision, "echo", {"text": "x"}, path="/mcp/reviewer?project=caf%C3%A9")
     data = envelope_of(response)["data"]
-    assert (data["role"], data["project"], data["face"]) == ("reviewer", "café", "mcp")
+    assert (data["role"], data["project"]) == ("reviewer", "café")
 
 
 async def test_a_role_endpoint_refuses_other_roles_operations(served: Served):

@@ -108,7 +108,6 @@ class Said:
     role: str | None
     project: str | None
     agent: str | None
-    face: str
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ class Answer:
 
 async def _echo(_toys: Toys, caller: Caller, request: Echo) -> Said:
     text = request.text.upper() if request.shout else request.text
-    return Said(text, caller.role, request.project or caller.project, caller.agent, caller.face)
+    return Said(text, caller.role, request.project or caller.project, caller.agent)
 
 
 async def _keyed(_toys: Toys, _caller: Caller, request: Keyed) -> dict[str, Any]:

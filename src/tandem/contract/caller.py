@@ -23,11 +23,10 @@ class Caller:
     """The circumstances of a call that are not in its body.
 
     Attributes:
-        role: The role endpoint it came by; null where the face has no role.
+        role: The role endpoint it came by; null where the interface has no role.
         project: The endpoint's `?project=`, or what the bridge or command line found.
         agent: The identity that the client states in `Tandem-Agent`; null if it states none.
         principal: Whose idempotency keys these are; `local` on a trusted local broker.
-        face: `mcp`, `http`, `cli` or `python`, for logs.
         key: The call's idempotency key in its scope; the dispatcher fills it in.
         access: What the caller was let in with; null on a trusted broker.
     """
@@ -36,7 +35,6 @@ class Caller:
     project: str | None = None
     agent: str | None = None
     principal: str = "local"
-    face: str = "http"
     key: Key | None = None
     access: Access | None = None
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import orjson
 
-from tandem.config import PROJECT_FILE, load_settings
+from tandem.config import load_settings
 from tandem.contract.caller import Caller
 from tandem.domain.exempt import is_exempt
 from tandem.domain.gate_records import Commit
@@ -20,6 +20,7 @@ from tandem.errors import InvalidInput, TandemError
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.operations.gate_contract import CheckGate, GateChange, GateDecision, PathDecision
+from tandem.project_settings import PROJECT_FILE
 from tandem.services.context import Services
 from tandem.store import commits, gates, reports
 from tandem.store.base import Unit

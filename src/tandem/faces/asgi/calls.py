@@ -72,7 +72,6 @@ _QUERY_LENGTH = 4000
 
 @lru_cache(_CACHED_CALLERS)
 def identify(
-    face: str,
     role: str | None,
     query: bytes,
     agent: bytes | None,
@@ -82,7 +81,6 @@ def identify(
     """The caller of a request; the same facts give the same object.
 
     Args:
-        face: `mcp` or `http`.
         role: The role endpoint's role.
         query: The query string as sent; `project` is read from it.
         agent: The `Tandem-Agent` header.
@@ -93,7 +91,7 @@ def identify(
         InvalidInput: A name that is too long or is not text.
     """
     named = _agent(agent) or _cut(client_name)
-    return Caller(role=role, project=_project(query), agent=named, face=face, access=access)
+    return Caller(role=role, project=_project(query), agent=named, access=access)
 
 
 def _project(query: bytes) -> str | None:

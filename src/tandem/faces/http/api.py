@@ -59,7 +59,7 @@ class JsonApi:
             TooLarge: It holds too many values.
         """
         headers = exchange.headers
-        caller = identify("http", None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
+        caller = identify(None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
         _check_content_type(headers.get(b"content-type", b""))
         arguments = _with_key(_parsed(body, operation), operation, headers.get(b"idempotency-key"))
         del body  # a waiting call keeps no more than it needs

@@ -85,7 +85,7 @@ class McpEndpoints:
         """
         tools = self._tools[exchange.path]
         agent = exchange.headers.get(AGENT_HEADER)
-        identify("mcp", tools.role, exchange.query, agent)
+        identify(tools.role, exchange.query, agent)
         try:
             message = parse_json(body)
         except orjson.JSONDecodeError:
@@ -101,7 +101,7 @@ class McpEndpoints:
             await application(exchange.scope, replaying(body, exchange.receive), exchange.send)
         else:
             del body
-            caller = identify("mcp", tools.role, exchange.query, agent, call.client_name, exchange.access)
+            caller = identify(tools.role, exchange.query, agent, call.client_name, exchange.access)
             await fastpath.answer(call, tools, caller, self._stamp, exchange, self._ping_seconds)
 
     def _recognise(self, message: object, exchange: Exchange) -> ToolCall | None:

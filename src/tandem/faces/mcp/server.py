@@ -253,7 +253,7 @@ class _Endpoint:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         agent = dict(headers).get(AGENT_HEADER)
         named = client_name(context.params)
-        return identify("mcp", self._tools.role, scope["query_string"], agent, named, access_in(scope))
+        return identify(self._tools.role, scope["query_string"], agent, named, access_in(scope))
 
 
 def _protocol_error(refused: TandemError, **facts: str) -> MCPError:

@@ -172,7 +172,7 @@ class PageRequest:
             TandemError: The broker refuses, with the code's own subclass.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
-        caller = Caller(face="web", agent=self.person.name or None, access=self.person.access)
+        caller = Caller(agent=self.person.name or None, access=self.person.access)
         return await self.backend.dispatcher.call(operation, given, caller)
 
     def may(self, operation: str) -> bool:

@@ -7,7 +7,7 @@ import json
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -217,7 +217,7 @@ class Submitter:
         return is_committed(self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
-        changes: Any = [asdict(change) for change in subject.changes]
+        changes: Any = [change._asdict() for change in subject.changes]
         # Only on top of a commit may one be taken back without a review.
         head = subject.base if subject.step == "task" else None
         return await self.client.check_gate(project=self.project, changes=changes, head=head)

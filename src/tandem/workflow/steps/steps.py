@@ -11,7 +11,7 @@ from tandem.errors import InvalidInput
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.hooks import pending, planning
-from tandem.hooks.planning import OPTIMISTIC, PER_PLAN
+from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
 from tandem.workflow.rollback.repository import Checkout
 from tandem.workflow.steps import optimism, subjects, waves
 from tandem.workflow.steps.documents import Identity
