@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bench import commits, floors, life_cycle, machine, pages, report, screens, starts, validation, waits
 from bench.run import Measure, Run
-from tandem import platforms
+from tandem.core import platforms
 
 RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
 MEASURES: dict[str, Measure] = {

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tandem import platforms
+from tandem.core import platforms
 
 
 async def echo(request: Request) -> Response:

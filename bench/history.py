@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from tandem.domain.events import LOG_SUBJECT, Event, Seal
+from tandem.core.secret_key import Tokens, load_or_make
 from tandem.schema import TANDEM
-from tandem.secret_key import Tokens, load_or_make
+from tandem.store.event import LOG_SUBJECT, Event, Seal
 from tandem.store.statement import SQLITE
 from tandem.store.tables import metadata
 

@@ -20,8 +20,8 @@ import httpx
 import orjson
 import pytest
 
-from tandem.domain.events import Seal
-from tandem.secret_key import Tokens, load_or_make
+from tandem.core.secret_key import Tokens, load_or_make
+from tandem.store.event import Seal
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
 from tests.postgres import PostgresServer

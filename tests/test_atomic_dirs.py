@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem import atomic_dirs
-from tandem.atomic_dirs import write_whole
+from tandem.core import atomic_dirs
+from tandem.core.atomic_dirs import write_whole
 from tandem.errors import Unavailable
 from tests.racing import PATIENCE_SECONDS, all_at_once, await_ready, go_on, start, survives
 
@@ -30,7 +30,7 @@ ONE, TWO, THREE = ({name: text.encode() for name, text in version.items()} for v
 DIE = """
 import json, sys
 from pathlib import Path
-from tandem.atomic_dirs import write_whole
+from tandem.core.atomic_dirs import write_whole
 from tests.racing import die_before_change
 
 files = {name: text.encode() for name, text in json.loads(sys.argv[3]).items()}
@@ -41,7 +41,7 @@ WRITE_ON_AND_ON = """
 import json, os, sys
 from itertools import count
 from pathlib import Path
-from tandem.atomic_dirs import write_whole
+from tandem.core.atomic_dirs import write_whole
 from tests.racing import before_each_change
 
 versions = [{name: text.encode() for name, text in files.items()} for files in json.loads(sys.argv[2])]
@@ -52,7 +52,7 @@ for number in count():
 WRITE_WITH_OTHERS = """
 import json, sys
 from pathlib import Path
-from tandem.atomic_dirs import write_whole
+from tandem.core.atomic_dirs import write_whole
 from tests.racing import wait_for_start
 
 files = {name: text.encode() for name, text in json.loads(sys.argv[3]).items()}

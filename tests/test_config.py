@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tandem.config import Settings, load_settings, masked
 from tandem.errors import ConfigInvalid
+from tandem.settings.config import Settings, load_settings, masked
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 

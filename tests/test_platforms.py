@@ -10,8 +10,8 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from tandem import platforms
-from tandem.platforms import ProcessIdentity
+from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
 
 TAKE_THE_LOCK = """
 import os, sys

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import pytest
 
-from tandem import pool_settings
-from tandem.domain.pool_answers import Rules
 from tandem.errors import ConfigInvalid
-from tandem.pool_settings import PoolSettings, load
-from tandem.reviewers import Effort, providers
-from tandem.reviewers.job import Mode
+from tandem.pool.answers import Rules
+from tandem.pool.reviewers import Effort, providers
+from tandem.pool.reviewers.job import Mode
+from tandem.settings import pool as pool_settings
+from tandem.settings.pool import PoolSettings, load
 
 
 def refusal(**table: Any) -> ConfigInvalid:

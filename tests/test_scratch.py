@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tandem.bridge.scratch import ScratchFolder, sweep
+from tandem.core.scratch import ScratchFolder, sweep
 from tandem.git.runner import memory_folder
 from tests.broker import BrokerProcess
 from tests.reviewers.running import until
 
 HOLDS = """\
 import sys, time
-from tandem.bridge.scratch import ScratchFolder
+from tandem.core.scratch import ScratchFolder
 folder = ScratchFolder("git", sys.argv[1])
 print(folder.name, flush=True)
 time.sleep(300)
@@ -66,7 +66,7 @@ def test_links_and_folders_without_their_lock_are_left_alone(tmp_path: Path) -> 
 
 
 def test_no_sweep_takes_a_folder_in_the_moment_it_is_made(tmp_path: Path) -> None:
-    sweeper = "import sys\nfrom tandem.bridge.scratch import sweep\nwhile True: sweep([sys.argv[1]])"
+    sweeper = "import sys\nfrom tandem.core.scratch import sweep\nwhile True: sweep([sys.argv[1]])"
     with subprocess.Popen([sys.executable, "-c", sweeper, str(tmp_path)]) as process:
         try:
             for _ in range(300):

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tandem import examples
-from tandem.reviewers.prompt import build, load_template
-from tandem.reviewers.verdicts import Answer, read_answer
+from tandem.pool.reviewers.prompt import build, load_template
+from tandem.pool.reviewers.verdicts import Answer, read_answer
 
 PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))
 DIGEST = "5f" * 32

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem import secret_key
+from tandem.core import secret_key
+from tandem.core.secret_key import load_or_make
 from tandem.errors import ConfigInvalid
-from tandem.secret_key import load_or_make
 from tests.racing import PATIENCE_SECONDS, all_at_once, await_ready, start, survives
 
 PROCESSES = 4
@@ -32,7 +32,7 @@ os.link = link
 MAKE_WITH_OTHERS = """
 import sys
 from pathlib import Path
-from tandem.secret_key import load_or_make
+from tandem.core.secret_key import load_or_make
 from tests.racing import wait_for_start
 
 wait_for_start()
@@ -42,7 +42,7 @@ for number in range(int(sys.argv[2])):
 DIE = """
 import sys
 from pathlib import Path
-from tandem.secret_key import load_or_make
+from tandem.core.secret_key import load_or_make
 from tests.racing import die_before_change
 
 die_before_change(int(sys.argv[2]))
@@ -51,7 +51,7 @@ load_or_make(Path(sys.argv[1]))
 MAKE_AND_PAUSE = """
 import sys
 from pathlib import Path
-from tandem.secret_key import load_or_make
+from tandem.core.secret_key import load_or_make
 from tests.racing import pause_before
 
 pause_before("os.link")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tandem.secret_key import Tokens, check_key, hash_key, new_key
+from tandem.core.secret_key import Tokens, check_key, hash_key, new_key
 
 KEY = bytes(range(32))
 SESSION = "ss_0123456789abcdefgh"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tandem.config import load_settings
-from tandem.domain.workflows import load
 from tandem.examples import examples
+from tandem.settings.config import load_settings
+from tandem.settings.workflows import load
 
 
 def test_there_are_three_examples() -> None:

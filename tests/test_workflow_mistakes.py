@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tandem.domain.workflows import load, parse
 from tandem.errors import ConfigInvalid
+from tandem.settings.workflows import load, parse
 from tests.relay import DELETED, relay
 
 HERE = "workflows.relay"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.domain.workflows import BUILT_IN, COMPLETE, Phase, Workflow, load, parse
+from tandem.settings.workflows import BUILT_IN, COMPLETE, Phase, Workflow, load, parse
 from tests.relay import relay
 
 FRONTEND_BACKEND: dict[str, Any] = {

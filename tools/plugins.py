@@ -15,7 +15,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.workflow import teaching
+from tandem.setup import teaching
 
 ROOT = Path(__file__).resolve().parents[1]
 

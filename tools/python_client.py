@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from tandem.contract.operation import Operation, Registry
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "tandem" / "client"
 
@@ -105,15 +105,15 @@ def _described(operation: Operation) -> str:
 
 def _methods(registry: Registry) -> str:
     about = "The operations of the broker as methods"
-    suppressed = "A002, E501, I001, PLR0913 - a method has the fields of its request, by the contract's names."
+    suppressed = "A002, E501, PLR0913 - a method has the fields of its request, by the contract's names."
     modules: set[str] = set()
     body = "".join(_method(operation, modules) for operation in registry)
-    imports = "".join(f"    from {package} import {name}\n" for package, _, name in sorted(map(_split, modules)))
+    imports = "".join(f"    import {module} as {_alias(module)}\n" for module in sorted(modules))
     return _HEADER.format(about=about, suppressed=suppressed) + _METHODS.format(imports=imports) + body
 
 
-def _split(module: str) -> tuple[str, str, str]:
-    return module.rpartition(".")
+def _alias(module: str) -> str:
+    return module.removeprefix("tandem.").replace(".", "_")
 
 
 def _method(operation: Operation, modules: set[str]) -> str:
@@ -177,7 +177,7 @@ def _plain_type_text(annotation: Any, modules: set[str]) -> str:
 def _qualified(model: type[Any], modules: set[str]) -> str:
     """A type by the module that has it, which is noted as one to import."""
     modules.add(model.__module__)
-    return f"{model.__module__.rpartition('.')[2]}.{_name(model)}"
+    return f"{_alias(model.__module__)}.{_name(model)}"
 
 
 def _name(kind: Any) -> str:

@@ -30,14 +30,14 @@ from reference_parts import (
     type_text,
 )
 from reference_pool import reviewer_pool
-from tandem.config import PREFIX, Settings
 from tandem.contract.operation import Operation
-from tandem.domain.events import Kind
-from tandem.domain.exempt import DEFAULT_PATTERNS
-from tandem.domain.reviews import TABLE, Action, Guard, State, Step
 from tandem.errors import TandemError, by_code
-from tandem.operations.catalogue import REGISTRY
-from tandem.project_settings import Tighten
+from tandem.reviews.rules import TABLE, Action, Guard, State, Step
+from tandem.server.catalogue import REGISTRY
+from tandem.settings.config import PREFIX, Settings
+from tandem.settings.exempt import DEFAULT_PATTERNS
+from tandem.settings.project import Tighten
+from tandem.store.event import Kind
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 from reference_parts import Undocumented, code, endpoints, page, spaced, table
 from tandem.contract.operation import Operation
 from tandem.contract.request import Check
-from tandem.domain import handoffs
-from tandem.domain.cycles import FEATURE_LENGTH
-from tandem.domain.reviews import State
-from tandem.domain.workflows import BUILT_IN, COMPLETE, MAX_PHASES, MAX_ROLES, MAX_WORKFLOWS, Workflow
-from tandem.operations.catalogue import REGISTRY
+from tandem.cycles import payloads as handoffs
+from tandem.cycles.rules import FEATURE_LENGTH
+from tandem.reviews.rules import State
+from tandem.server.catalogue import REGISTRY
+from tandem.settings.workflows import BUILT_IN, COMPLETE, MAX_PHASES, MAX_ROLES, MAX_WORKFLOWS, Workflow
 
-_REQUESTS: Final = "cycle_requests"
-"""The module whose requests are those of cycles."""
+_SUBJECT: Final = "tandem.cycles."
+"""The package whose requests are those of cycles."""
 _NOWHERE: Final = "–"
 
 PROOFS: Final[dict[str, tuple[str, str, str]]] = {
@@ -83,7 +83,7 @@ ARCHIVE: Final[dict[str, str]] = {
 
 def cycles() -> str:
     """Everything that hand-off cycles keep to."""
-    operations = [one for one in REGISTRY if one.request.__module__.endswith(_REQUESTS)]
+    operations = [one for one in REGISTRY if one.request.__module__.startswith(_SUBJECT)]
     _ensure_words(operations)
     return page(
         "Hand-off cycles",

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 from tandem.contract.operation import ALL, MCP_ROLES, Operation
 from tandem.contract.request import Check
-from tandem.operations.cycle_requests import HandoffWrite
+from tandem.cycles.requests import HandoffWrite
 
 Schema = dict[str, Any]
 Member = TypeVar("Member", bound=Enum)

@@ -18,29 +18,22 @@ from reference_parts import (
     table,
     type_text,
 )
-from tandem.clock import MICROSECONDS
 from tandem.contract.operation import Role
-from tandem.domain import claims
-from tandem.domain import reviewers as rules
-from tandem.domain.pool_answers import Rules
-from tandem.domain.reviewers import (
-    Demand,
-    DrainReason,
-    PauseKind,
-    Reviewer,
-    ReviewerState,
-    RunOutcome,
-)
-from tandem.operations.catalogue import REGISTRY
-from tandem.pool_settings import PoolSettings
-from tandem.reviewers import prompt, providers, verdicts
-from tandem.reviewers.job import Exit
-from tandem.reviewers.lifecycle import QUICK_SECONDS
-from tandem.reviewers.outcomes import Outcome
-from tandem.reviewers.worker import AT_ONCE_SECONDS
+from tandem.core.clock import MICROSECONDS
+from tandem.pool import rules
+from tandem.pool.answers import Rules
+from tandem.pool.reviewers import prompt, providers, verdicts
+from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.lifecycle import QUICK_SECONDS
+from tandem.pool.reviewers.outcomes import Outcome
+from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
+from tandem.pool.rules import Demand, DrainReason, PauseKind, Reviewer, ReviewerState, RunOutcome
+from tandem.reviews import claim_rules as claims
+from tandem.server.catalogue import REGISTRY
+from tandem.settings.pool import PoolSettings
 
-_REQUESTS: Final = "pool_requests"
-"""The module whose requests are those of pools."""
+_SUBJECT: Final = "tandem.pool."
+"""The package whose requests are those of pools."""
 _OF_REVIEWS: Final = ("retry_review",)
 """Operations on reviews that only a pool makes necessary."""
 _OWN_TYPES: Final = {"prompt_template_path": "file or null", "workspace_wsl_path": "folder or null"}
@@ -403,7 +396,7 @@ def _exit_statuses() -> Iterator[str]:
 
 
 def _operations() -> Iterator[str]:
-    found = [one for one in REGISTRY if one.request.__module__.endswith(_REQUESTS) or one.name in _OF_REVIEWS]
+    found = [one for one in REGISTRY if one.request.__module__.startswith(_SUBJECT) or one.name in _OF_REVIEWS]
     rows = [
         (
             f"[`{one.name}`](operations.md#{one.name})",

@@ -13,8 +13,8 @@ import sys
 def main() -> None:
     """Run `tandem` with the process's arguments; ends the process with the command's exit status."""
     if sys.argv[1:2] == ["mcp"]:
-        from tandem import platforms
         from tandem.bridge.main import run as run_bridge
+        from tandem.core import platforms
 
         run_bridge(sys.argv[2:], platforms)
     elif sys.argv[1:2] == ["hook"]:

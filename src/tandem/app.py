@@ -18,40 +18,41 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import uvicorn
 
-from tandem import platforms
-from tandem.bridge.scratch import sweep
-from tandem.clock import Clock, SystemClock
-from tandem.config import Settings, masked
+from tandem.access.admission import Gatekeeper
+from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
-from tandem.domain.access import OWNER_ACCESS
-from tandem.domain.events import Seal
-from tandem.domain.policy import Policy
-from tandem.domain.workflows import load as load_workflows
-from tandem.faces.app import Application
-from tandem.faces.asgi.connections import BrokerProtocol, Connections
-from tandem.faces.http.health import Health, Phase
-from tandem.faces.web import Pages
+from tandem.core import platforms
+from tandem.core.clock import Clock, SystemClock
+from tandem.core.scratch import sweep
+from tandem.core.secret_key import Tokens, load_or_make
+from tandem.cycles.handoffs import HandoffReviews
+from tandem.gate.commits import CommittedReviews
 from tandem.git.runner import memory_folder
-from tandem.operations.authorisation import Authorisation
-from tandem.operations.catalogue import REGISTRY
-from tandem.operations.dispatch import Dispatcher
-from tandem.operations.handlers import HANDLERS
+from tandem.pool import runs as reviewer_runs
+from tandem.pool.runs import PoolReviews
+from tandem.projects.registry import GitSettings, Projects
 from tandem.schema import TANDEM, UNCHANGED
-from tandem.secret_key import Tokens, load_or_make
-from tandem.services import log, reviewer_runs
-from tandem.services.access import Gatekeeper
-from tandem.services.commits import CommittedReviews
-from tandem.services.context import Services
-from tandem.services.handoffs import HandoffReviews
-from tandem.services.maintenance import Maintenance
-from tandem.services.projects import GitSettings, Projects
-from tandem.services.reviewer_runs import PoolReviews
-from tandem.services.waits import WaitHub
+from tandem.server.app import Application
+from tandem.server.asgi.connections import BrokerProtocol, Connections
+from tandem.server.authorisation import Authorisation
+from tandem.server.catalogue import REGISTRY
+from tandem.server.dispatch import Dispatcher
+from tandem.server.handlers import HANDLERS
+from tandem.server.http.health import Health, Phase
+from tandem.server.maintenance import Maintenance
+from tandem.settings.config import Settings, masked
+from tandem.settings.policy import Policy
+from tandem.settings.workflows import load as load_workflows
+from tandem.store import log
 from tandem.store.base import Store
+from tandem.store.context import Services
 from tandem.store.engine import make_store
+from tandem.store.event import Seal
+from tandem.store.waits import WaitHub
+from tandem.web import Pages
 
 if TYPE_CHECKING:
-    from tandem.reviewers.supervisor import Supervisor
+    from tandem.pool.reviewers.supervisor import Supervisor
 
 VERSION = version("tandem-broker")
 DRAIN_SECONDS = 10
@@ -219,7 +220,7 @@ class Broker:
         if not pool.enabled:
             return None
         # Not before: a broker without a pool starts the sooner for it.
-        from tandem.reviewers.supervisor import Supervisor
+        from tandem.pool.reviewers.supervisor import Supervisor
 
         folder = self._settings.data_dir
         log_dir = self._services.reviewer_logs

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from tandem import platforms
-from tandem.clock import MICROSECONDS, isoformat
-from tandem.hooks.visible import visible
+from tandem.core import platforms
+from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.core.visible import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

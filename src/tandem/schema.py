@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tandem.store import (
-    access_tables,
-    cycle_tables,
-    gate_tables,
-    migrations,
-    pool_tables,
-    project_tables,
-    review_tables,
-)
+from tandem.access import tables as access_tables
+from tandem.cycles import tables as cycle_tables
+from tandem.gate import tables as gate_tables
+from tandem.pool import tables as pool_tables
+from tandem.projects import tables as project_tables
+from tandem.reviews import tables as review_tables
+from tandem.store import migrations
 from tandem.store.schema import Schema
 from tandem.store.tables import metadata
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tandem.domain.handoffs import ARRAYS
+from tandem.cycles.payloads import ARRAYS
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import CALL_SECONDS

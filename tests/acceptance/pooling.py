@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from tandem.domain.reviewers import supervisor_id
+from tandem.pool.rules import supervisor_id
 from tests.acceptance.reviewing import Desk
 
 PID = 4_000_000

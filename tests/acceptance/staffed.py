@@ -28,7 +28,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE_SECONDS = 60.0
 """How long anything may take that is waited for: far longer than it does, for the machine may be busy."""
 
-WORKER = "tandem.reviewers.worker"
+WORKER = "tandem.pool.reviewers.worker"
 VARIABLE = "STAFFED_BY"
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals and sessions are of POSIX")
 _GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}

@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.acceptance.accessing import TOKEN, Bearer, owner_token
 from tests.acceptance.reviewing import PROPOSAL
 from tests.broker import BrokerProcess, StartBroker

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.reviewing import OTHER, PROPOSAL, WHY
 from tests.broker import BrokerProcess

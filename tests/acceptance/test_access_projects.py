@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.acceptance.accessing import EVERY_ROLE, Bearer
 from tests.acceptance.furnishing import Shop
 from tests.acceptance.reviewing import PROPOSAL, edited

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp_types import Implementation
 
 from tandem.contract.operation import Role
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project

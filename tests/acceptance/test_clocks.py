@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tandem.app import Broker
-from tandem.config import Settings
+from tandem.settings.config import Settings
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tandem.domain.events import Event
+from tandem.store.event import Event
 from tests.acceptance.gated import DIRECT, FORK, GATED, Team, config_dir
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer

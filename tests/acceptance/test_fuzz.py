@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tandem.contract.operation import Operation
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk, edited
 from tests.broker import STATUS_OF, BrokerProcess, fresh_project
 

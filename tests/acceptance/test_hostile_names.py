@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tandem.cli.main import COMMANDS, load
-from tandem.hooks.visible import visible
+from tandem.core.visible import visible
 from tests.acceptance.reviewing import Desk
 from tests.commandline import Inside
 from tests.faces.broker_process import watched_broker

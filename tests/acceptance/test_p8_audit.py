@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tandem.domain.events import GENESIS, Event, Seal, unkeyed
-from tandem.services.log import chain
+from tandem.store.event import GENESIS, Event, Seal, unkeyed
+from tandem.store.log import chain
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers.logs import RotatingLog
+from tandem.pool.reviewers.logs import RotatingLog
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.broker import ON_ONE_DATABASE, BrokerProcess

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 from tandem.client import TandemClient
-from tandem.domain.answers import ReviewRow
+from tandem.reviews.answers import ReviewRow
 from tests.commandline import Shell, finish, repository, running_broker
 
 Decision = Literal["approved", "changes_requested", "rejected"]

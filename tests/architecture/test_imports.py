@@ -13,20 +13,21 @@ import pytest
 
 from tests.architecture.source import Import, Module, imports, package_modules
 
-# What a room must not import itself; that something it imports does so is what layers are for.
+# Who calls operations, over whatever protocol, knows of a subject only what it declares and decides.
+CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
+SUBJECTS = ("access", "cycles", "gate", "inbox", "pool", "projects", "reviews")
+DECLARED = (
+    "answers", "archives", "claim_rules", "contract", "operations", "page_answers", "page_operations", "page_requests",
+    "payloads", "requests", "rounds", "rules", "unusual",
+)  # fmt: skip
+
+# What a package must not import itself; that something it imports does so is what layers are for.
 NOT_DIRECTLY = {
     # What git finds (`git.changes`) they may show; to ask it is not their work.
-    "tandem.faces": (
-        "tandem.store",
-        "tandem.git.repository",
-        "tandem.git.runner",
-        "tandem.reviewers",
-        "tandem.services",
-    ),
-    "tandem.operations": ("tandem.store", "tandem.git", "tandem.reviewers", "tandem.faces"),
-    "tandem.client": ("tandem.services", "tandem.store", "tandem.git", "tandem.reviewers", "tandem.config"),
-    "tandem.workflow": ("tandem.services", "tandem.store", "tandem.reviewers", "tandem.faces", "tandem.operations"),
-    "tandem.git": ("tandem.config",),
+    "tandem.server.http": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
+    "tandem.server.mcp": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
+    "tandem.web": ("tandem.store", "tandem.git.repository", "tandem.git.runner"),
+    "tandem.client": ("tandem.settings", "tandem.git"),
 }
 
 # Imports that wait until they are needed: (importer, imported) and why. Never to dodge a circle.
@@ -36,16 +37,16 @@ LATE_IMPORTS = {
     ("tandem.store.*", "sqlalchemy*"): "as alembic: statements are compiled already, only migrations need its engine",
     ("tandem.store.*", "tandem.store.migrations*"): "as alembic",
     ("tandem.store.*", "tandem.store.postgres*"): "as psycopg",
-    ("tandem.app", "tandem.faces.mcp*"): "the port opens while the SDK is still being imported",
-    ("tandem.app", "tandem.reviewers*"): "a broker without a pool starts the sooner for it",
-    ("tandem.faces.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
-    ("tandem.faces.*", "tandem.faces.mcp*"): "as mcp",
+    ("tandem.app", "tandem.server.mcp*"): "the port opens while the SDK is still being imported",
+    ("tandem.app", "tandem.pool.reviewers*"): "a broker without a pool starts the sooner for it",
+    ("tandem.server.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
+    ("tandem.server.*", "tandem.server.mcp*"): "as mcp",
     ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",
     ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
     ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
     ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
-    ("tandem.platforms", "*"): "some of the standard library exists on one platform only",
-    ("tandem.core*", "*"): "as tandem.platforms, and as tandem.hooks",
+    ("tandem.core.platforms", "*"): "some of the standard library exists on one platform only",
+    ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
     ("tandem.git.raw", "*"): "as tandem.hooks, which import it",
     ("tandem.git.runner", "*"): "as tandem.git.raw",
 }
@@ -53,29 +54,43 @@ LATE_IMPORTS = {
 
 # What starts in milliseconds, and what of ours it may load.
 LIGHT = [
-    ("core", ("core",)),
-    ("bridge", ("bridge", "core")),
-    ("git", ("bridge.scratch", "core", "errors", "git", "platforms")),
-    ("hooks", ("bridge", "core", "errors", "git", "hooks", "platforms")),
+    ("core", ("core", "errors")),
+    ("bridge", ("bridge", "core", "errors")),
+    ("git", ("core", "errors", "git")),
+    ("hooks", ("bridge", "core", "errors", "git", "hooks")),
 ]
 
 
-def within(name: str, *rooms: str) -> bool:
-    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+def within(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
 def is_listed(pairs: Iterable[tuple[str, str]], module: Module, one: Import) -> bool:
     return any(fnmatchcase(module.name, importer) and fnmatchcase(one.name, imported) for importer, imported in pairs)
 
 
-def test_a_room_asks_only_its_neighbours() -> None:
+def test_a_package_asks_only_its_neighbours() -> None:
     wrong = [
         f"{module.where}:{one.line} imports {one.name}"
-        for room, forbidden in NOT_DIRECTLY.items()
+        for package, forbidden in NOT_DIRECTLY.items()
         for module in package_modules()
-        if module.inside(room)
+        if module.inside(package)
         for one in imports(module)
         if within(one.name, *forbidden)
+    ]
+    assert wrong == []
+
+
+def test_who_calls_operations_knows_their_declarations_only() -> None:
+    wrong = [
+        f"{module.where}:{one.line} imports {one.name}"
+        for module in package_modules()
+        if any(module.inside(f"tandem.{caller}") for caller in CALLERS)
+        for one in imports(module)
+        if within(one.name, *(f"tandem.{subject}" for subject in SUBJECTS))
+        and set(one.name.split(".")[2:3]) - set(DECLARED)
+        # The processes of a pool, which commands start and show.
+        and not (module.inside("tandem.cli") and within(one.name, "tandem.pool.reviewers"))
     ]
     assert wrong == []
 
@@ -90,31 +105,33 @@ def test_imports_are_at_the_top_unless_a_reason_is_listed() -> None:
     assert late == []
 
 
-@pytest.mark.parametrize(("room", "rooms"), LIGHT)
+@pytest.mark.parametrize(("package", "packages"), LIGHT)
 def test_core_git_the_bridge_and_the_hooks_stand_on_the_standard_library_alone(
-    room: str, rooms: tuple[str, ...]
+    package: str, packages: tuple[str, ...]
 ) -> None:
-    allowed = [f"tandem.{name}" for name in rooms]
+    allowed = [f"tandem.{name}" for name in packages]
     foreign = [
         f"{module.where}:{one.line} imports {one.name}"
         for module in package_modules()
-        if module.inside(f"tandem.{room}")
+        if module.inside(f"tandem.{package}")
         for one in imports(module)
-        if not within(one.name, *allowed) and one.name.partition(".")[0] not in sys.stdlib_module_names
+        if not within(one.name, *allowed)
+        and one.name.partition(".")[0] not in sys.stdlib_module_names
+        and not (module.name == "tandem.core.platforms" and within(one.name, "psutil", "uvloop"))
     ]
     assert foreign == []
 
 
-@pytest.mark.parametrize(("room", "rooms"), LIGHT)
-def test_starting_one_of_them_loads_nothing_else(room: str, rooms: tuple[str, ...]) -> None:
-    allowed = [f"tandem.{name}" for name in rooms]
-    modules = [one for one in package_modules() if one.inside(f"tandem.{room}")]
+@pytest.mark.parametrize(("package", "packages"), LIGHT)
+def test_starting_one_of_them_loads_nothing_else(package: str, packages: tuple[str, ...]) -> None:
+    allowed = [f"tandem.{name}" for name in packages]
+    modules = [one for one in package_modules() if one.inside(f"tandem.{package}")]
     names = [one.name for one in modules if not one.name.endswith("__main__")]
     script = f"import json, sys, tandem\nfor name in {names!r}: __import__(name)\nprint(json.dumps([*sys.modules]))"
     command = [sys.executable, "-c", script]
     loaded: list[str] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     ours = {name for name in loaded if within(name, "tandem") and not within(name, *allowed)}
-    assert {name for name in ours if name not in {"tandem", "tandem.bridge"}} == set()
+    assert ours == {"tandem"}
     assert {"pydantic", "httpx", "anyio", "mcp", "sqlalchemy", "starlette", "typer"}.isdisjoint(loaded)
 
 

@@ -18,7 +18,7 @@ from tandem.cli.generated import new_group
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
 from tandem.contract.operation import Registry
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.architecture.greeting import GREET, Greeting, greet
 from tests.faces.serving import MODERN, Reached, answer_of, ask, broker_serving, call_tool, envelope_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
-from tandem.operations.catalogue import REGISTRY
-from tandem.operations.handlers import HANDLERS, MODULES
-from tandem.services.context import Services
+from tandem.server.catalogue import REGISTRY
+from tandem.server.handlers import HANDLERS, MODULES
+from tandem.store.context import Services
 
 
 @pytest.mark.parametrize("operation", tuple(REGISTRY), ids=lambda operation: operation.name)

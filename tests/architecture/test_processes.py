@@ -10,12 +10,12 @@ from tests.architecture.source import Module, imports, package_modules
 
 STARTS_PROCESSES = {
     "tandem.git": "the only caller of git",
-    "tandem.reviewers": "runs client programs as reviewers",
-    "tandem.platforms": "process groups and detached starts differ by platform",
+    "tandem.pool.reviewers": "runs client programs as reviewers",
+    "tandem.core.platforms": "process groups and detached starts differ by platform",
     "tandem.bridge": "starts the broker",
     "tandem.hooks": "asks git, as it imports nothing of ours but the bridge",
     "tandem.cli": "`tandem up` in the background, `doctor`, `demo`",
-    "tandem.workflow": "runs the plan's verify command and asks clients for their versions",
+    "tandem.setup": "runs the plan's verify command and asks clients for their versions",
 }
 PROCESS_MODULES = {"subprocess", "multiprocessing"}
 STARTER = re.compile(r"os\.(?:fork|exec|spawn|posix_spawn)|asyncio\.create_subprocess|anyio\.(?:run|open)_process")

@@ -10,11 +10,11 @@ import pytest
 import reference
 from reference_parts import Undocumented, answer_fields, request_fields
 from tandem import errors
-from tandem.config import Settings
 from tandem.contract.operation import READ, Operation, Role
 from tandem.contract.request import Refusals, Request
-from tandem.domain.events import Kind
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
+from tandem.settings.config import Settings
+from tandem.store.event import Kind
 
 
 class Empty(Request):

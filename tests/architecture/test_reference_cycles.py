@@ -9,14 +9,15 @@ import pytest
 import reference
 import reference_cycles
 from reference_parts import Undocumented
-from tandem.domain import handoffs, workflows
-from tandem.domain.archives import archive_files
-from tandem.domain.cycle_answers import CycleHistory, CycleRow, HandoffView, LockState
-from tandem.domain.cycles import started, transition
-from tandem.domain.reviews import State
-from tandem.domain.workflows import BUILT_IN
+from tandem.cycles import payloads as handoffs
+from tandem.cycles.answers import CycleHistory, CycleRow, HandoffView, LockState
+from tandem.cycles.archives import archive_files
+from tandem.cycles.requests import LockAcquire
+from tandem.cycles.rules import started, transition
 from tandem.errors import ConfigInvalid
-from tandem.operations.cycle_requests import LockAcquire
+from tandem.reviews.rules import State
+from tandem.settings import workflows
+from tandem.settings.workflows import BUILT_IN
 
 
 @pytest.fixture(scope="module")

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from tandem import pool_settings
-from tandem.config import Settings
-from tandem.pool_settings import PoolSettings
-from tandem.reviewers import Limits, RunContext, programs
-from tandem.reviewers.programs import lay_out
-from tandem.reviewers.prompt import load_template
-from tandem.reviewers.providers import NAMES, provider
-from tandem.reviewers.verdicts import SCHEMA, read_answer
+from tandem.pool.reviewers import Limits, RunContext, programs
+from tandem.pool.reviewers.programs import lay_out
+from tandem.pool.reviewers.prompt import load_template
+from tandem.pool.reviewers.providers import NAMES, provider
+from tandem.pool.reviewers.verdicts import SCHEMA, read_answer
+from tandem.settings import pool as pool_settings
+from tandem.settings.config import Settings
+from tandem.settings.pool import PoolSettings
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 

@@ -13,15 +13,15 @@ from pydantic import TypeAdapter
 import reference
 import reference_pool
 from reference_parts import Undocumented, member_docs
-from tandem.domain.pool_answers import PoolView, Rules
-from tandem.domain.reviewers import DrainReason, PauseKind, ReviewerState, RunOutcome
-from tandem.pool_settings import PoolSettings
-from tandem.reviewers import RunContext, prompt
-from tandem.reviewers.job import Exit
-from tandem.reviewers.outcomes import Outcome
-from tandem.reviewers.prompt import load_template
-from tandem.reviewers.providers import NAMES, provider
-from tandem.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
+from tandem.pool.answers import PoolView, Rules
+from tandem.pool.reviewers import RunContext, prompt
+from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.outcomes import Outcome
+from tandem.pool.reviewers.prompt import load_template
+from tandem.pool.reviewers.providers import NAMES, provider
+from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
+from tandem.pool.rules import DrainReason, PauseKind, ReviewerState, RunOutcome
+from tandem.settings.pool import PoolSettings
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +112,8 @@ def test_the_numbers_are_those_of_the_rules(page: str) -> None:
 
 
 def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.domain.claims.RETRIES", 1)
-    monkeypatch.setattr("tandem.domain.reviewers.CIRCUIT_FAILURES", 2)
+    monkeypatch.setattr("tandem.reviews.claim_rules.RETRIES", 1)
+    monkeypatch.setattr("tandem.pool.rules.CIRCUIT_FAILURES", 2)
     page = reference_pool.reviewer_pool()
     assert rows(page, "Retries")[-1] == ["2", "not by itself: `attention` is raised"]
     assert rows(page, "The circuit")[-1] == ["2", "300 s: the circuit is open"]

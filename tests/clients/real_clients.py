@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers import Finished, Invocation, Limits, Reply, RunContext, programs
-from tandem.reviewers.programs import lay_out
-from tandem.reviewers.providers import provider
-from tandem.reviewers.verdicts import SCHEMA, read_answer
+from tandem.pool.reviewers import Finished, Invocation, Limits, Reply, RunContext, programs
+from tandem.pool.reviewers.programs import lay_out
+from tandem.pool.reviewers.providers import provider
+from tandem.pool.reviewers.verdicts import SCHEMA, read_answer
 from tests.broker import BrokerProcess, Caller
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.traps import SECRET, TRAP, Place, laid

@@ -1,6 +1,6 @@
 """The real client programs where the gate is on: refused, then approved, then accepted. Models are scripted.
 
-What they call is what `tandem init` writes: the entries of `workflow/teaching`, in each one's own configuration.
+What they call is what `tandem init` writes: the entries of `setup/teaching`, in each one's own configuration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tandem.workflow import teaching
+from tandem.setup import teaching
 from tests.broker import BrokerProcess
 from tests.clients.codex_hooks import CodexHooks
 from tests.clients.models import ScriptedModel, serving

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-import tandem.faces.web.diffs
+import tandem.web.diffs
 
-WEB = Path(tandem.faces.web.diffs.__file__).parent.parent
+WEB = Path(tandem.web.diffs.__file__).parent.parent
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 HOSTILE = (

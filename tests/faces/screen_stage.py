@@ -18,7 +18,7 @@ from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.review_screen.application import ReviewApp
 from tandem.cli.review_screen.desk import BrokerLink, Desk
 from tandem.client import TandemClient
-from tandem.domain.answers import ReviewStatus
+from tandem.reviews.answers import ReviewStatus
 from tests.commandline import DIFF, repository
 
 PERSON = "ann"

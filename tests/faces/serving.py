@@ -17,11 +17,11 @@ import orjson
 import uvicorn
 
 from tandem.app import Broker
-from tandem.clock import SystemClock
-from tandem.config import load_settings
-from tandem.faces.app import Application
-from tandem.faces.asgi.connections import BrokerProtocol, Connections
-from tandem.faces.http.health import Health, Phase
+from tandem.core.clock import SystemClock
+from tandem.server.app import Application
+from tandem.server.asgi.connections import BrokerProtocol, Connections
+from tandem.server.http.health import Health, Phase
+from tandem.settings.config import load_settings
 from tests.faces.toys import Toys, dispatcher
 
 HANDSHAKE = "2025-06-18"

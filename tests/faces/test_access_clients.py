@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tandem import platforms
 from tandem.client import TandemClient
+from tandem.core import platforms
 from tests.commandline import DIFF, Ended, Inside, Shell, finish, owners_desk
 from tests.faces.bridging import Peer, Reply, Request, bridge, peer
 from tests.faces.broker_process import WatchedBroker, watched_broker

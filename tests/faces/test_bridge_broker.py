@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tandem import platforms
 from tandem.bridge import forward
 from tandem.bridge.broker import DEFAULT_URL, Broker, find_data_dir, published_url
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.messages import Message, parse
 from tandem.bridge.project import ProjectFinder
-from tandem.config import load_settings
+from tandem.core import platforms
+from tandem.settings.config import load_settings
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 

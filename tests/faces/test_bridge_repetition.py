@@ -12,7 +12,7 @@ import pytest
 
 from tandem.bridge import repetition
 from tandem.bridge.messages import Message, encode
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
 from tests.faces.bridging import Hangup, Peer, Reply, Request, bridge, enveloped, peer
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tandem import platforms
+from tandem.core import platforms
 from tests.faces.bridging import BridgeProcess, bridge, modern
 from tests.faces.broker_process import WatchedBroker, watched_broker
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tandem.domain import workflows
 from tandem.examples import examples
+from tandem.settings import workflows
 from tests.commandline import Ended, Inside, Shell, finish, repository
 from tests.faces.broker_process import WatchedBroker, watched_broker
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tandem.cli.render import parts
-from tandem.hooks.visible import visible
+from tandem.core.visible import visible
 from tests.commandline import Shell, repository, running_broker
 
 _LOCAL_FLAGS = 3
@@ -132,7 +132,7 @@ def test_a_simple_command_imports_nothing_of_the_broker(tmp_path: Path) -> None:
     """Start-up stays quick because of what is not imported."""
     script = (
         "import sys; import tandem.cli.main as main, tandem.cli.review, tandem.cli.submit;"
-        "print([name for name in ('sqlalchemy', 'starlette', 'uvicorn', 'mcp', 'tandem.services', 'tandem.store')"
+        "print([name for name in ('sqlalchemy', 'starlette', 'uvicorn', 'mcp', 'tandem.store')"
         " if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)

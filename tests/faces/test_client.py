@@ -14,8 +14,8 @@ import python_client
 from tandem import errors
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
-from tandem.domain.answers import Claim, Proposal, ReviewCreated
-from tandem.operations.catalogue import REGISTRY
+from tandem.reviews.answers import Claim, Proposal, ReviewCreated
+from tandem.server.catalogue import REGISTRY
 from tests.commandline import repository, running_broker
 
 pytestmark = pytest.mark.anyio

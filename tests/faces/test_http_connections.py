@@ -10,10 +10,10 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from tandem.clock import SystemClock
-from tandem.faces.app import Application
-from tandem.faces.asgi.connections import Connections
-from tandem.faces.http.health import Health, Phase
+from tandem.core.clock import SystemClock
+from tandem.server.app import Application
+from tandem.server.asgi.connections import Connections
+from tandem.server.http.health import Health, Phase
 from tests.faces.serving import running
 from tests.faces.toys import Toys, dispatcher
 

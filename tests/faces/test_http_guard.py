@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from tandem.faces.http.health import Phase
+from tandem.server.http.health import Phase
 from tests.faces.serving import HANDSHAKE, Served, call_tool, mcp_headers, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tandem.errors import by_code
-from tandem.faces.http.openapi import generate
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
+from tandem.server.http.openapi import generate
 from tests.faces.serving import serving
 
 DOCUMENT = generate(REGISTRY, "1.2.3")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.faces.mcp.recognition import recognise
-from tandem.faces.mcp.server import passes_modern_checks
+from tandem.server.mcp.recognition import recognise
+from tandem.server.mcp.server import passes_modern_checks
 from tests.faces.serving import MODERN, mcp_headers, mcp_message
 
 PREFIX = "io.modelcontextprotocol/"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tandem.domain.workflows import load
-from tandem.operations.catalogue import REGISTRY
+from tandem.server.catalogue import REGISTRY
+from tandem.settings.workflows import load
 from tests.faces.serving import HANDSHAKE, MODERN, Served, answer_of, ask, serving
 from tests.relay import relay
 

@@ -8,11 +8,11 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from tandem.clock import SystemClock
-from tandem.faces.mcp.tools import CORE_TOOLS, Tools, slim
-from tandem.operations.catalogue import REGISTRY
-from tandem.operations.dispatch import Dispatcher
-from tandem.services.context import Services
+from tandem.core.clock import SystemClock
+from tandem.server.catalogue import REGISTRY
+from tandem.server.dispatch import Dispatcher
+from tandem.server.mcp.tools import CORE_TOOLS, Tools, slim
+from tandem.store.context import Services
 
 ROLES = ["proposer", "reviewer", "operator", "handoff"]
 HANDOFF = {

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tandem.domain.workflows import BUILT_IN
-from tandem.faces.mcp.endpoint import McpEndpoints
+from tandem.server.mcp.endpoint import McpEndpoints
+from tandem.settings.workflows import BUILT_IN
 from tests.faces.serving import HANDSHAKE, MODERN, Reached, call_tool, envelope_of, serving
 from tests.faces.toys import Toys, dispatcher
 
@@ -23,9 +23,9 @@ _SERVER = """
 import asyncio, socket, sys
 from tests.faces.serving import running
 from tests.faces.toys import Toys, dispatcher
-from tandem.clock import SystemClock
-from tandem.faces.app import Application
-from tandem.faces.http.health import Health, Phase
+from tandem.core.clock import SystemClock
+from tandem.server.app import Application
+from tandem.server.http.health import Health, Phase
 
 async def main():
     health = Health(lambda: {"sdk": "mcp" in sys.modules}, Phase.READY)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from tandem.domain.hunk_gaps import Gap, gaps, widened
-from tandem.domain.hunks import FileDiff, parse
-from tandem.domain.word_changes import changed_words, common_runs, pairs
-from tandem.faces.web.diffs.code import shown, spelled
-from tandem.faces.web.diffs.outline import Outline, outline
-from tandem.faces.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
-from tandem.faces.web.diffs.views import Layout, context_rows, view
+from tandem.git.hunk_gaps import Gap, gaps, widened
+from tandem.git.hunks import FileDiff, parse
+from tandem.git.word_changes import changed_words, common_runs, pairs
+from tandem.web.diffs.code import shown, spelled
+from tandem.web.diffs.outline import Outline, outline
+from tandem.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
+from tandem.web.diffs.views import Layout, context_rows, view
 from tests.faces.diff_pages import HOSTILE, WEB, Element, assert_harmless, read, rendered
 
 DIFF = """\

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tandem.domain.answers import DiscussionEntry, EventView, Proposal
 from tandem.errors import InvalidInput
-from tandem.faces.web.exports import file_name, markdown, page, patch
 from tandem.git.changes import AffectedFile
+from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
+from tandem.web.exports import file_name, markdown, page, patch
 from tests.faces.diff_pages import FORBIDDEN, HIDDEN, HOSTILE, VOID, read
 
 DIFF = (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.domain.texts import LONGEST_MARKDOWN
-from tandem.faces.web.diffs.documents import DocumentDiff, compare
-from tandem.faces.web.diffs.markdown import markdown
+from tandem.core.texts import LONGEST_MARKDOWN
+from tandem.web.diffs.documents import DocumentDiff, compare
+from tandem.web.diffs.markdown import markdown
 from tests.faces.diff_pages import HOSTILE, Element, assert_harmless, read, rendered
 
 

@@ -7,7 +7,7 @@ from threading import Event, Semaphore
 
 import pytest
 
-from tandem.faces.web.page import THREADS, in_worker
+from tandem.web.page import THREADS, in_worker
 
 BUSY = 8
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from tandem.clock import SystemClock
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, READ, WRITE, Operation, Registry, Role
 from tandem.contract.request import ProjectRequest, Request
-from tandem.domain.answers import ReviewPage, ReviewRow
+from tandem.core.clock import SystemClock
 from tandem.errors import AlreadyClaimed, NotFound
-from tandem.operations.dispatch import Dispatcher
+from tandem.reviews.answers import ReviewPage, ReviewRow
+from tandem.server.dispatch import Dispatcher
 
 
 class NoProjects:

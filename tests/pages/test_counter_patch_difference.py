@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tandem.domain.hunks import FileDiff
-from tandem.faces.web.review.counter_patch import between
+from tandem.git.hunks import FileDiff
+from tandem.web.review.counter_patch import between
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import every_kind, staged
 

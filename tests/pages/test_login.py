@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tandem.secret_key import Tokens, load_or_make
+from tandem.core.secret_key import Tokens, load_or_make
 from tests.broker import BrokerProcess, StartBroker
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.elsewhere import serving_elsewhere

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tandem.reviewers.verdicts import Answer, read_answer
+from tandem.pool.reviewers.verdicts import Answer, read_answer
 
 DIGEST = "5f" * 32
 FILES = frozenset({"src/a.py", "docs/plan.md"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tandem.reviewers import Finished, Invocation, Provider, RunContext
-from tandem.reviewers.providers import provider
+from tandem.pool.reviewers import Finished, Invocation, Provider, RunContext
+from tandem.pool.reviewers.providers import provider
 
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
 PROMPT = "Review $(touch x) `touch x`; touch x\n--help\n@/etc/passwd é"

@@ -13,9 +13,9 @@ from typing import BinaryIO
 
 import psutil
 
-from tandem import platforms
-from tandem.platforms import ProcessIdentity
-from tandem.reviewers import Finished, Invocation, Limits, programs
+from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
+from tandem.pool.reviewers import Finished, Invocation, Limits, programs
 
 ACTS = Path(__file__).parent / "programs" / "acts.py"
 LIMITS = Limits(

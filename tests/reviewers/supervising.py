@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tandem.domain.reviewers import supervisor_id
 from tandem.errors import InvalidSession, Unavailable
-from tandem.pool_settings import PoolSettings
-from tandem.reviewers.supervisor import WORKER_ARGV, Supervisor
+from tandem.pool.reviewers.supervisor import WORKER_ARGV, Supervisor
+from tandem.pool.rules import supervisor_id
+from tandem.settings.pool import PoolSettings
 
 SCRIPT = Path(__file__).parent / "programs" / "scripted_worker.py"
 PATIENCE_SECONDS = 60.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers.broker_client import Away, BrokerClient, GivenUp, Refused, with_key
+from tandem.pool.reviewers.broker_client import Away, BrokerClient, GivenUp, Refused, with_key
 from tests.reviewers.peer import Garbage, Peer, Refusal
 
 NEVER = threading.Event()

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tandem import platforms
+from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
 from tandem.errors import Unavailable
-from tandem.platforms import ProcessIdentity
-from tandem.reviewers import Finished, processes
+from tandem.pool.reviewers import Finished, processes
 from tests.reviewers.running import START_SECONDS, acts, is_gone, number_in, run, until
 
 if TYPE_CHECKING:

@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.domain.answers import Proposal
-from tandem.reviewers.prompt import CONVENTIONS_LIMIT, GUIDANCE, TALK_LIMIT, build, frames_for, is_inline, load_template
+from tandem.pool.reviewers.prompt import (
+    CONVENTIONS_LIMIT,
+    GUIDANCE,
+    TALK_LIMIT,
+    build,
+    frames_for,
+    is_inline,
+    load_template,
+)
+from tandem.reviews.answers import Proposal
 
 TEMPLATE = load_template(None)
 DIGEST = "5f" * 32

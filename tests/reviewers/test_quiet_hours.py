@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tandem.pool_settings import is_quiet
+from tandem.settings.pool import is_quiet
 
 
 def at(clock: str) -> datetime:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tandem import platforms
-from tandem.platforms import ProcessIdentity
-from tandem.reviewers.job import read_job
+from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
+from tandem.pool.reviewers.job import read_job
 from tests.reviewers.running import is_gone
 from tests.reviewers.supervising import OrderBook, Row, Scene
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tandem import platforms
-from tandem.domain.reviewers import supervisor_id
+from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.platforms import ProcessIdentity
+from tandem.pool.rules import supervisor_id
 from tests.reviewers.running import is_gone, until
 from tests.reviewers.supervising import OrderBook, Row, Scene
 

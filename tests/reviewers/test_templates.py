@@ -13,8 +13,16 @@ import pytest
 
 from tandem.contract.operation import Role
 from tandem.errors import ConfigInvalid
-from tandem.operations.catalogue import REGISTRY
-from tandem.reviewers.prompt import AGENT, REVIEW, TEMPLATE_LIMIT_BYTES, Form, build, build_agent, load_template
+from tandem.pool.reviewers.prompt import (
+    AGENT,
+    REVIEW,
+    TEMPLATE_LIMIT_BYTES,
+    Form,
+    build,
+    build_agent,
+    load_template,
+)
+from tandem.server.catalogue import REGISTRY
 
 NONCE = "0f" * 16
 PROPOSAL = {
@@ -169,7 +177,7 @@ def test_an_agents_own_template_may_repeat_its_variables(tmp_path: Path) -> None
 
 
 def test_a_worker_pays_for_nothing_that_it_does_not_need() -> None:
-    script = "import sys, tandem.reviewers.prompt, tandem.reviewers.verdicts; print(*sys.modules)"
+    script = "import sys, tandem.pool.reviewers.prompt, tandem.pool.reviewers.verdicts; print(*sys.modules)"
     command = [sys.executable, "-c", script]
     loaded = set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
     assert {"pydantic", "httpx", "asyncio", "sqlalchemy", "mcp"}.isdisjoint(loaded)

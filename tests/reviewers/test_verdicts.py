@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tandem.operations.requests import SubmitVerdict
-from tandem.reviewers import EndedBy, Finished
-from tandem.reviewers.outcomes import Outcome, outcome_of
-from tandem.reviewers.verdicts import EXAMPLE, SCHEMA, Answer, LineComment, Unreadable, WrongDigest
+from tandem.pool.reviewers import EndedBy, Finished
+from tandem.pool.reviewers.outcomes import Outcome, outcome_of
+from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, Answer, LineComment, Unreadable, WrongDigest
+from tandem.reviews.requests import SubmitVerdict
 from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
 

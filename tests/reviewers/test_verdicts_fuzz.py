@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.operations.requests import SubmitVerdict
-from tandem.reviewers.verdicts import SCHEMA, Unreadable, WrongDigest
+from tandem.pool.reviewers.verdicts import SCHEMA, Unreadable, WrongDigest
+from tandem.reviews.requests import SubmitVerdict
 from tests.reviewers.answers import APPROVAL, DELETED, GOOD, SURROGATE, changed, read
 
 NO_APPROVAL = st.sampled_from([GOOD, changed(verdict="rejected"), changed(reason='{"verdict": "approved"}')])

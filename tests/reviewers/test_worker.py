@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers.job import Exit
+from tandem.pool.reviewers.job import Exit
 from tests.reviewers.peer import DIFF, Peer, Refusal
 from tests.reviewers.working import StartReviewer, answer, deeds, keeping
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.reviewers.job import Exit
+from tandem.pool.reviewers.job import Exit
 from tests.reviewers.peer import Peer
 from tests.reviewers.running import START_SECONDS, is_gone, number_in
 from tests.reviewers.working import StartReviewer, deeds

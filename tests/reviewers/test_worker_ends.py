@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers.job import CANCEL, DRAIN, Exit
+from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit
 from tests.reviewers.peer import Peer, Refusal
 from tests.reviewers.running import is_gone, number_in
 from tests.reviewers.working import StartReviewer, answer, deeds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers.job import Exit, read_job
+from tandem.pool.reviewers.job import Exit, read_job
 from tests.reviewers.peer import Peer
 from tests.reviewers.working import Reviewer, StartReviewer, deeds
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tandem.reviewers.broker_client import BrokerClient
-from tandem.reviewers.lease import Claimed, Lease
-from tandem.reviewers.outcomes import last_line, one_line
+from tandem.pool.reviewers.broker_client import BrokerClient
+from tandem.pool.reviewers.lease import Claimed, Lease
+from tandem.pool.reviewers.outcomes import last_line, one_line
 from tests.reviewers.peer import proposal
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import Invocation, wsl
+from tandem.pool.reviewers import Invocation, wsl
 from tests.reviewers.running import ACTS, START_SECONDS, acts, is_gone, number_in, run, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="platform: what WSL has inside is a Linux")

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tandem import platforms
-from tandem.reviewers import REENTRY_VARIABLE, processes
-from tandem.reviewers.job import Job
+from tandem.core import platforms
+from tandem.pool.reviewers import REENTRY_VARIABLE, processes
+from tandem.pool.reviewers.job import Job
 from tests.reviewers.peer import DIGEST, Peer
 from tests.reviewers.running import ACTS, PATIENCE_SECONDS, until
 
@@ -83,7 +83,7 @@ class Reviewer:
         variables = {**os.environ, REENTRY_VARIABLE: self.job.reviewer_id, **environment}
         own_group = platforms.detached()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tandem.reviewers.worker"],
+            [sys.executable, "-m", "tandem.pool.reviewers.worker"],
             env={name: value for name, value in variables.items() if value},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tandem.domain.access import Names
-from tandem.domain.events import Seal
+from tandem.contract.access import Names
+from tandem.inbox import queries as inbox
+from tandem.reviews import search_queries as search
+from tandem.reviews.search_queries import Shape
 from tandem.schema import TANDEM
-from tandem.store import inbox, search
 from tandem.store.engine import make_store
+from tandem.store.event import Seal
 from tandem.store.postgres_unit import PostgresUnit
-from tandem.store.search import Shape
 from tandem.store.sqlite_unit import SqliteUnit
 from tests.store.histories import statements
 

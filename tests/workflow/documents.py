@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
-from tandem.workflow.edits.json_edits import Document
+from tandem.setup.edits.json_edits import Document
 
 WORDS = ["mcpServers", "gsdreview", "permissions", "allow", "a", "é b", "//", "x\\y", "{"]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tandem.client import TandemClient
-from tandem.workflow import gate_switch, trust
-from tandem.workflow.gate_switch import Wish
+from tandem.setup import gate_switch, trust
+from tandem.setup.gate_switch import Wish
 from tests.broker import BrokerProcess, Caller, fresh_project
 from tests.commandline import Ended, Inside, repository
 

@@ -138,7 +138,7 @@ def test_the_doctor_says_whose_token_is_taken(gated: Gated, tmp_path: Path) -> N
 def test_the_doctor_names_who_is_trusted_where_others_have_accounts(
     gated: Gated, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tandem.platforms.accounts", lambda: ["rita", "sam"])
+    monkeypatch.setattr("tandem.core.platforms.accounts", lambda: ["rita", "sam"])
     monkeypatch.setattr("psutil.users", list)
     [asks] = said(examined(gated), "users")
     assert (asks["state"], "asks for access tokens" in asks["message"]) == ("ok", True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.workflow.edits.changes import changes, diff
-from tandem.workflow.edits.edit import Edit
-from tandem.workflow.edits.json_edits import JsonItems, JsonMember
-from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable
+from tandem.setup.edits.changes import changes, diff
+from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.json_edits import JsonItems, JsonMember
+from tandem.setup.edits.text_edits import MarkedBlock, TomlTable
 from tests.commandline import git
 from tests.workflow.trees import SERVER, TABLE, Tree
 

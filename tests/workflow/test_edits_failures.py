@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.workflow.edits.changes import changes
-from tandem.workflow.edits.installing import install
+from tandem.setup.edits.changes import changes
+from tandem.setup.edits.installing import install
 from tests.workflow.trees import Tree
 
 

@@ -10,10 +10,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
-from tandem.workflow.edits.changes import FileRecord, edited
-from tandem.workflow.edits.edit import Edit
-from tandem.workflow.edits.json_edits import JsonItems, JsonMember
-from tandem.workflow.edits.text_edits import MarkedBlock, TomlTable
+from tandem.setup.edits.changes import FileRecord, edited
+from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.json_edits import JsonItems, JsonMember
+from tandem.setup.edits.text_edits import MarkedBlock, TomlTable
 from tests.workflow.documents import jsonc, markdown, plain, tables, toml
 
 BOM = b"\xef\xbb\xbf"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.workflow import gate_switch, githooks
+from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
 from tests.workflow.gating import Gated, gate_on, new_repository
 

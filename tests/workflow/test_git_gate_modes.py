@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandem.hooks import pending
-from tandem.workflow import gate_switch
+from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
 from tests.workflow.gating import Gated, gate_on, new_repository
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem.hooks import pending
-from tandem.workflow import gate_switch
+from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
 from tests.workflow.gating import Gated, gate_on, new_repository
 from tests.workflow.terminals import Terminal

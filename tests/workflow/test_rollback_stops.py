@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tandem.errors import InvalidTransition
-from tandem.workflow.rollback.rolling import VerifyCommand, verify
+from tandem.gsd.rollback.rolling import VerifyCommand, verify
 from tests.workflow.gating import Gated
 from tests.workflow.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
 

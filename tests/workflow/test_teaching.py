@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tandem.cli.main import load
-from tandem.workflow import teaching
-from tandem.workflow.teaching import SKILL, ClientName
+from tandem.setup import teaching
+from tandem.setup.teaching import SKILL, ClientName
 from tests.architecture.source import ROOT
 from tools import plugins
 

@@ -18,10 +18,10 @@ from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
-from tandem.domain.answers import Proposal, ReviewStatus
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
+from tandem.reviews.answers import Proposal, ReviewStatus
 
 
 def register(app: typer.Typer) -> None:

@@ -32,16 +32,16 @@ from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, console, progress, show, show_data, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
-from tandem.config import Settings, load_settings, masked
+from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, Unavailable
+from tandem.gate.contract import GateDecision
 from tandem.git.runner import GitFailed
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.history import Bases
 from tandem.hooks.ranges import Judge, Judged, Judgement
 from tandem.hooks.state import GateFile
-from tandem.operations.gate_contract import GateDecision
-from tandem.secret_key import Tokens, find
+from tandem.settings.config import Settings, load_settings, masked
 
 NAME = "commits"
 
@@ -264,8 +264,8 @@ async def verify(
     _ensure_there(settings)
     # Late: the log and the other commands need none of what the broker is made of.
     from tandem.app import reading_store_of
-    from tandem.services import audit
-    from tandem.services.log import HELP, Record
+    from tandem.audit import audit
+    from tandem.store.log import HELP, Record
 
     key = find(settings.secret_key)
     record = Record(settings.data_dir, masked("database_url", settings.database))

@@ -16,16 +16,16 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem import platforms
 from tandem.bridge import launch
 from tandem.bridge.http import Client, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.terminal import Exit, indented, say, show_data
-from tandem.config import Settings, load_settings
+from tandem.core import platforms
+from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
-from tandem.hooks.visible import visible
-from tandem.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
+from tandem.settings.config import Settings, load_settings
+from tandem.settings.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
 
 _log = logging.getLogger("tandem.process")
 

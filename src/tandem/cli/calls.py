@@ -15,7 +15,7 @@ from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.waits import Condition, has_changed, is_proposers_turn, wait_until
-from tandem.domain.workflows import COMPLETE
+from tandem.settings.workflows import COMPLETE
 
 _VERDICTS = {
     "approved": Exit.DONE,

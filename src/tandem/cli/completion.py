@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
+from tandem.core.visible import visible_line
 from tandem.errors import TandemError
-from tandem.hooks.visible import visible_line
 
 _LIMIT_SECONDS = 0.5
 _ROWS = 50

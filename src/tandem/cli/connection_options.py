@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem import platforms
 from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
 from tandem.client import TandemClient
+from tandem.core import platforms
 from tandem.errors import InvalidInput
 from tandem.hooks.person import agent_name
 

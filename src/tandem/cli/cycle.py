@@ -16,7 +16,6 @@ import orjson
 import typer
 from rich.text import Text
 
-from tandem import platforms
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
 from tandem.cli.calls import call, given, present, with_project
 from tandem.cli.commands import EnvelopeOption, add, command
@@ -34,9 +33,10 @@ from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.core import platforms
 from tandem.core.files import write_atomically, write_new
-from tandem.domain.archives import archive_files
-from tandem.domain.cycle_answers import CycleHistory, KeysMade
+from tandem.cycles.answers import CycleHistory, KeysMade
+from tandem.cycles.archives import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
 
 _HINT = (
@@ -339,8 +339,8 @@ def example(
     as_json: EnvelopeOption = False,
 ) -> None:
     """List the example workflows, or print one to append to your config.toml."""
-    from tandem.config import user_file
     from tandem.examples import examples
+    from tandem.settings.config import user_file
 
     found = examples()
     file = str(user_file())
@@ -395,7 +395,7 @@ async def export(
 ) -> Exit:
     """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
     # Late: the other commands write no folders.
-    from tandem.atomic_dirs import write_whole
+    from tandem.core.atomic_dirs import write_whole
 
     async with options.client() as client, progress("cycle export"):
         found = read_envelope(await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options), CycleHistory)

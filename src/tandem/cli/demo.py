@@ -13,10 +13,10 @@ import typer
 from rich.text import Text
 
 from tandem.bridge.http import HttpFailure
-from tandem.bridge.scratch import ScratchFolder
 from tandem.cli import demo_cycle, demo_pool, demo_review
 from tandem.cli.demo_stage import SceneFailed, open_stage
 from tandem.cli.terminal import Exit, console, say
+from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError
 from tandem.examples import examples
 

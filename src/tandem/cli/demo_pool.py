@@ -14,11 +14,11 @@ import psutil
 
 from tandem.cli.demo_stage import PROJECT, SceneFailed, Stage, expect
 from tandem.client import TandemClient
-from tandem.domain.answers import EventView
-from tandem.domain.events import Kind
-from tandem.domain.pool_answers import ReviewerView
-from tandem.pool_settings import THROUGH_WSL
-from tandem.reviewers import REENTRY_VARIABLE
+from tandem.pool.answers import ReviewerView
+from tandem.pool.reviewers import REENTRY_VARIABLE
+from tandem.reviews.answers import EventView
+from tandem.settings.pool import THROUGH_WSL
+from tandem.store.event import Kind
 
 _PROGRAM = "tandem.examples.scripted_reviewer"
 _CAP = 2

@@ -19,9 +19,9 @@ from tandem.bridge import messages
 from tandem.bridge.http import Client, Target
 from tandem.bridge.messages import replies
 from tandem.cli.terminal import console
-from tandem.config import USER_FILE
 from tandem.errors import TandemError, error_from
 from tandem.git.runner import Git, clean_environment
+from tandem.settings.config import USER_FILE
 
 PROJECT = "parcels"
 _PATIENCE_SECONDS = 90.0

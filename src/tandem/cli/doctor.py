@@ -12,11 +12,11 @@ from rich.text import Text
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.terminal import Exit, Unbroken, progress, say, show, tell
+from tandem.core.visible import visible_line
 from tandem.errors import TandemError
+from tandem.gsd.overlay.findings import CHECKS
 from tandem.hooks import state
-from tandem.hooks.visible import visible_line
-from tandem.workflow.doctor import Circumstances, Finding, State, examine
-from tandem.workflow.gsd.findings import CHECKS
+from tandem.setup.doctor import Circumstances, Finding, State, examine
 
 _MARKS = {
     State.OK: ("ok", "green"),

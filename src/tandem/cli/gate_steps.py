@@ -22,11 +22,11 @@ from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import TandemClient
-from tandem.workflow.steps.documents import stated
-from tandem.workflow.steps.outcomes import Outcome, Word
-from tandem.workflow.steps.situation import Order, look
-from tandem.workflow.steps.steps import Run, without_network
-from tandem.workflow.steps.subjects import ROLES
+from tandem.gsd.steps.documents import stated
+from tandem.gsd.steps.outcomes import Outcome, Word
+from tandem.gsd.steps.situation import Order, look
+from tandem.gsd.steps.steps import Run, without_network
+from tandem.gsd.steps.subjects import ROLES
 
 EXITS: dict[Word, Exit] = {
     Word.SOLO: Exit.DONE,

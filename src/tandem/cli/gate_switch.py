@@ -21,8 +21,8 @@ from tandem.errors import Forbidden, InvalidInput, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
-from tandem.workflow import gate_switch, githooks
-from tandem.workflow.gate_switch import Call, GateStatus, Wish, gate_status
+from tandem.setup import gate_switch, githooks
+from tandem.setup.gate_switch import Call, GateStatus, Wish, gate_status
 
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}

@@ -14,14 +14,14 @@ from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.settings import ask_for
 from tandem.cli.terminal import Unbroken, say, show, show_data
-from tandem.config import load_settings, user_file
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
+from tandem.gsd.overlay.overlay import Client, Install, Overlays, Plan, find
+from tandem.gsd.overlay.settings import SKILL, GsdProject
 from tandem.hooks import planning, trust
-from tandem.hooks.visible import visible
-from tandem.workflow import trust as trusting
-from tandem.workflow.edits.changes import diff
-from tandem.workflow.gsd.overlay import Client, Install, Overlays, Plan, find
-from tandem.workflow.gsd.settings import SKILL, GsdProject
+from tandem.settings.config import load_settings, user_file
+from tandem.setup import trust as trusting
+from tandem.setup.edits.changes import diff
 
 
 @command()

@@ -15,13 +15,13 @@ from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.terminal import Exit, Unbroken, progress, say, show, show_data
 from tandem.client import TandemClient
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput
-from tandem.hooks.visible import visible
-from tandem.workflow.background import find_broker, reach_broker
-from tandem.workflow.clients import NAMES
-from tandem.workflow.edits.changes import Change, diff
-from tandem.workflow.gate_switch import registered_as
-from tandem.workflow.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
+from tandem.setup.background import find_broker, reach_broker
+from tandem.setup.clients import NAMES
+from tandem.setup.edits.changes import Change, diff
+from tandem.setup.gate_switch import registered_as
+from tandem.setup.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
 
 _MOST_FILES = 40
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]

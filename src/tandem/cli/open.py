@@ -10,12 +10,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import typer
 
-from tandem import platforms
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.connection_options import BrokerOption
 from tandem.cli.terminal import progress, say, show_data
 from tandem.client import TandemClient
-from tandem.workflow.background import reach_broker
+from tandem.core import platforms
+from tandem.setup.background import reach_broker
 
 
 def register(app: typer.Typer) -> None:

@@ -24,12 +24,12 @@ from tandem.cli.generated import add_operation
 from tandem.cli.terminal import Exit
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
-from tandem.config import load_settings
-from tandem.domain.pool_answers import ReviewerView
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
-from tandem.hooks.visible import visible
-from tandem.reviewers import logs
-from tandem.reviewers.logs import Log, Part
+from tandem.pool.answers import ReviewerView
+from tandem.pool.reviewers import logs
+from tandem.pool.reviewers.logs import Log, Part
+from tandem.settings.config import load_settings
 
 _LISTED = 10
 _LINES_AT_ONCE = 1_000

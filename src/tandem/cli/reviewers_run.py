@@ -17,18 +17,20 @@ import orjson
 import typer
 from rich.text import Text
 
-from tandem import logs, platforms, pool_settings
+from tandem import logs
 from tandem.cli.broker import begin_log
 from tandem.cli.render.parts import duration
 from tandem.cli.terminal import Exit, console, say, show_data, show_envelope, show_refusal
 from tandem.client import TandemClient
-from tandem.config import Settings, load_settings
-from tandem.domain.answers import AuditPage, EventView
-from tandem.domain.events import Kind
+from tandem.core import platforms
+from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
-from tandem.hooks.visible import visible_line
-from tandem.pool_settings import PoolSettings
-from tandem.reviewers.supervisor import Supervisor
+from tandem.pool.reviewers.supervisor import Supervisor
+from tandem.reviews.answers import AuditPage, EventView
+from tandem.settings import pool as pool_settings
+from tandem.settings.config import Settings, load_settings
+from tandem.settings.pool import PoolSettings
+from tandem.store.event import Kind
 
 _PAGE = 200
 _WAIT_SECONDS = 50.0

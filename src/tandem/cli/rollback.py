@@ -17,10 +17,10 @@ from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, console, tell
-from tandem.hooks.visible import visible_line
-from tandem.workflow.rollback.report import Report
-from tandem.workflow.rollback.repository import Checkout
-from tandem.workflow.rollback.rolling import roll_back
+from tandem.core.visible import visible_line
+from tandem.gsd.rollback.report import Report
+from tandem.gsd.rollback.repository import Checkout
+from tandem.gsd.rollback.rolling import roll_back
 
 _SHOWN_CHARACTERS = 72
 _SHORT = 10

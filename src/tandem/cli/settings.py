@@ -13,15 +13,15 @@ from rich.text import Text
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.terminal import say, show, show_data
-from tandem.config import LoadedSettings, load_settings, user_file
-from tandem.domain.workflows import BUILT_IN, load
+from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
 from tandem.hooks.trust import Trusted
-from tandem.hooks.visible import visible, visible_line
-from tandem.services.settings_view import described, of_planning
-from tandem.workflow import trust
-from tandem.workflow.trust import Candidate, Project
+from tandem.settings.config import LoadedSettings, load_settings, user_file
+from tandem.settings.view import described, of_planning
+from tandem.settings.workflows import BUILT_IN, load
+from tandem.setup import trust
+from tandem.setup.trust import Candidate, Project
 
 
 def register(app: typer.Typer) -> None:

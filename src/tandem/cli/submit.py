@@ -22,8 +22,8 @@ from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
 from tandem.client.waits import is_decided, wait_until
-from tandem.domain.answers import Proposal, ReviewCreated, ReviewStatus
 from tandem.hooks.person import agent_mark
+from tandem.reviews.answers import Proposal, ReviewCreated, ReviewStatus
 
 _IDENTITY_FIELDS = ("phase", "plan", "task")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from tandem.access.contract import TokenCreated
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
@@ -15,7 +16,6 @@ from tandem.cli.connection_options import ConnectionOptions, KeyOption
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
-from tandem.operations.access_contract import TokenCreated
 
 _BEGINNING = "tdm_"
 """Of every token; the answer to a repeated call has a remark in its place."""

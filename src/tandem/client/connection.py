@@ -11,10 +11,10 @@ from typing import Self
 
 import orjson
 
-from tandem import platforms
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Aborted, Client, Exchange, HttpFailure, NotSent, Target, quoted
+from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 
 DEFAULT_URL = "http://127.0.0.1:8321"

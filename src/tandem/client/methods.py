@@ -1,6 +1,6 @@
 """The operations of the broker as methods. Written by `make docs`; edits here are lost."""
 
-# ruff: noqa: A002, E501, I001, PLR0913 - a method has the fields of its request, by the contract's names.
+# ruff: noqa: A002, E501, PLR0913 - a method has the fields of its request, by the contract's names.
 # It is compared with the registry byte for byte, so that no formatter may touch it:
 # fmt: off
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     # Named in signatures only; to build the types would take longer than a call.
-    from tandem.domain import answers
-    from tandem.domain import cycle_answers
-    from tandem.domain import file_answers
-    from tandem.domain import pool_answers
-    from tandem.operations import access_contract
-    from tandem.operations import file_requests
-    from tandem.operations import gate_contract
-    from tandem.operations import inbox_contract
-    from tandem.operations import pool_requests
-    from tandem.operations import project_contract
-    from tandem.operations import requests
+    import tandem.access.contract as access_contract
+    import tandem.cycles.answers as cycles_answers
+    import tandem.gate.contract as gate_contract
+    import tandem.inbox.contract as inbox_contract
+    import tandem.pool.answers as pool_answers
+    import tandem.pool.requests as pool_requests
+    import tandem.projects.contract as projects_contract
+    import tandem.reviews.answers as reviews_answers
+    import tandem.reviews.page_answers as reviews_page_answers
+    import tandem.reviews.page_requests as reviews_page_requests
+    import tandem.reviews.requests as reviews_requests
 
 
 class Operations(ABC):
@@ -59,7 +59,7 @@ class Operations(ABC):
         review_id: str | None = None,
         parent_id: str | None = None,
         skip_diff_validation: bool = False,
-    ) -> answers.ReviewCreated:
+    ) -> reviews_answers.ReviewCreated:
         """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
         return await self._operate("create_review", locals())
 
@@ -72,7 +72,7 @@ class Operations(ABC):
         cursor: str | None = None,
         wake_on: Literal["turn", "any"] = "turn",
         timeout_s: float | None = None,
-    ) -> answers.ReviewStatus:
+    ) -> reviews_answers.ReviewStatus:
         """The state of a review; with wait, returns when it is your turn."""
         return await self._operate("get_review_status", locals())
 
@@ -84,7 +84,7 @@ class Operations(ABC):
         round: int | None = None,
         since_round: int | None = None,
         files: list[str] | None = None,
-    ) -> answers.Proposal:
+    ) -> reviews_answers.Proposal:
         """A round's whole content, and the pending counter-patch."""
         return await self._operate("get_proposal", locals())
 
@@ -97,7 +97,7 @@ class Operations(ABC):
         since_round: int | None = None,
         files: list[str] | None = None,
         person: str | None = None,
-    ) -> answers.FullReview:
+    ) -> reviews_answers.FullReview:
         """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
         return await self._operate("get_review", locals())
 
@@ -115,7 +115,7 @@ class Operations(ABC):
         timeout_s: float | None = None,
         limit: int = 50,
         page: str | None = None,
-    ) -> answers.ReviewPage:
+    ) -> reviews_answers.ReviewPage:
         """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
         return await self._operate("list_reviews", locals())
 
@@ -127,7 +127,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         review_id: str | None = None,
         category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
-    ) -> answers.Claim:
+    ) -> reviews_answers.Claim:
         """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
         return await self._operate("claim_review", locals())
 
@@ -138,7 +138,7 @@ class Operations(ABC):
         claim_generation: int,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.ClaimRenewed:
+    ) -> reviews_answers.ClaimRenewed:
         """Extend your lease while you work."""
         return await self._operate("renew_claim", locals())
 
@@ -150,7 +150,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
-    ) -> answers.ClaimReleased:
+    ) -> reviews_answers.ClaimReleased:
         """Give your claim back: the review returns to the queue."""
         return await self._operate("release_claim", locals())
 
@@ -163,11 +163,11 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         reason: str | None = None,
         counter_patch: str | None = None,
-        comments: list[requests.LineComment] | None = None,
+        comments: list[reviews_requests.LineComment] | None = None,
         claim_generation: int | None = None,
         reviewer_id: str | None = None,
         round: int | None = None,
-    ) -> answers.VerdictGiven:
+    ) -> reviews_answers.VerdictGiven:
         """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
         return await self._operate("submit_verdict", locals())
 
@@ -179,7 +179,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
-    ) -> answers.CounterPatchDecided:
+    ) -> reviews_answers.CounterPatchDecided:
         """Make the pending counter-patch the next round's content."""
         return await self._operate("accept_counter_patch", locals())
 
@@ -191,7 +191,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
-    ) -> answers.CounterPatchDecided:
+    ) -> reviews_answers.CounterPatchDecided:
         """Decline the pending counter-patch; the round's content stays."""
         return await self._operate("reject_counter_patch", locals())
 
@@ -207,7 +207,7 @@ class Operations(ABC):
         resolves: str | None = None,
         reviewer_id: str | None = None,
         claim_generation: int | None = None,
-    ) -> answers.MessageSent:
+    ) -> reviews_answers.MessageSent:
         """Add a message to the discussion; the two sides alternate."""
         return await self._operate("add_message", locals())
 
@@ -219,7 +219,7 @@ class Operations(ABC):
         round: int | None = None,
         limit: int = 50,
         page: str | None = None,
-    ) -> answers.Discussion:
+    ) -> reviews_answers.Discussion:
         """Messages, line comments, verdicts and counter-patches, oldest first."""
         return await self._operate("get_discussion", locals())
 
@@ -230,7 +230,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
-    ) -> answers.ReviewClosed:
+    ) -> reviews_answers.ReviewClosed:
         """End a review: approved, rejected, or withdrawn if it was undecided."""
         return await self._operate("close_review", locals())
 
@@ -239,7 +239,7 @@ class Operations(ABC):
         review_id: str,
         *,
         project: str | None = None,
-    ) -> answers.Timeline:
+    ) -> reviews_answers.Timeline:
         """Every event of one review, oldest first."""
         return await self._operate("get_review_timeline", locals())
 
@@ -254,7 +254,7 @@ class Operations(ABC):
         timeout_s: float | None = None,
         limit: int = 50,
         page: str | None = None,
-    ) -> answers.ActivityFeed:
+    ) -> reviews_answers.ActivityFeed:
         """Reviews by latest activity with their last event; with wait, answers on the next one."""
         return await self._operate("get_activity_feed", locals())
 
@@ -269,7 +269,7 @@ class Operations(ABC):
         cursor: str | None = None,
         timeout_s: float | None = None,
         limit: int = 50,
-    ) -> answers.AuditPage:
+    ) -> reviews_answers.AuditPage:
         """Events after a cursor, oldest first; without a cursor, the newest page."""
         return await self._operate("get_audit_log", locals())
 
@@ -278,7 +278,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
         since: str | None = None,
-    ) -> answers.Statistics:
+    ) -> reviews_answers.Statistics:
         """Counts, approval rate and mean times, by category and reviewer."""
         return await self._operate("get_review_stats", locals())
 
@@ -288,7 +288,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> answers.ReviewStatus:
+    ) -> reviews_answers.ReviewStatus:
         """Put a review that waits for a person, or for a later try, back into the queue now."""
         return await self._operate("retry_review", locals())
 
@@ -405,7 +405,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.SessionOpened:
+    ) -> cycles_answers.SessionOpened:
         """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
         return await self._operate("session_open", locals())
 
@@ -416,7 +416,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.CycleStarted:
+    ) -> cycles_answers.CycleStarted:
         """Begin a cycle: one feature on its way through the workflow's phases."""
         return await self._operate("cycle_start", locals())
 
@@ -429,7 +429,7 @@ class Operations(ABC):
         wait: bool = False,
         cursor: str | None = None,
         timeout_s: float | None = None,
-    ) -> cycle_answers.CycleStatus:
+    ) -> cycles_answers.CycleStatus:
         """The state of the cycle; with wait and your role, returns when it is your turn."""
         return await self._operate("cycle_status", locals())
 
@@ -440,7 +440,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.LockAcquired:
+    ) -> cycles_answers.LockAcquired:
         """Take the lock's current token when it is your role's turn."""
         return await self._operate("lock_acquire", locals())
 
@@ -454,7 +454,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.HandoffWritten:
+    ) -> cycles_answers.HandoffWritten:
         """Hand your work over to the next role; in approval mode it is reviewed first."""
         return await self._operate("handoff_write", locals())
 
@@ -476,7 +476,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.CycleCompleted:
+    ) -> cycles_answers.CycleCompleted:
         """Complete the cycle, from a phase that allows it."""
         return await self._operate("cycle_complete", locals())
 
@@ -488,7 +488,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.CycleArchived:
+    ) -> cycles_answers.CycleArchived:
         """Write a complete cycle to its archive; a new one can then begin."""
         return await self._operate("cycle_archive", locals())
 
@@ -498,7 +498,7 @@ class Operations(ABC):
         session_token: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> cycle_answers.SessionClosed:
+    ) -> cycles_answers.SessionClosed:
         """End a session."""
         return await self._operate("session_close", locals())
 
@@ -509,7 +509,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         workflow: str | None = None,
         keys: dict[str, str] | None = None,
-    ) -> cycle_answers.KeysMade:
+    ) -> cycles_answers.KeysMade:
         """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
         return await self._operate("cycle_init", locals())
 
@@ -521,7 +521,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         workflow: str | None = None,
         key: str | None = None,
-    ) -> cycle_answers.KeysMade:
+    ) -> cycles_answers.KeysMade:
         """Replace a role's key; its sessions end."""
         return await self._operate("cycle_rotate", locals())
 
@@ -532,7 +532,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.KeyRevoked:
+    ) -> cycles_answers.KeyRevoked:
         """Revoke a role's key; its sessions end, and the workflow is blocked until the role has a new key."""
         return await self._operate("cycle_revoke", locals())
 
@@ -543,7 +543,7 @@ class Operations(ABC):
         workflow: str | None = None,
         limit: int = 50,
         page: str | None = None,
-    ) -> cycle_answers.CyclePage:
+    ) -> cycles_answers.CyclePage:
         """Cycles, newest first, and the workflows that there are."""
         return await self._operate("list_cycles", locals())
 
@@ -553,7 +553,7 @@ class Operations(ABC):
         project: str | None = None,
         cycle_id: str | None = None,
         workflow: str | None = None,
-    ) -> cycle_answers.CycleHistory:
+    ) -> cycles_answers.CycleHistory:
         """A whole cycle: state, workflow, and every hand-off with its payload."""
         return await self._operate("get_cycle", locals())
 
@@ -679,7 +679,7 @@ class Operations(ABC):
         first_line: int = 1,
         last_line: int | None = None,
         as_base64: bool = False,
-    ) -> file_answers.RoundFile:
+    ) -> reviews_page_answers.RoundFile:
         """Lines of a file before or after a round's change, at most 2,000 per call."""
         return await self._operate("get_round_file", locals())
 
@@ -689,9 +689,9 @@ class Operations(ABC):
         *,
         project: str | None = None,
         round: int | None = None,
-        edits: list[file_requests.FileEdit] | None = None,
+        edits: list[reviews_page_requests.FileEdit] | None = None,
         text: str | None = None,
-    ) -> file_answers.CounterPatchDraft:
+    ) -> reviews_page_answers.CounterPatchDraft:
         """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
         return await self._operate("draft_counter_patch", locals())
 
@@ -702,7 +702,7 @@ class Operations(ABC):
         counter_patch: str,
         project: str | None = None,
         round: int | None = None,
-    ) -> file_answers.CounterPatchCheck:
+    ) -> reviews_page_answers.CounterPatchCheck:
         """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
         return await self._operate("check_counter_patch", locals())
 
@@ -722,7 +722,7 @@ class Operations(ABC):
         sort: Literal["queue", "newest", "oldest", "updated"] = "queue",
         limit: int = 50,
         page: str | None = None,
-    ) -> file_answers.SearchPage:
+    ) -> reviews_page_answers.SearchPage:
         """Reviews by text and path; searches at most 2,000 per call, and continues with next_page."""
         return await self._operate("search_reviews", locals())
 
@@ -736,7 +736,7 @@ class Operations(ABC):
         person: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> file_answers.ViewedFiles:
+    ) -> reviews_page_answers.ViewedFiles:
         """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
         return await self._operate("mark_viewed", locals())
 
@@ -747,7 +747,7 @@ class Operations(ABC):
         round: int,
         person: str,
         project: str | None = None,
-    ) -> file_answers.ViewedFiles:
+    ) -> reviews_page_answers.ViewedFiles:
         """The files of a round that a person has marked as viewed."""
         return await self._operate("list_viewed", locals())
 
@@ -801,11 +801,11 @@ class Operations(ABC):
         *,
         root: str,
         name: str | None = None,
-    ) -> project_contract.ProjectView:
+    ) -> projects_contract.ProjectView:
         """Register a folder as a project; its name defaults to the folder's."""
         return await self._operate("register_project", locals())
 
-    async def list_projects(self) -> project_contract.ProjectList:
+    async def list_projects(self) -> projects_contract.ProjectList:
         """All registered projects; with a token of one project, that one."""
         return await self._operate("list_projects", locals())
 
@@ -813,6 +813,6 @@ class Operations(ABC):
         self,
         *,
         name: str,
-    ) -> project_contract.ProjectRemoved:
+    ) -> projects_contract.ProjectRemoved:
         """Forget a project's folder; its reviews stay."""
         return await self._operate("remove_project", locals())

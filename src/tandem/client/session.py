@@ -18,7 +18,7 @@ from tandem.client.waits import Condition, has_changed, is_decided, is_proposers
 from tandem.errors import InternalError, error_from
 
 if TYPE_CHECKING:
-    from tandem.domain.answers import ReviewStatus
+    from tandem.reviews.answers import ReviewStatus
 
 Answer = TypeVar("Answer")
 

@@ -8,7 +8,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from tandem.clock import isoformat
+from tandem.core.clock import isoformat
 
 T = TypeVar("T")
 

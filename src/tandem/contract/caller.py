@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tandem.domain.access import Access, Names
+from tandem.contract.access import Access, Names
 
 
 @dataclass(frozen=True, slots=True)

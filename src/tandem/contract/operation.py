@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from tandem.contract.caller import Caller
 from tandem.contract.request import Request
+from tandem.core.secret_key import Tokens
 from tandem.errors import NotFound
-from tandem.secret_key import Tokens
 
 
 class Role(StrEnum):

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tandem.domain.access import Subject
-from tandem.domain.texts import storable_json, storable_text
+from tandem.contract.access import Subject
+from tandem.core.texts import storable_json, storable_text
 from tandem.errors import TandemError
 
 _NAME_LENGTH = 200

@@ -227,7 +227,7 @@ class Git:
                 program=self.program,
             ) from exc
         if self.limits is not None:
-            from tandem import platforms  # hooks do without it
+            from tandem.core import platforms  # hooks do without it
 
             # From outside, at once: a step between fork and exec would cost threads their safety, and time.
             platforms.limit_process(process.pid, self.limits.process_bytes)

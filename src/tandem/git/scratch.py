@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tandem.bridge.scratch import ScratchFolder
 from tandem.core.diff_names import quote
+from tandem.core.scratch import ScratchFolder
 from tandem.errors import InternalError
 from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout

@@ -11,8 +11,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from tandem.core.visible import say
 from tandem.hooks import state
-from tandem.hooks.visible import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 
+from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history
 from tandem.hooks.ask import Asker, Refused, Unreachable
 from tandem.hooks.history import HEADS, STARTS, Bases
 from tandem.hooks.ranges import Judge
-from tandem.hooks.visible import say, visible_line
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

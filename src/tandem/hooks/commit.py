@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
+from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history, message
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.visible import say, visible_line
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

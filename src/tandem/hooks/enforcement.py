@@ -152,7 +152,7 @@ def _diff(gate: GateFile, base: str) -> str:
     try:
         return git.run(gate.place, command).stdout.decode()
     except UnicodeDecodeError:
-        from tandem.bridge.scratch import ScratchFolder  # such files are rare
+        from tandem.core.scratch import ScratchFolder  # such files are rare
 
         with ScratchFolder("diff") as folder:
             attributes = os.path.join(folder, "attributes")

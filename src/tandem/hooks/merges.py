@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Self
 
-from tandem.bridge.scratch import ScratchFolder
+from tandem.core.scratch import ScratchFolder
 from tandem.hooks import git
 from tandem.hooks.state import Place
 

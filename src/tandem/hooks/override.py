@@ -10,9 +10,9 @@ import os
 import sys
 import time
 
+from tandem.core.visible import say, visible_line
 from tandem.hooks import pending, person
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.visible import say, visible_line
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

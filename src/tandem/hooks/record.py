@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from tandem.core.visible import say
 from tandem.hooks import enforcement, git, history, message, pending
 from tandem.hooks.ask import Asker, Refused, Unreachable
-from tandem.hooks.visible import say
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from tandem.domain.events import Seal, unkeyed
 from tandem.errors import Unavailable
+from tandem.store.event import Seal, unkeyed
 from tandem.store.jobs import Delivery, Inbox, Job
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
-from tandem.domain.events import Seal, unkeyed
 from tandem.errors import ConfigInvalid
 from tandem.store.base import REREAD, Conflict, Row, Statistics, Store, StoreError, Unit
+from tandem.store.event import Seal, unkeyed
 from tandem.store.schema import Schema
 from tandem.store.sqlite import SqliteStore
 from tandem.store.statement import Statement

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tandem.domain.events import GENESIS, Event, Seal
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
+from tandem.store.event import GENESIS, Event, Seal
 from tandem.store.statement import Statement
 
 _e = tables.events.c

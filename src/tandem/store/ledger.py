@@ -10,10 +10,10 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from tandem.domain.events import CounterMove, Event
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
+from tandem.store.event import CounterMove, Event
 from tandem.store.statement import Statement
 
 _next_seq = Statement(

@@ -20,8 +20,8 @@ from tandem.store.statement import Statement
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from tandem.domain.events import Seal
     from tandem.store.base import Unit
+    from tandem.store.event import Seal
     from tandem.store.schema import Schema
 
 _NOW = Statement(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))

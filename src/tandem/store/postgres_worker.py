@@ -15,8 +15,8 @@ from tandem.store.listener import commit_with_notice
 from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
 
 if TYPE_CHECKING:
-    from tandem.domain.events import Seal
     from tandem.store.connector import Connector
+    from tandem.store.event import Seal
     from tandem.store.jobs import Delivery, Inbox, Job
 
 WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"

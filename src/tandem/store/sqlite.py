@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
-    from tandem.domain.events import Seal
+    from tandem.store.event import Seal
     from tandem.store.jobs import Job
     from tandem.store.schema import Schema
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tandem import platforms
+from tandem.core import platforms
 from tandem.errors import ConfigInvalid, Unavailable
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import secrets
 import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem.domain.events import Seal, unkeyed
 from tandem.errors import Unavailable
 from tandem.store.base import Conflict, Row
+from tandem.store.event import Seal, unkeyed
 
 if TYPE_CHECKING:
     from tandem.store.statement import Statement

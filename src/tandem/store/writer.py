@@ -19,7 +19,7 @@ from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, transla
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tandem.domain.events import Seal
+    from tandem.store.event import Seal
     from tandem.store.jobs import Delivery, Inbox, Job
     from tandem.store.sqlite_file import DatabaseFile
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.reviewers import RunContext
+from tandem.pool.reviewers import RunContext
 from tests.reviewers.providing import MODEL, OFFERED, SCHEMA
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.reviewers import Invocation, RunContext
+from tandem.pool.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, PROMPT, made, values
 
 ACCESS = "tdm_r_WyJjb2RleC1yMSJd.0123456789abcdef"

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from tandem.reviewers import RunContext
+from tandem.pool.reviewers import RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, SCHEMA, ended, made, values, without_keys
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import Invocation, RunContext
+from tandem.pool.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, PROMPT, SCHEMA, ended, made, values, without_keys
 
 

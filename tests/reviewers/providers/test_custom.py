@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.reviewers import RunContext
+from tandem.pool.reviewers import RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, ended, made
 
 

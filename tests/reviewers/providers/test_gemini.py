@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tandem.reviewers import Invocation, RunContext
+from tandem.pool.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, PROMPT, ended, made, without_keys
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tandem.reviewers import Invocation, RunContext
+from tandem.pool.reviewers import Invocation, RunContext
 from tests.reviewers.providing import MCP, MODEL, PROMPT, ended, made, values, without_keys
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.reviewers import Invocation, RunContext, programs
-from tandem.reviewers.programs import lay_out
-from tandem.reviewers.providers import NAMES, provider
+from tandem.pool.reviewers import Invocation, RunContext, programs
+from tandem.pool.reviewers.programs import lay_out
+from tandem.pool.reviewers.providers import NAMES, provider
 from tests.reviewers.providing import MCP, OFFERED, OWN_KEYS, PROMPT, ended, made, values
 from tests.reviewers.running import ACTS, LIMITS
 

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from tandem.cli.render import parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
-from tandem.domain import answers, file_answers
-from tandem.operations import inbox_contract
+from tandem.inbox import contract as inbox_contract
+from tandem.reviews import answers
+from tandem.reviews import page_answers as file_answers
 
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",

@@ -15,9 +15,9 @@ from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, state
 from tandem.cli.terminal import Unbroken
-from tandem.domain import cycle_answers as answers
-from tandem.domain.answers import ReviewStatus
-from tandem.domain.workflows import COMPLETE
+from tandem.cycles import answers
+from tandem.reviews.answers import ReviewStatus
+from tandem.settings.workflows import COMPLETE
 
 _CURRENT = "bold cyan"
 _MADE_KEY_PREFIX = "psk_"

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tandem.cli.terminal import Unbroken
-from tandem.domain.answers import ReviewRow
+from tandem.core.visible import visible, visible_line
 from tandem.git.changes import AffectedFile
-from tandem.hooks.visible import visible, visible_line
+from tandem.reviews.answers import ReviewRow
 
 STATUS_STYLES = {
     "pending": "yellow",

@@ -9,12 +9,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tandem.access import contract as access_contract
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
 from tandem.cli.terminal import Unbroken
-from tandem.domain import answers, file_answers, pool_answers
-from tandem.operations import access_contract, gate_contract, project_contract
+from tandem.gate import contract as gate_contract
+from tandem.pool import answers as pool_answers
+from tandem.projects import contract as project_contract
+from tandem.reviews import answers
+from tandem.reviews import page_answers as file_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100

@@ -12,11 +12,11 @@ from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.client.connection import Unreachable
 from tandem.client.waits import CALL_SECONDS
-from tandem.domain.access import Names
-from tandem.domain.answers import DiscussionEntry, Proposal, ReviewStatus
-from tandem.domain.claims import is_own
+from tandem.contract.access import Names
 from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
-from tandem.operations.requests import LineComment
+from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
+from tandem.reviews.claim_rules import is_own
+from tandem.reviews.requests import LineComment
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0

@@ -18,8 +18,8 @@ from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static,
 from tandem.cli.review_screen import identity, texts
 from tandem.cli.review_screen.desk import Draft
 from tandem.client.connection import Unreachable
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError
-from tandem.hooks.visible import visible
 
 Send = Callable[[str, str, str], Awaitable[None]]
 """Sends a choice and a text, under an idempotency key."""

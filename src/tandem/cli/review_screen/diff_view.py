@@ -26,12 +26,12 @@ from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import Spot
 from tandem.cli.review_screen.dialogs import TextDialog, host
-from tandem.domain import hunks
-from tandem.domain.answers import DiscussionEntry
-from tandem.domain.hunks import FileDiff, Hunk, Line
-from tandem.domain.unusual import LONGEST_SHOWN
-from tandem.domain.word_changes import common_start, pairs
-from tandem.hooks.visible import visible, visible_line
+from tandem.core.visible import visible, visible_line
+from tandem.git import hunks
+from tandem.git.hunks import FileDiff, Hunk, Line
+from tandem.git.word_changes import common_start, pairs
+from tandem.reviews.answers import DiscussionEntry
+from tandem.reviews.unusual import LONGEST_SHOWN
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]
 TAB_COLUMNS = 4

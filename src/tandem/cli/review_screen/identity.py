@@ -7,10 +7,10 @@ import json
 import os
 from pathlib import Path
 
-from tandem import platforms
-from tandem.config import user_file
+from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
+from tandem.settings.config import user_file
 
 FILE = "person.json"
 _VERSION = 1

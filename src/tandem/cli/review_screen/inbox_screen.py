@@ -16,8 +16,8 @@ from tandem.cli.review_screen.desk import Desk
 from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
-from tandem.hooks.visible import visible, visible_line
-from tandem.operations.inbox_contract import WHY, Inbox, InboxItem
+from tandem.core.visible import visible, visible_line
+from tandem.inbox.contract import WHY, Inbox, InboxItem
 
 _LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."

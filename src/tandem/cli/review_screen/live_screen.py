@@ -16,8 +16,8 @@ from textual.widgets import Static, Tabs
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import Desk, News
 from tandem.cli.review_screen.dialogs import host, keys_dialog
+from tandem.core.visible import visible
 from tandem.errors import TandemError
-from tandem.hooks.visible import visible
 
 _BREATH_SECONDS = 0.1
 _AGE_SECONDS = 30.0

@@ -23,10 +23,10 @@ from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.diff_view import DiffView, Row
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.texts import DiscussionView, Document
-from tandem.domain.answers import DiscussionEntry
-from tandem.domain.texts import is_too_much_markdown
+from tandem.core.texts import is_too_much_markdown
+from tandem.core.visible import visible
 from tandem.errors import TandemError
-from tandem.hooks.visible import visible
+from tandem.reviews.answers import DiscussionEntry
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000

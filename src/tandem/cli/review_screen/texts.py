@@ -18,11 +18,11 @@ from textual.widgets import Markdown, Static
 from tandem.cli.render.parts import STATUS_STYLES, ago
 from tandem.cli.review_screen.desk import Reading
 from tandem.client.connection import Unreachable
-from tandem.domain.answers import DiscussionEntry, Proposal
-from tandem.domain.hunks import parse
-from tandem.domain.unusual import of_diff, of_text, unshown
+from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
-from tandem.hooks.visible import visible, visible_line
+from tandem.git.hunks import parse
+from tandem.reviews.answers import DiscussionEntry, Proposal
+from tandem.reviews.unusual import of_diff, of_text, unshown
 
 ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' what can be done."
 OWN = "It is your own: somebody else gives the verdict."

@@ -1,0 +1,1 @@
+"""Who calls, what they may do, and the tokens that prove it."""

@@ -1,0 +1,160 @@
+"""The operations on access tokens and logins: what they ask and what they answer. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tandem.contract.access import NAME_LENGTH
+from tandem.contract.fields import CreatedAt, NextPage
+from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.contract.request import (
+    Name,
+    PageLimit,
+    PageToken,
+    Refusals,
+    Request,
+    WriteRequest,
+)
+from tandem.errors import NotFound
+
+_MOST_DAYS = 3650
+
+RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin"]
+
+
+class CreateToken(WriteRequest):
+    """Create an access token for a person or program; it is shown once, and only a hash is stored."""
+
+    refusals: ClassVar[Refusals] = ()
+
+    project: Annotated[
+        Name | None,
+        Field(description="The one project that it is for; default: all. Roles supervisor and admin are for all."),
+    ] = None
+    name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=NAME_LENGTH,
+            pattern=r"^[A-Za-z0-9._-]+$",
+            description="Whose it is; they act under this name. Several tokens may have one name.",
+        ),
+    ]
+    roles: Annotated[list[RoleName], Field(min_length=1, max_length=20, description="What it is for.")]
+    days: Annotated[
+        float | None, Field(gt=0, le=_MOST_DAYS, description="How long it is valid; default: until it is revoked.")
+    ] = None
+
+
+class ListTokens(Request):
+    """Access tokens, newest first, including invalid ones; never the secrets."""
+
+    refusals: ClassVar[Refusals] = ()
+
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class RevokeToken(WriteRequest):
+    """Revoke an access token at once."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    project: Annotated[Name | None, Field(description="Of no effect.")] = None
+    token_id: Annotated[str, Field(pattern=r"^tok_[0-9a-z]{18}$", description="As list_tokens shows it.")]
+
+
+class CreateLogin(Request):
+    """A link that logs a browser in to the pages as you; works once, within a minute."""
+
+    refusals: ClassVar[Refusals] = ()
+    keeps_to_caller: ClassVar[bool] = True
+
+
+TokenId = Annotated[str, Field(description="The token's id, which is not secret.")]
+
+OneProject = Annotated[str, Field(description="The one project that it is for; null for all.")]
+
+ExpiresAt = Annotated[str, Field(description="Until when it is good; null for until it is revoked.")]
+
+RevokedAt = Annotated[str, Field(description="Since when it is void.")]
+
+Owner = Annotated[str, Field(description="Whose it is.")]
+
+Roles = Annotated[tuple[str, ...], Field(description="What it is for.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCreated:
+    """A token was made."""
+
+    token_id: TokenId
+    name: Owner
+    roles: Roles
+    project: OneProject | None
+    expires_at: ExpiresAt | None
+    token: Annotated[str, Field(description="The token, shown this once; a repetition has a remark in its place.")] = (
+        field(repr=False)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """One token, without what proves it."""
+
+    token_id: TokenId
+    name: Owner
+    roles: Roles
+    project: OneProject | None
+    created_at: CreatedAt
+    created_by: Annotated[str, Field(description="Who made it.")]
+    expires_at: ExpiresAt | None
+    revoked_at: RevokedAt | None
+    state: Annotated[str, Field(description="`valid`, `expired` or `revoked`.")]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenList:
+    """A page of tokens, the newest first."""
+
+    tokens: Annotated[tuple[TokenView, ...], Field(description="The tokens.")]
+    next_page: NextPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRevoked:
+    """A token is void from now on."""
+
+    token_id: TokenId
+    revoked_at: RevokedAt
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Where a browser logs in as whoever asked."""
+
+    path: Annotated[
+        str, Field(description="The address below the broker's own; `/` on a broker that trusts everybody.")
+    ] = field(repr=False)
+    expires_in_s: Annotated[int, Field(description="How many seconds it works; 0 where no login is needed.")]
+
+
+OPERATIONS = (
+    Operation("create_token", "token", "create", CreateToken, TokenCreated, ADMIN, WRITE, listed=False),
+    Operation("list_tokens", "token", "list", ListTokens, TokenList, ADMIN, READ, listed=False),
+    Operation("revoke_token", "token", "revoke", RevokeToken, TokenRevoked, ADMIN, REPEATABLE_WRITE, listed=False),
+    Operation(
+        "create_login",
+        "token",
+        "login",
+        CreateLogin,
+        Login,
+        EVERY_ROLE,
+        READ,
+        listed=False,
+        for_agents=False,
+    ),
+)

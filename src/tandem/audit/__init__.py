@@ -1,0 +1,1 @@
+"""The state held against the log."""

@@ -1,0 +1,348 @@
+"""Auditing (P8): is the log whole, and does replaying it rebuild the state?
+
+Everything is read in one snapshot and in pages, so it works beside a running broker and in little memory. Nothing
+that is found in the database may end an audit: whatever is damaged is named, and what can still be checked is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from tandem.audit import inspection, snapshots
+from tandem.audit.replay import SEALED, UNRESTORED, Replay
+from tandem.errors import TandemError
+from tandem.store import events, log
+from tandem.store.base import Store, Unit
+from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, Kind, Seal, sealed_value, unkeyed
+from tandem.store.sqlite_unit import ILLEGIBLE
+
+PAGE = 1_000
+PROBLEM_LIMIT = 100
+"""Problems that are told; a log that was damaged at its root would have one for every event."""
+
+Progress = Callable[[int, int], None]
+"""Called with how many events were looked at, and how many looks there will be (two for each event)."""
+
+_NO_HEAD = events.Head(1, "", 0, 0, GENESIS, 0, "")
+_DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError)
+"""What reading a value that no Tandem wrote can end with."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What an audit found.
+
+    Attributes:
+        events: How many events were checked.
+        subjects: How many subjects they are about.
+        problems: What is wrong, in words, at most `PROBLEM_LIMIT`; empty when all is well.
+        notes: What was not checked, and what the log itself says of its past.
+    """
+
+    events: int
+    subjects: int
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+@dataclass(slots=True)
+class _Audit:
+    """One audit under way."""
+
+    seal: Seal | None
+    find_known: Callable[[str], log.KnownLog | None]
+    progress: Progress
+    head: events.Head = _NO_HEAD
+    another_key: bool = False
+    legible: bool = True
+    looked: int = 0
+    events: int = 0
+    subjects: int = 0
+    covered: int = 0
+    problems: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+
+    def add(self, *problems: str) -> None:
+        self.problems.extend(problems[: PROBLEM_LIMIT - len(self.problems)])
+
+    def tick(self) -> None:
+        self.looked += 1
+        if self.looked % PAGE == 0:
+            self.progress(self.looked, max(self.looked, 2 * self.head.seq))
+
+    def fits(self, event: Event) -> bool:
+        """Whether an event's hash is right, as far as that can be told."""
+        if self.head.keyed_from and event.seq >= self.head.keyed_from:
+            return self.seal is None or event.is_intact(self.seal)
+        return self.another_key or event.is_intact(unkeyed)
+
+    def report(self) -> AuditReport:
+        return AuditReport(self.events, self.subjects, tuple(self.problems), tuple(self.notes))
+
+
+async def verify(
+    store: Store,
+    *,
+    seal: Seal | None,
+    find_known: Callable[[str], log.KnownLog | None],
+    progress: Progress | None = None,
+) -> AuditReport:
+    """Check schema, numbers, hashes, chains and checkpoints, replay the log, and compare with the state.
+
+    Args:
+        store: The database, not open yet.
+        seal: What the log's hashes are made with; null where its secret is not at hand.
+        find_known: What the broker knows of a log outside of the database, by the log's id.
+        progress: Told how far it is.
+
+    Raises:
+        Unavailable: The database cannot be reached.
+        ConfigInvalid: It is not of this version of Tandem.
+    """
+    audit = _Audit(seal, find_known, progress or (lambda _looked, _all: None))
+    try:
+        await store.open()
+        await store.read(lambda unit: _check(unit, audit))
+    except TandemError as exc:
+        if not exc.details.get("damaged"):
+            raise
+        audit.add(exc.message)
+    except Exception as exc:  # noqa: BLE001 - damage of a kind that nobody thought of is still damage
+        audit.add(f"the audit could not go on: {exc!r}")
+    finally:
+        await store.close()
+    return audit.report()
+
+
+def _check(unit: Unit, audit: _Audit) -> None:
+    problems, readable = inspection.list_schema_problems(unit)
+    audit.add(*problems, *inspection.list_file_problems(unit, PROBLEM_LIMIT))
+    if not readable:
+        audit.notes.append("nothing else was checked, because something of the schema is missing")
+        return
+    _check_head(unit, audit)
+    _check_log(unit, audit)
+    if audit.legible:
+        _check_counters(unit, audit, _check_subjects(unit, audit))
+    else:
+        audit.notes.append("the log was not replayed, because it has subjects that are no text")
+    _check_rest(unit, audit)
+    audit.progress(2 * audit.head.seq, 2 * audit.head.seq)
+
+
+def _check_head(unit: Unit, audit: _Audit) -> None:
+    """Which hashes are keyed, whether with the secret at hand, and whether the log is at least as long as is known."""
+    try:
+        head = events.read_head(unit)
+    except LookupError as exc:
+        audit.add(str(exc))
+        return
+    if [type(value) for value in head] != [int, str, int, int, str, int, str]:
+        audit.add("log_head has values that Tandem did not write")
+        return
+    audit.head = head
+    if not head.keyed_from:
+        _check_unkeyed(audit)
+        return
+    first = events.list_after(unit, head.keyed_from - 1, 1)
+    if audit.seal is None:
+        audit.notes.append("the hashes were not checked: that takes the broker's secret key")
+    elif not head.fits(audit.seal):
+        audit.add(
+            "the log's hashes are not made with this secret key, or log_head was changed; to check another broker's"
+            " database, name its key with TANDEM_SECRET_KEY_FILE"
+        )
+        if not any(event.is_intact(audit.seal) for event in (*first, *events.list_newest(unit, 1))):
+            audit.seal = None
+    if head.keyed_from > 1:
+        _check_boundary(audit, first)
+    known = audit.find_known(head.log_id)
+    if known is not None and known.log_id != head.log_id:
+        audit.add("the log is another one than the broker knows of: the database was replaced")
+    elif known is not None and known.seq and events.find_hash(unit, known.seq) != known.hash:
+        audit.add(
+            f"event {known.seq}, the newest checkpoint that the broker knows of, is not in the log: the log was cut off"
+            " or written anew, or this is an older copy of the database"
+        )
+
+
+def _check_unkeyed(audit: _Audit) -> None:
+    if audit.find_known(audit.head.log_id) is not None:
+        audit.add("no hash is keyed, but the broker keyed hashes before: the database was replaced")
+    audit.notes.append(
+        "no hash is keyed yet, so that whoever can write to the database can rewrite the log; start its broker once"
+    )
+
+
+def _check_boundary(audit: _Audit, first: list[Event]) -> None:
+    """The first keyed event vouches for all before it, or anybody could call an event an old one."""
+    facts = _facts(first[0]) if first and first[0].seq == audit.head.keyed_from and audit.fits(first[0]) else {}
+    if facts.get("vouches") is not True:
+        audit.add(f"no event vouches for those before {audit.head.keyed_from}, whose hashes are not keyed")
+        return
+    audit.another_key = facts.get("another_key") is True
+    old = f"the {audit.head.keyed_from - 1} events before event {audit.head.keyed_from}"
+    audit.notes.append(
+        f"{old} have hashes of another secret key; the broker vouched for what they said when it got this one"
+        if audit.another_key
+        else f"{old} are from before hashes were keyed; the broker vouched for what they said at that time"
+    )
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    """What a checkpoint says; nothing if that cannot be read."""
+    try:
+        return {**orjson.loads(event.data)}
+    except _DAMAGE:
+        return {}
+
+
+def _check_log(unit: Unit, audit: _Audit) -> None:
+    """The log in its own order: no number missing, no event changed, every checkpoint right."""
+    expected, newest = 1, audit.head.seq
+    for event in log.read(unit, 0, 2**62):
+        audit.tick()
+        audit.events += 1
+        if event.seq != expected:
+            audit.add(f"events {expected} to {event.seq - 1} are missing")
+        expected = event.seq + 1
+        if type(event.subject) is not str or ILLEGIBLE in event.subject:
+            audit.legible = False
+        if not audit.fits(event):
+            audit.add(f"event {event.seq} ({event.kind} of {event.subject}) was changed: its hash does not fit")
+        elif event.kind == Kind.CHECKPOINT:
+            _check_checkpoint(unit, audit, event)
+    if expected <= newest:
+        audit.add(f"the log ends at event {expected - 1}, but {newest} were written: it was cut off")
+    elif expected - 1 > newest:
+        audit.add(f"the log goes on after event {newest}, the newest that was written")
+    if audit.head.checkpoint_seq != audit.covered:
+        audit.add(
+            f"log_head says that checkpoints cover the log up to event {audit.head.checkpoint_seq}, but they cover it"
+            f" up to {audit.covered}"
+        )
+
+
+def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
+    """What it says of the events that it covers, and that it goes on where the one before it ended."""
+    facts = _facts(event)
+    first, last, count = (facts.get(name) for name in ("first", "last", "events"))
+    if not (isinstance(first, int) and isinstance(last, int) and isinstance(count, int) and last < event.seq):
+        audit.add(f"checkpoint {event.seq} does not say what it covers")
+        return
+    vouches = facts.get("vouches") is True
+    if first != (1 if vouches else audit.covered + 1):
+        audit.add(f"checkpoint {event.seq} does not go on where the one before it ended, at event {audit.covered}")
+    audit.covered = last
+    covered = log.read(unit, first - 1, last)
+    if (log.content_chain if vouches else log.chain)(covered) != facts.get("chain"):
+        audit.add(f"checkpoint {event.seq} does not fit: events {first} to {last} were changed")
+    if "missing_until" in facts:
+        audit.notes.append(
+            f"at event {event.seq} the broker found that the log had once gone on to event {facts['missing_until']}:"
+            " a copy was restored, or the log was cut off"
+        )
+
+
+def _check_subjects(unit: Unit, audit: _Audit) -> dict[tuple[Any, ...], list[int]]:
+    """The log subject by subject: chained, and implying what is stored. The counters that it implies."""
+    counted: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
+    for subject, history in groupby(snapshots.events_by_subject(unit), key=lambda event: event.subject):
+        audit.subjects += 1
+        _check_subject(unit, audit, subject, history, counted)
+    return counted
+
+
+def _check_subject(
+    unit: Unit, audit: _Audit, subject: str, history: Iterable[Event], counted: dict[tuple[Any, ...], list[int]]
+) -> None:
+    replay = Replay()
+    previous = GENESIS
+    replayable = True
+    for event in history:
+        audit.tick()
+        if event.previous != previous:
+            audit.add(f"event {event.seq} ({event.kind} of {subject}) does not follow the one before it")
+        previous = event.hash
+        try:
+            _count(counted, replay.apply(event) if replayable else ())
+        except _DAMAGE:
+            audit.add(f"event {event.seq} ({event.kind} of {subject}) cannot be replayed: it does not say what it did")
+            replayable = False
+    if subject == LOG_SUBJECT:
+        if previous != audit.head.event_hash:
+            audit.add("the newest checkpoint is not the one that was written")
+    elif replayable:
+        _compare(unit, audit, subject, replay)
+
+
+def _count(counted: dict[tuple[Any, ...], list[int]], moved: Iterable[CounterMove]) -> None:
+    for move in moved:
+        counter = counted[move.key]
+        counter[0] += move.amount
+        counter[1] += move.total_us
+
+
+def _compare(unit: Unit, audit: _Audit, subject: str, replay: Replay) -> None:
+    """The rows that a subject's events imply against those that are stored."""
+    try:
+        implied = replay.finish()
+    except _DAMAGE:
+        audit.add(f"{subject}: its approval names a round that no event made")
+        return
+    stored = snapshots.rows_of(unit, subject)
+    for table in implied.keys() | stored.keys():
+        ours, theirs = implied.get(table, {}), stored.get(table, {})
+        for key in ours.keys() | theirs.keys():
+            problem = _difference(ours.get(key), theirs.get(key), audit)
+            if problem:
+                audit.add(f"{subject}: {table} {' '.join(str(part) for part in key)} {problem}")
+
+
+def _difference(implied: dict[str, Any] | None, stored: dict[str, Any] | None, audit: _Audit) -> str | None:
+    if implied is None:
+        return "is stored, but no event made it"
+    if stored is None:
+        return "is in the log, but not stored"
+    wrong = sorted(
+        name
+        for name in implied.keys() | stored.keys()
+        if name not in UNRESTORED | SEALED and implied.get(name) != stored.get(name)
+    )
+    seal = audit.seal
+    # What was sealed with another secret cannot be held against anything.
+    if seal is not None and implied.get("event_seq", 0) >= audit.head.keyed_from:
+        wrong += [name for name in SEALED & implied.keys() if sealed_value(seal, str(stored[name])) != implied[name]]
+    return f"differs from the log in {', '.join(wrong)}" if wrong else None
+
+
+def _check_counters(unit: Unit, audit: _Audit, counted: dict[tuple[Any, ...], list[int]]) -> None:
+    stored = snapshots.list_counters(unit)
+    for key in counted.keys() | stored.keys():
+        implied = tuple(counted[key]) if key in counted else (0, 0)
+        if stored.get(key, (0, 0)) != implied:
+            audit.add(f"the counter {' '.join(str(part or '-') for part in key)} differs from the log")
+
+
+def _check_rest(unit: Unit, audit: _Audit) -> None:
+    for name in snapshots.list_unexplained(unit, PROBLEM_LIMIT):
+        audit.add(f"{name} is stored, but no event speaks of it")
+    for name in snapshots.list_wrong_refusals(unit, PROBLEM_LIMIT):
+        audit.add(f"the plan's refused review {name} does not fit its commits and verdicts")
+    for subject, name in snapshots.list_missing_contents(unit, PROBLEM_LIMIT):
+        audit.add(f"the content {name} of {subject} is missing")
+    for name, body in snapshots.list_contents(unit):
+        if type(body) is not str or hashlib.sha256(body.encode()).hexdigest() != name:
+            audit.add(f"the content {name} was changed")

@@ -1,0 +1,228 @@
+"""Replaying the log: the state that a subject's events imply, row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tandem.gate.rules import commit_reviews_of
+from tandem.pool.queries import reviewer_moves
+from tandem.reviews.rules import VOLATILE, Review, taken_back_by
+from tandem.reviews.statistics import moves
+from tandem.store.event import CounterMove, Event, Kind
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+UNRESTORED = VOLATILE | {"last_seen_at"}
+"""All such columns: the use of a session is no event either."""
+
+SEALED = frozenset({"key_hash", "token_hash"})
+"""Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
+
+ROWS = {
+    "round": ("rounds", ("review_id", "round")),
+    "verdict": ("verdicts", ("id",)),
+    "counter_patch": ("counter_patches", ("id",)),
+    "project": ("projects", ("name",)),
+    "access_token": ("access_tokens", ("id",)),
+    "cycle_key": ("cycle_keys", ("project", "workflow", "role")),
+    "session": ("sessions", ("id",)),
+    "handoff": ("handoffs", ("cycle_id", "number")),
+    "gate": ("gates", ("project",)),
+    "override": ("overrides", ("project", "id")),
+    "commit": ("commits", ("project", "id")),
+    "rollback": ("rollbacks", ("review_id", "head_after")),
+}
+"""Parts of a delta that are one new row: their table and its key."""
+
+CHANGED = {"pool": "pools", "reviewer": "reviewers"}
+"""Parts of a delta that are the changed columns of the subject's one row: their tables."""
+
+SAYS: dict[str, tuple[str, ...]] = {
+    Kind.REVIEW_CREATED: ("review round",),
+    Kind.REVIEW_REVISED: ("review round",),
+    Kind.REVIEW_CLAIMED: ("review",),
+    Kind.CLAIM_RELEASED: ("review",),
+    Kind.REVIEW_RECLAIMED: ("review",),
+    Kind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
+    Kind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
+    Kind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
+    Kind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
+    Kind.COUNTER_PATCH_REJECTED: ("review decision",),
+    Kind.COUNTER_PATCH_SUPERSEDED: ("review decision",),
+    Kind.MESSAGE_SENT: ("review messages",),
+    Kind.MESSAGE_RESOLVED: ("review resolved",),
+    Kind.REVIEW_CLOSED: ("review",),
+    Kind.ATTENTION_RAISED: ("review",),
+    Kind.ATTENTION_CLEARED: ("review",),
+    Kind.CHANGE_ROLLED_BACK: ("review rollback",),
+    Kind.POOL_REGISTERED: ("pool",),
+    Kind.POOL_ENDED: ("pool",),
+    Kind.POOL_PAUSED: ("pool",),
+    Kind.POOL_RESUMED: ("pool",),
+    Kind.CIRCUIT_OPENED: ("pool",),
+    Kind.CIRCUIT_CLOSED: ("pool",),
+    Kind.REVIEWER_REQUESTED: ("reviewer",),
+    Kind.REVIEWER_SPAWNED: ("reviewer",),
+    Kind.REVIEWER_DRAIN_START: ("reviewer",),
+    Kind.REVIEWER_TERMINATED: ("reviewer",),
+    Kind.REVIEWER_OUTCOME: ("reviewer",),
+    Kind.SESSION_OPENED: ("session",),
+    Kind.SESSION_CLOSED: ("session_end",),
+    Kind.CYCLE_STARTED: ("cycle",),
+    Kind.LOCK_ACQUIRED: ("cycle",),
+    Kind.HANDOFF_WRITTEN: ("cycle handoff",),
+    Kind.CYCLE_ADVANCED: ("cycle", "cycle advanced", "cycle handoff"),
+    Kind.CYCLE_COMPLETED: ("cycle",),
+    Kind.CYCLE_ARCHIVED: ("cycle",),
+    Kind.PROJECT_REGISTERED: ("project",),
+    Kind.GATE_SWITCHED: ("gate",),
+    Kind.GATE_OVERRIDDEN: ("override",),
+    Kind.COMMIT_RECORDED: ("commit",),
+    Kind.TOKEN_CREATED: ("access_token", "cycle_key"),
+    Kind.TOKEN_REVOKED: ("access_token", "cycle_key"),
+    Kind.CHECKPOINT: ("",),
+}
+"""The parts of the delta of each kind of event, the first one its subject's; for some kinds there are several ways."""
+
+_PREFIXES = {"access_token": "token:", "cycle_key": "key:", "session_end": "session:", "review": "", "": "log"}
+"""How subjects begin, by the first part of a delta, where it is not the part's own name."""
+
+STAMPED = frozenset({"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
+"""Tables whose rows are a subject each, and carry the newest event's number and hash."""
+
+
+class Replay:
+    """One subject's state, rebuilt from its events in order.
+
+    Attributes:
+        tables: Rows by table and key, as the events so far left them.
+    """
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[Key, Row]] = {}
+        self._review: Review | None = None
+
+    def apply(self, event: Event) -> list[CounterMove]:
+        """Take in the next event; the counters that it moves.
+
+        Raises:
+            KeyError: The event speaks of a row that no event made.
+            ValueError: The event's delta is not what Tandem writes.
+            TypeError: Likewise.
+        """
+        delta: dict[str, Any] = orjson.loads(event.delta)
+        if not _says_its_kind(event, delta):
+            raise ValueError(event.kind)
+        for part, (table, key) in ROWS.items():
+            if part in delta:
+                row: Row = delta[part]
+                self._rows(table)[tuple(row[column] for column in key)] = row
+        self._apply_parts(delta)
+        if "cycle" in delta:
+            self._apply_cycle(event, delta["cycle"])
+        for table in STAMPED & self.tables.keys():
+            # A subject of one of these tables is one row.
+            for row in self.tables[table].values():
+                row.update(delta.get("session_end", {}), event_seq=event.seq, event_hash=event.hash)
+        for part, table in CHANGED.items():
+            if part in delta:
+                return self._apply_row(event, table, delta[part])
+        return self._apply_review(event, delta["review"]) if "review" in delta else []
+
+    def finish(self) -> dict[str, dict[Key, Row]]:
+        """All rows, those included that follow from the review: what the gate opens for."""
+        review = self._review
+        if review is not None and review.approved_round is not None:
+            self._approve(review, review.approved_round)
+        return self.tables
+
+    def _apply_parts(self, delta: dict[str, Any]) -> None:
+        """What an event changes in rows that are there, and the rows of which it may bring several."""
+        for message in delta.get("messages", ()):
+            self._rows("messages")[(message["id"],)] = message
+        if "decision" in delta:
+            decision: Row = delta["decision"]
+            self._rows("counter_patches")[(decision["id"],)].update(
+                status=decision["status"], reason=decision["reason"], decided_at=decision["decided_at"]
+            )
+        if "resolved" in delta:
+            resolved, by = delta["resolved"]
+            self._rows("messages")[(resolved,)].update(resolved_by=by)
+        for row in commit_reviews_of(delta["commit"]) if "commit" in delta else ():
+            self._rows("commit_reviews")[row["project"], row["commit_id"], row["review_id"]] = row
+        for row in taken_back_by(delta["rollback"]) if "rollback" in delta else ():
+            key = (row["project"], row["commit_id"], row["review_id"], row["head_after"])
+            self._rows("taken_back")[key] = row
+        if "advanced" in delta:
+            cycle_id, number, advanced_at = delta["advanced"]
+            self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
+
+    def _rows(self, table: str) -> dict[Key, Row]:
+        return self.tables.setdefault(table, {})
+
+    def _apply_review(self, event: Event, changed: Row) -> list[CounterMove]:
+        before = self._review
+        stamp: Row = {"event_seq": event.seq, "event_hash": event.hash}
+        if before is None:
+            whole: Row = dict.fromkeys(VOLATILE)
+            whole.update(changed, **stamp)
+            after = Review(**whole)
+        else:
+            after = before._replace(**changed, **stamp)
+        if (event.old, event.new) != (before.state if before else None, after.state):
+            raise ValueError(event.new)
+        self._review = after
+        self._rows("reviews")[(after.id,)] = {
+            name: value for name, value in after._asdict().items() if name not in VOLATILE
+        }
+        return moves(before, after, event.kind)
+
+    def _apply_cycle(self, event: Event, changed: Row) -> None:
+        key = (event.subject.removeprefix("cycle:"),)
+        row = self._rows("cycles").setdefault(key, {"status_seq": event.seq})
+        row.update(changed, event_seq=event.seq, event_hash=event.hash)
+        if event.kind != Kind.LOCK_ACQUIRED:
+            row["status_seq"] = event.seq
+
+    def _apply_row(self, event: Event, table: str, changed: Row) -> list[CounterMove]:
+        key = (event.subject.partition(":")[2],)
+        before: Row = self._rows(table).get(key, {})
+        after: Row = {**before, **changed, "event_seq": event.seq, "event_hash": event.hash}
+        self._rows(table)[key] = after
+        return reviewer_moves(before, after, event.at) if table == "reviewers" else []
+
+    def _approve(self, review: Review, number: int) -> None:
+        approved = self._rows("rounds")[review.id, number]
+        if approved["digest"] is None:
+            return
+        digest_key = (review.project, approved["digest"], review.id)
+        self._rows("approvals")[digest_key] = {
+            "project": review.project,
+            "digest": approved["digest"],
+            "review_id": review.id,
+            "round": number,
+        }
+        for change in orjson.loads(approved["changes"]):
+            key = (review.project, change["path"], change["blob_after"], review.id, number)
+            self._rows("approved_paths")[key] = {
+                "project": review.project,
+                "review_id": review.id,
+                "round": number,
+                "kind": "change" if approved["path"] is None else "text",
+                **change,
+            }
+
+
+def _says_its_kind(event: Event, delta: Row) -> bool:
+    """Whether an event changes what its kind changes, of a subject that has it."""
+    for words in SAYS.get(event.kind, ()):
+        parts = words.split()
+        first = parts[0] if parts else ""
+        if delta.keys() == set(parts):
+            prefix = _PREFIXES.get(first, f"{first}:")
+            return event.subject.startswith(prefix) and (prefix != "" or event.is_of_review)
+    return False

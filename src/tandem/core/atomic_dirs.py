@@ -1,0 +1,195 @@
+"""Folders that are there whole or not at all, whatever ends the process or the machine while they are written.
+
+A folder is put together in a hidden sibling, flushed to the disk, and renamed into place. Three hidden siblings
+belong to `name`, and each call finds what an earlier one left of them:
+
+    .name.new    what is being put together; never of use to anybody else
+    .name.old    what is being replaced; whole for as long as there is no `name`
+    .name.lock   empty; locked by the one process that writes `name` at the moment
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tandem.core import platforms
+from tandem.core.files import flush_folder, write_new
+from tandem.errors import Unavailable
+
+_COMPONENT = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+"""Leaves room for the affixes of the siblings: file systems end names at 255 bytes."""
+
+_DEEPEST = 2
+_PATIENCE_SECONDS = 30.0
+"""How long to wait for another process that writes the same folder; a write takes milliseconds."""
+
+_LOOK_SECONDS = 0.01
+
+
+def write_whole(parent: Path, name: str, files: Mapping[str, bytes]) -> Path:
+    """Write the folder `name` with exactly these files, private to the user and flushed to the disk.
+
+    A crash at any moment leaves no such folder or a whole one. One that exists is replaced; a crash then
+    leaves the old one, none, or the new one. The next call removes what a crash left. Processes that write
+    the same folder take turns, and the last one's stays. Blocks while it waits for its turn and for the disk.
+
+    Args:
+        parent: Where the folder goes; made, private, if it is missing.
+        name: One safe component of a path.
+        files: What each file holds, by its name: a safe component, or two with a slash between.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: A name is not safe, or is that of a file and of a folder.
+        Unavailable: The system does not let us write, or another process does not finish.
+    """
+    _refuse_unsafe_names(name, files)
+    folder = parent / name
+    try:
+        _make_durably(parent)
+        with turn(_sibling(folder, "lock"), _PATIENCE_SECONDS):
+            _write(folder, files)
+    except OSError as error:
+        raise Unavailable(
+            f"{folder} cannot be written: {error.strerror or error}; see to the space on the disk and to the "
+            f"permissions of {parent}, then do the same again.",
+            folder=str(folder),
+        ) from error
+    return folder
+
+
+def _refuse_unsafe_names(name: str, files: Iterable[str]) -> None:
+    if not _COMPONENT.fullmatch(name):
+        raise ValueError(f"{name!r} is not a safe name for a folder")
+    names = set(files)
+    for file in names:
+        components = file.split("/")
+        if len(components) > _DEEPEST or not all(map(_COMPONENT.fullmatch, components)):
+            raise ValueError(f"{file!r} is not a safe name for a file")
+        if len(components) == _DEEPEST and components[0] in names:
+            raise ValueError(f"{components[0]!r} cannot be both a file and a folder")
+
+
+def _make_durably(folder: Path) -> None:
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    platforms.make_private(str(folder))
+    for place in missing:
+        flush_folder(str(place.parent))
+
+
+@contextmanager
+def turn(path: Path, patience_seconds: float) -> Generator[None]:
+    """Be the only one who holds a lock; the system ends the turn of a process that dies.
+
+    Args:
+        path: The file that is locked, which is there for as long as somebody holds it.
+        patience_seconds: How long to wait for it.
+
+    Raises:
+        TimeoutError: Another process does not finish.
+        OSError: The file cannot be made or locked.
+    """
+    lock = _wait_for_lock(path, patience_seconds)
+    try:
+        yield
+    finally:
+        # While it is locked: whoever waits then finds that its file is gone, and opens a new one. Windows
+        # removes no open file, and keeps this one for the next time.
+        with suppress(OSError):
+            path.unlink()
+        os.close(lock)
+
+
+def _wait_for_lock(path: Path, patience_seconds: float) -> int:
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if platforms.lock_file(lock) and _is_at(lock, path):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+        if time.monotonic() >= deadline:
+            raise TimeoutError(errno.ETIMEDOUT, f"another process has been writing it for {patience_seconds:g} seconds")
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still has its name, which the lock's last holder may have removed."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    fresh, old = _sibling(folder, "new"), _sibling(folder, "old")
+    _clear(folder, fresh, old)
+    try:
+        _fill(fresh, files)
+        _put_in_place(folder, fresh, old)
+    except BaseException:
+        # A disk that is full needs the space.
+        with suppress(OSError):
+            _delete(fresh)
+        raise
+    # Before the old one is touched: what is half deleted must not come back as the only one.
+    flush_folder(str(folder.parent))
+    with suppress(OSError):
+        # The new one is in place; what is left of the old one is the next call's to remove.
+        _delete(old)
+
+
+def _clear(folder: Path, fresh: Path, old: Path) -> None:
+    """Remove what a crash left; an old folder that lost its place gets it back, should this call fail."""
+    _delete(fresh)
+    if os.path.lexists(old) and not os.path.lexists(folder):
+        old.rename(folder)
+    else:
+        _delete(old)
+
+
+def _fill(fresh: Path, files: Mapping[str, bytes]) -> None:
+    fresh.mkdir(0o700)
+    folders = {(fresh / name).parent for name in files} - {fresh}
+    for folder in sorted(folders):
+        folder.mkdir(0o700)
+    for name, content in files.items():
+        write_new(fresh / name, content)
+    for folder in (*folders, fresh):
+        flush_folder(str(folder))
+
+
+def _put_in_place(folder: Path, fresh: Path, old: Path) -> None:
+    if not os.path.lexists(folder):
+        fresh.rename(folder)
+        return
+    folder.rename(old)
+    try:
+        fresh.rename(folder)
+    except BaseException:
+        old.rename(folder)
+        raise
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sibling(folder: Path, purpose: str) -> Path:
+    # Names begin with a letter or a digit and purposes have no dot: no two names share a sibling.
+    return folder.with_name(f".{folder.name}.{purpose}")

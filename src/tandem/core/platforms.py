@@ -1,0 +1,300 @@
+"""What differs between Linux, macOS and Windows: paths, locks, signals, processes, sockets.
+
+The only module that asks for the platform. Quick to import, because the bridge is handed this module at
+its start. Paths are texts here for the same reason.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+from tandem.core.files import flush_file as flush_file  # noqa: PLC0414 - named here too, for those who ask for both
+from tandem.core.files import flush_folder as flush_folder  # noqa: PLC0414 - as above
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    import psutil
+
+_FOLDER = "tandem"
+_LOCKED_BYTE = 1 << 30
+"""Windows locks are mandatory: the byte that is locked lies beyond the text that others read."""
+
+_CREATE_NEW_PROCESS_GROUP = 0x0000_0200
+_CREATE_NO_WINDOW = 0x0800_0000
+_DETACHED = _CREATE_NEW_PROCESS_GROUP | _CREATE_NO_WINDOW
+"""No window rather than `DETACHED_PROCESS`: with the latter each git that is started opens a console."""
+
+_LOOK_SECONDS = 0.02
+_SAME_START_US = 2_000_000
+"""Start times are computed from the clock, which may have been set a little since; numbers are not reused that soon."""
+
+_START_TICKS = 19
+"""Where `/proc/self/stat` says when the process began, counted from behind the name of its program."""
+
+STOPS_BY_FILE = sys.platform == "win32"
+"""Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
+
+
+_PEOPLE = range(501 if sys.platform == "darwin" else 1000, 60_000)
+"""Numbers of users that are people, and not services."""
+
+
+def data_dir() -> str:
+    """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
+    if sys.platform == "win32":
+        return os.path.join(_windows_local(), _FOLDER)
+    if sys.platform == "darwin":
+        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
+    return os.path.join(_xdg("XDG_STATE_HOME", "~/.local/state"), _FOLDER)
+
+
+def config_dir() -> str:
+    """The user's configuration folder for Tandem, as platformdirs has it; it need not exist."""
+    if sys.platform == "win32":
+        return os.path.join(_windows_local(), _FOLDER)
+    if sys.platform == "darwin":
+        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
+    return os.path.join(_xdg("XDG_CONFIG_HOME", "~/.config"), _FOLDER)
+
+
+def _xdg(variable: str, default: str) -> str:
+    # A relative folder is invalid by the XDG specification and would depend on where one stands.
+    stated = os.environ.get(variable, "").strip()
+    return stated if os.path.isabs(stated) else os.path.expanduser(default)
+
+
+def _windows_local() -> str:
+    return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+
+
+def accounts() -> list[str]:
+    """The names of the people who have an account on this machine; empty where the system has no such list."""
+    try:
+        import pwd
+    except ImportError:
+        return []
+    return [
+        one.pw_name
+        for one in pwd.getpwall()
+        if one.pw_uid in _PEOPLE and not one.pw_shell.endswith(("nologin", "false", "sync", "halt", "shutdown"))
+    ]
+
+
+def others_logged_in() -> set[str]:
+    """The names of other people who are logged in now; empty where the system does not tell."""
+    import psutil
+
+    # Windows puts the domain before the name of who runs a process.
+    own = {psutil.Process().username().rpartition("\\")[2], os.environ.get("SUDO_USER", "")}
+    return {user.name for user in psutil.users()} - own
+
+
+def lock_file(descriptor: int) -> bool:
+    """Take the exclusive lock of an open file, which ends with the process; false if another has it.
+
+    Raises:
+        OSError: The file system offers no locks.
+    """
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def unlock_file(descriptor: int) -> None:
+    """Give up the lock of `lock_file`."""
+    if sys.platform == "win32":
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def claim_address(listener: socket.socket) -> None:
+    """Set the options with which exactly one process can listen at an address, at once after a restart."""
+    if sys.platform == "win32":
+        # SO_REUSEADDR would let another process steal the port there.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def raise_open_files(wanted: int) -> int:
+    """Let this process open as many files and sockets as it may, up to `wanted`; how many it then can."""
+    if sys.platform == "win32":
+        return wanted
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft == resource.RLIM_INFINITY or soft >= most:
+        return most
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    except (OSError, ValueError):  # macOS has a limit of its own, below the hard one
+        return soft
+    return most
+
+
+def detached() -> dict[str, Any]:
+    """Arguments for `subprocess.Popen`: a process that outlives its parent, its terminal and its console."""
+    if sys.platform == "win32":
+        return {"creationflags": _DETACHED}
+    return {"start_new_session": True}
+
+
+class ProcessIdentity(NamedTuple):
+    """A process that no later one with the same number is mistaken for.
+
+    Attributes:
+        pid: Its number, which the system gives to others once it is gone.
+        started_us: When it began, microseconds since the epoch.
+    """
+
+    pid: int
+    started_us: int
+
+
+def this_process() -> ProcessIdentity:
+    """The identity of the process that asks."""
+    return ProcessIdentity(os.getpid(), _started_us())
+
+
+def _started_us() -> int:
+    if sys.platform == "linux":
+        # As psutil computes it, to the microsecond: most brokers need it for nothing else, and would keep it in memory.
+        with open("/proc/self/stat", "rb") as stream:
+            ticks = int(stream.read().rpartition(b")")[2].split()[_START_TICKS])
+        with open("/proc/stat", "rb") as stream:
+            boot_seconds = next(int(line.split()[1]) for line in stream if line.startswith(b"btime "))
+        return round((ticks / os.sysconf("SC_CLK_TCK") + boot_seconds) * 1_000_000)
+    import psutil
+
+    return round(psutil.Process().create_time() * 1_000_000)
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Whether exactly that process runs; an unreaped dead one does not."""
+    return _find(process) is not None
+
+
+def ask_to_stop(process: ProcessIdentity) -> bool:
+    """Send a process the signal to stop in order; false if it is gone, or hears none (see `STOPS_BY_FILE`).
+
+    Raises:
+        PermissionError: It belongs to somebody else.
+    """
+    import psutil
+
+    found = None if STOPS_BY_FILE else _find(process)
+    if found is None:
+        return False
+    try:
+        found.terminate()
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied as error:
+        raise PermissionError(f"process {process.pid} belongs to another user") from error
+    return True
+
+
+def kill(process: ProcessIdentity) -> None:
+    """End exactly that process at once, if it still runs.
+
+    Raises:
+        PermissionError: It belongs to somebody else.
+    """
+    import psutil
+
+    found = _find(process)
+    if found is None:
+        return
+    try:
+        found.kill()
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied as error:
+        raise PermissionError(f"process {process.pid} belongs to another user") from error
+
+
+def wait_until_gone(process: ProcessIdentity, timeout_seconds: float) -> bool:
+    """Wait for a process to end; false if it still runs when the time is up."""
+    # Not psutil's wait: that goes on until a dead process is reaped, which is its parent's affair.
+    deadline = time.monotonic() + timeout_seconds
+    while is_alive(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_LOOK_SECONDS)
+    return True
+
+
+def _find(process: ProcessIdentity) -> psutil.Process | None:
+    import psutil
+
+    try:
+        found = psutil.Process(process.pid)
+        started_us = found.create_time() * 1_000_000
+        is_it = abs(started_us - process.started_us) < _SAME_START_US and found.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return None
+    return found if is_it else None
+
+
+def limit_process(number: int, most_bytes: int) -> None:
+    """Bound what memory a process of this user's may take from now on, and each file that it writes.
+
+    On Linux only; elsewhere a process cannot be bound from outside.
+    """
+    if sys.platform == "linux":
+        import resource
+
+        # Not RLIMIT_AS: a large repository's packs, which are only looked at in place, do not count.
+        for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
+            # It may have ended, or be bound more closely already.
+            with suppress(OSError, ValueError):
+                resource.prlimit(number, kind, (most_bytes, most_bytes))
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest event loop that there is for the platform."""
+    if sys.platform == "win32":
+        import asyncio
+
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()
+
+
+def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
+    if sys.platform == "win32":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+
+def make_private(path: str) -> None:
+    """Create a folder that only its user can look into; one that exists is left as its owner has it."""
+    # Windows ignores the mode: there the user's own folders are private by inheritance.
+    os.makedirs(path, mode=0o700, exist_ok=True)

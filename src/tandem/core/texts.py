@@ -1,0 +1,110 @@
+"""Which texts and JSON values can be kept, and which can be shown laid out.
+
+Kept is what UTF-8 and both databases can hold, and what can be written again.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tandem.core.visible import visible
+
+__all__ = [
+    "JSON_LEVELS",
+    "LONGEST_MARKDOWN",
+    "is_too_much_markdown",
+    "json_kind",
+    "storable_json",
+    "storable_text",
+    "visible",
+]
+
+JSON_LEVELS = 100
+"""How deeply a value may be nested."""
+
+LONGEST_MARKDOWN = 100_000
+"""Characters of a text; longer ones are shown as they were written."""
+_MOST_SIGNS = 20_000
+_MOST_LINES = 10_000
+_MOST_CELLS = 10_000
+_DELIMITERS = re.compile(r"[-|: \t>*+0-9.)]*")
+_SIGNS = "[]*_`<&|~\\!"
+
+_KINDS: dict[type, str] = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def json_kind(value: object) -> str:
+    """What a value of JSON is, in words."""
+    return _KINDS.get(type(value), "null")
+
+
+def storable_text(text: str) -> str:
+    """The text, if UTF-8 and both databases can hold it.
+
+    Raises:
+        ValueError: They cannot, and why.
+    """
+    if "\x00" in text:
+        raise ValueError("must not contain NUL characters")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode; it contains a lone surrogate") from None
+    return text
+
+
+def storable_json(value: Any) -> Any:
+    """The value, if every text in it is storable and it is not nested too deeply to be written again.
+
+    Raises:
+        ValueError: It is not, and why.
+    """
+    _check(value, JSON_LEVELS)
+    return value
+
+
+def _check(value: Any, levels: int) -> None:
+    match value:
+        case str():
+            storable_text(value)
+        case dict() | list() if not levels:
+            raise ValueError(f"must not be nested deeper than {JSON_LEVELS} levels")
+        case dict():
+            for key, inner in value.items():  # pyright: ignore[reportUnknownVariableType] any JSON value
+                storable_text(key)  # pyright: ignore[reportUnknownArgumentType] JSON keys are texts
+                _check(inner, levels - 1)
+        case list():
+            for inner in value:  # pyright: ignore[reportUnknownVariableType] any JSON value
+                _check(inner, levels - 1)
+        case _:
+            pass
+
+
+def is_too_much_markdown(text: str) -> bool:
+    """Whether parsing a text as Markdown would take too long: it is long, consists of signs, or is a huge table."""
+    return (
+        len(text) > LONGEST_MARKDOWN
+        or sum(map(text.count, _SIGNS)) > _MOST_SIGNS
+        or text.count("\n") > _MOST_LINES
+        or _most_cells(text) > _MOST_CELLS
+    )
+
+
+def _most_cells(text: str) -> int:
+    """How many cells the tables of a text have at most: each row gets as many as the line below the head says."""
+    cells = columns = 0
+    for line in text.split("\n"):
+        if not line.strip():
+            columns = 0
+        elif "-" in line and _DELIMITERS.fullmatch(line.rstrip()):
+            columns = max(columns, line.count("|") + 1)
+        cells += columns
+    return cells

@@ -1,0 +1,1 @@
+"""Cycles: sessions, the lock and typed hand-offs between two agents."""

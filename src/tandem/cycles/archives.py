@@ -1,0 +1,53 @@
+"""What the folder of an archived cycle has in it: everything that a reader needs later, and no secret."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+from tandem.cycles.answers import CycleHistory, HandoffView
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+
+
+def archive_files(history: CycleHistory) -> dict[str, bytes]:
+    """The files by name: manifest, state, lock, workflow, and each hand-off's payload.
+
+    The manifest has every other file's SHA-256, so that a copy can be checked.
+    """
+    files = {
+        "state.json": _json(asdict(history.cycle)),
+        "lock.json": _json(asdict(history.lock)),
+        "workflow.json": _json({"name": history.cycle.workflow, **history.definition}),
+        **{_name(handoff): _json(handoff.payload) for handoff in history.handoffs},
+    }
+    manifest = {
+        "format": FORMAT,
+        "cycle_id": history.cycle.cycle_id,
+        "project": history.cycle.project,
+        "workflow": history.cycle.workflow,
+        "feature": history.cycle.feature,
+        "created_at": history.cycle.created_at,
+        "completed_at": history.cycle.completed_at,
+        "archived_at": history.cycle.archived_at,
+        "handoffs": [{"file": _name(handoff), **_facts(handoff)} for handoff in history.handoffs],
+        "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+    }
+    return {MANIFEST: _json(manifest), **files}
+
+
+def _name(handoff: HandoffView) -> str:
+    return f"handoffs/{handoff.number:03}-{handoff.target}.json"
+
+
+def _facts(handoff: HandoffView) -> dict[str, Any]:
+    facts = asdict(handoff)
+    del facts["payload"]
+    return facts
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

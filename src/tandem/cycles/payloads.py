@@ -1,0 +1,125 @@
+"""What a hand-off has to say: the payload's schema, with a precise complaint for each field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import orjson
+
+from tandem.core.texts import json_kind, storable_json
+from tandem.cycles.rules import Cycle, Transition
+from tandem.errors import SchemaInvalid
+
+TEXTS = {
+    "cycle_id": "The cycle, as `cycle_status` says it.",
+    "feature": "The feature, as `cycle_status` says it.",
+    "producer": "The role that hands off.",
+    "consumer": "The next role: the target.",
+}
+"""Fields of a payload that are texts, and what they say."""
+
+ARRAYS = {
+    "files_modified": "Files that were added, changed or removed.",
+    "endpoints": "Interfaces that the consumer is to build or to use, such as routes and functions.",
+    "data_shapes": "What goes through them: requests, answers, records, messages.",
+    "assumptions": "What was taken for granted and may be wrong.",
+    "todos": "What is left for the consumer.",
+    "notes": "Anything else in words.",
+}
+"""Fields that are lists, and what they say."""
+
+EXTRAS = "extras"
+EXTRAS_ABOUT = "Further facts, by name; the only place for fields of your own."
+
+ARRAY_LIMIT = 2_000
+"""Entries of one array; a payload's size has a limit of its own."""
+
+Problem = dict[str, str]
+
+
+def checked(payload: object, cycle: Cycle, step: Transition) -> dict[str, Any]:
+    """A payload that has its form and speaks of this cycle and this hand-off.
+
+    Raises:
+        SchemaInvalid: It does not; `details.problems` lists every complaint, `details.field` names the first.
+    """
+    if not isinstance(payload, dict):
+        raise _refusal([{"field": "payload", "problem": f"must be an object, not {json_kind(payload)}"}])
+    fields = cast("dict[str, Any]", payload)
+    problems = [*_form(fields), *_consistency(fields, cycle, step)]
+    if problems:
+        raise _refusal(problems)
+    return fields
+
+
+def parsed(text: str, cycle: Cycle, step: Transition) -> dict[str, Any]:
+    """A payload from JSON text, as a counter-patch has it.
+
+    Raises:
+        SchemaInvalid: It is no JSON, or not a payload for this hand-off.
+    """
+    try:
+        # Not the standard library's reader, which takes what nobody else does: NaN, numbers without end.
+        payload: object = storable_json(orjson.loads(text))
+    except orjson.JSONDecodeError:
+        raise _refusal([{"field": "payload", "problem": "must be the whole payload as JSON"}]) from None
+    except ValueError as error:
+        raise _refusal([{"field": "payload", "problem": str(error)}]) from None
+    return checked(payload, cycle, step)
+
+
+def text_of(payload: dict[str, Any]) -> str:
+    """The payload as it is kept and reviewed: JSON, indented, one field after the other as it was sent."""
+    return json.dumps(payload, indent=2, ensure_ascii=False) + "\n"
+
+
+def _form(payload: dict[str, Any]) -> list[Problem]:
+    problems: list[Problem] = []
+    for name in TEXTS:
+        value = payload.get(name)
+        if name not in payload:
+            problems.append({"field": name, "problem": "is missing: a text that is not empty"})
+        elif not isinstance(value, str):
+            problems.append({"field": name, "problem": f"must be a text, not {json_kind(value)}"})
+        elif not value.strip():
+            problems.append({"field": name, "problem": "must not be empty"})
+    for name in ARRAYS:
+        value = payload.get(name)
+        if name not in payload:
+            problems.append({"field": name, "problem": "is missing: an array, which may be empty"})
+        elif not isinstance(value, list):
+            problems.append({"field": name, "problem": f"must be an array, not {json_kind(value)}"})
+        elif len(cast("list[Any]", value)) > ARRAY_LIMIT:
+            problems.append({"field": name, "problem": f"must have at most {ARRAY_LIMIT} entries"})
+    extras = payload.get(EXTRAS)
+    if EXTRAS in payload and not isinstance(extras, dict):
+        problems.append({"field": EXTRAS, "problem": f"must be an object, not {json_kind(extras)}"})
+    known = {*TEXTS, *ARRAYS, EXTRAS}
+    problems += [
+        {"field": name[:100], "problem": "is no field of a hand-off; put further facts into extras"}
+        for name in payload
+        if name not in known
+    ]
+    return problems
+
+
+def _consistency(payload: dict[str, Any], cycle: Cycle, step: Transition) -> list[Problem]:
+    expected = {
+        "cycle_id": cycle.id,
+        "feature": cycle.feature,
+        "producer": step.producer,
+        "consumer": step.consumer,
+    }
+    return [
+        {"field": name, "problem": f"must be '{value}' for this hand-off", "expected": value}
+        for name, value in expected.items()
+        if isinstance(payload.get(name), str) and payload[name].strip() and payload[name] != value
+    ]
+
+
+def _refusal(problems: list[Problem]) -> SchemaInvalid:
+    first = problems[0]
+    more = f" ({len(problems) - 1} more in details.problems)" if len(problems) > 1 else ""
+    where = first["field"] if first["field"] == "payload" else f"payload.{first['field']}"
+    return SchemaInvalid(f"{where} {first['problem']}.{more}", field=first["field"], problems=problems[:30])

@@ -1,0 +1,209 @@
+"""Cycles and their hand-offs: reading, and writing together with the event that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import bindparam, insert, select, update
+
+from tandem.cycles import tables
+from tandem.cycles.rules import Cycle, Handoff
+from tandem.store import ledger
+from tandem.store.base import Unit
+from tandem.store.event import GENESIS, Event, Kind
+from tandem.store.statement import Statement
+
+_c = tables.cycles.c
+_h = tables.handoffs.c
+_STAMPS: Final = ("status_seq", "event_seq", "event_hash")
+"""Columns that follow from the event itself, and that its delta leaves out."""
+
+_of_workflow = select(tables.cycles).where(_c.project == bindparam("project"), _c.workflow == bindparam("workflow"))
+_active = _of_workflow.where(_c.archived_at.is_(None))
+_active_plain = Statement(_active)
+_active_locked = Statement(_active.with_for_update())
+# By the log's numbers, not by the clock, which may be set back.
+_newest_archived = Statement(_of_workflow.order_by(_c.event_seq.desc()).limit(1))
+_get = select(tables.cycles).where(_c.id == bindparam("cycle_id"))
+_get_plain = Statement(_get)
+_get_locked = Statement(_get.with_for_update())
+_insert_cycle = Statement(insert(tables.cycles))
+_insert_handoff = Statement(insert(tables.handoffs))
+_advance_handoff = Statement(
+    update(tables.handoffs)
+    .where(_h.cycle_id == bindparam("key"), _h.number == bindparam("key_number"))
+    .values(advanced_at=bindparam("new_advanced_at"))
+)
+_list_handoffs = Statement(select(tables.handoffs).where(_h.cycle_id == bindparam("cycle_id")).order_by(_h.number))
+_newest_of_review = Statement(
+    select(tables.handoffs).where(_h.review_id == bindparam("review_id")).order_by(_h.number.desc()).limit(1)
+)
+_lock_of_review = Statement(
+    select(_c.id)
+    .where(_c.id.in_(select(_h.cycle_id).where(_h.review_id == bindparam("review_id")).scalar_subquery()))
+    .with_for_update()
+)
+
+
+@cache
+def _update_cycle(names: tuple[str, ...]) -> Statement:
+    return Statement(
+        update(tables.cycles)
+        .where(_c.id == bindparam("key"), _c.event_seq == bindparam("expected_seq"))
+        .values({name: bindparam(f"new_{name}") for name in names})
+    )
+
+
+@cache
+def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
+    statement = select(tables.cycles).where(*(_c[name] == bindparam(name) for name in filters))
+    if after:
+        earlier = (_c.created_at == bindparam("before_created")) & (_c.id < bindparam("before_id"))
+        statement = statement.where((_c.created_at < bindparam("before_created")) | earlier)
+    return Statement(statement.order_by(_c.created_at.desc(), _c.id.desc()).limit(bindparam("limit")))
+
+
+def find_newest(unit: Unit, project: str, workflow: str, *, lock: bool = False) -> Cycle | None:
+    """The cycle of a project and workflow that is under way, or else the one that was archived last."""
+    row = unit.one_or_none(_active_locked if lock else _active_plain, project=project, workflow=workflow)
+    row = row or unit.one_or_none(_newest_archived, project=project, workflow=workflow)
+    return Cycle(*row) if row else None
+
+
+def find(unit: Unit, cycle_id: str, *, lock: bool = False) -> Cycle | None:
+    """A cycle by its id."""
+    row = unit.one_or_none(_get_locked if lock else _get_plain, cycle_id=cycle_id)
+    return Cycle(*row) if row else None
+
+
+def list_page(
+    unit: Unit, limit: int, *, project: str | None, workflow: str | None, before: tuple[int, str] | None
+) -> list[Cycle]:
+    """Cycles, newest first, from before a place (its `created_at` and id) on."""
+    params: dict[str, Any] = {"project": project, "workflow": workflow}
+    params = {name: value for name, value in params.items() if value is not None}
+    statement = _page(tuple(params), after=before is not None)
+    if before is not None:
+        params.update(before_created=before[0], before_id=before[1])
+    return [Cycle(*row) for row in unit.all(statement, limit=limit, **params)]
+
+
+def list_handoffs(unit: Unit, cycle_id: str) -> list[Handoff]:
+    """All hand-offs of a cycle, in the order in which they were written."""
+    return [Handoff(*row) for row in unit.all(_list_handoffs, cycle_id=cycle_id)]
+
+
+def find_by_review(unit: Unit, review_id: str) -> Handoff | None:
+    """The newest hand-off that a review is about; null for a review of anything else."""
+    row = unit.one_or_none(_newest_of_review, review_id=review_id)
+    return Handoff(*row) if row else None
+
+
+def lock_of_review(unit: Unit, review_id: str) -> None:
+    """Lock the cycle that a review belongs to, before the review itself; SQLite has one writer and no locks of rows."""
+    if unit.dialect == "postgresql":
+        unit.all(_lock_of_review, review_id=review_id)
+
+
+def start(unit: Unit, cycle: Cycle, *, actor: str, data: Mapping[str, Any]) -> Cycle:
+    """Write a new cycle with its event.
+
+    Raises:
+        Conflict: Another one is under way.
+    """
+    return _record(unit, None, cycle, actor=actor, kind=Kind.CYCLE_STARTED, data=data, extra={})
+
+
+def change(
+    unit: Unit,
+    before: Cycle,
+    after: Cycle,
+    *,
+    actor: str,
+    kind: Kind,
+    data: Mapping[str, Any] | None = None,
+    written: Handoff | None = None,
+    advanced: Handoff | None = None,
+) -> Cycle:
+    """Write what an event made of a cycle, and the event.
+
+    Args:
+        unit: The unit of work.
+        before: The cycle as it is stored.
+        after: What becomes of it.
+        actor: Who did it.
+        kind: What happened.
+        data: Facts for readers; no token, no key.
+        written: A hand-off that the event adds.
+        advanced: A hand-off that is there and now advanced the cycle, with its time.
+    """
+    extra: dict[str, Any] = {}
+    if written is not None:
+        extra["handoff"] = written._asdict()
+    if advanced is not None:
+        extra["advanced"] = [advanced.cycle_id, advanced.number, advanced.advanced_at]
+    changed = _record(unit, before, after, actor=actor, kind=kind, data=data or {}, extra=extra)
+    if written is not None:
+        unit.execute(_insert_handoff, **written._asdict())
+    if advanced is not None:
+        unit.execute(
+            _advance_handoff,
+            key=advanced.cycle_id,
+            key_number=advanced.number,
+            new_advanced_at=advanced.advanced_at,
+        )
+    return changed
+
+
+def _record(
+    unit: Unit,
+    before: Cycle | None,
+    after: Cycle,
+    *,
+    actor: str,
+    kind: Kind,
+    data: Mapping[str, Any],
+    extra: dict[str, Any],
+) -> Cycle:
+    fields = after._asdict()
+    was: dict[str, Any] = before._asdict() if before else {}
+    changed = {
+        name: value for name, value in fields.items() if name not in _STAMPS and (not before or was[name] != value)
+    }
+    event = ledger.append(
+        unit,
+        Event(
+            seq=0,
+            at=after.updated_at,
+            project=after.project,
+            subject=after.subject,
+            actor=actor,
+            kind=kind,
+            old=before.phase if before else None,
+            new="archived" if after.archived_at is not None else after.phase,
+            data=orjson.dumps({"workflow": after.workflow, **data}).decode(),
+            delta=orjson.dumps({"cycle": changed, **extra}).decode(),
+            previous=before.event_hash if before else GENESIS,
+        ),
+    )
+    written = after._replace(
+        status_seq=after.status_seq if kind is Kind.LOCK_ACQUIRED else event.seq,
+        event_seq=event.seq,
+        event_hash=event.hash,
+    )
+    if before is None:
+        unit.execute(_insert_cycle, **written._asdict())
+        return written
+    names = (*changed, *_STAMPS)
+    touched = unit.execute(
+        _update_cycle(names),
+        key=before.id,
+        expected_seq=before.event_seq,
+        **{f"new_{name}": getattr(written, name) for name in names},
+    )
+    if touched != 1:
+        raise LookupError(f"the cycle {before.id} changed within its own transaction")
+    return written

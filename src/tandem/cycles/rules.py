@@ -1,0 +1,323 @@
+"""The cycle: one feature on its way through a workflow's phases, one active role at a time.
+
+What a phase allows comes from the workflow that the cycle was started with; nothing here knows a role's or a
+phase's name, but for the one phase after completion. Every check answers with its own code, and the
+order of the checks is part of the contract.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidTarget, LockDenied, NoActiveCycle, SchemaInvalid
+from tandem.settings.workflow_form import quoted, repeatable
+from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse
+
+FEATURE_LENGTH = 200
+_SLUG_LENGTH = 40
+_MICROSECONDS = 1_000_000
+
+
+class Cycle(NamedTuple):
+    """One cycle as it stands. Field order is the column order of its table.
+
+    Times are microseconds since the epoch, UTC. `active_role` holds the lock, whose token is derived from the
+    cycle's id and `rotation`. `definition` is the workflow as JSON text. `review_id` is the review of the
+    hand-off that was written last and has not advanced the cycle. `status_seq` is the newest event
+    that changed what a status shows; taking the lock again does not.
+    """
+
+    id: str
+    project: str
+    workflow: str
+    feature: str
+    mode: str
+    definition: str
+    phase: str
+    active_role: str
+    rotation: int = 1
+    lock_acquired_at: int | None = None
+    review_id: str | None = None
+    handoffs: int = 0
+    created_at: int = 0
+    updated_at: int = 0
+    completed_at: int | None = None
+    archived_at: int | None = None
+    status_seq: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return f"cycle:{self.id}"
+
+
+class Handoff(NamedTuple):
+    """One hand-off as it was written. Field order is the column order of its table.
+
+    Attributes:
+        cycle_id: The cycle.
+        number: Its place among the cycle's hand-offs, from 1.
+        target: The role it is for.
+        producer: The role that wrote it.
+        phase: The phase in which it was written.
+        next_phase: The phase that it leads to.
+        content_id: The payload in the content store, as JSON text.
+        review_id: In approval mode, its review.
+        round: In approval mode, the round that has this payload.
+        written_at: When it was written; microseconds since the epoch, UTC.
+        advanced_at: When it advanced the cycle; null until it was approved.
+    """
+
+    cycle_id: str
+    number: int
+    target: str
+    producer: str
+    phase: str
+    next_phase: str
+    content_id: str
+    review_id: str | None = None
+    round: int | None = None
+    written_at: int = 0
+    advanced_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Where a hand-off leads: from a producer's phase to a consumer's."""
+
+    producer: str
+    consumer: str
+    phase: str
+    next_phase: str
+
+
+def cycle_id(feature: str, now_us: int, letters: str) -> str:
+    """A time stamp, a slug that is safe in paths, and random letters: `20261122T101500Z_login-page_k3f9q2`."""
+    stamp = datetime.fromtimestamp(now_us // _MICROSECONDS, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
+    plain = unicodedata.normalize("NFKD", feature).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:_SLUG_LENGTH].strip("-")
+    return f"{stamp}_{slug or 'feature'}_{letters}"
+
+
+def checked_feature(feature: str) -> str:
+    """The feature's name without space around it.
+
+    Raises:
+        SchemaInvalid: It is empty, or longer than `FEATURE_LENGTH` characters.
+    """
+    name = feature.strip()
+    if not name:
+        raise SchemaInvalid("feature: name what is to be built, in a few words.", field="feature")
+    if len(name) > FEATURE_LENGTH:
+        raise SchemaInvalid(
+            f"feature: use at most {FEATURE_LENGTH} characters; the details belong into the hand-offs.",
+            field="feature",
+            limit=FEATURE_LENGTH,
+            actual=len(name),
+        )
+    return name
+
+
+def workflow_of(cycle: Cycle) -> Workflow:
+    """The workflow as it was when the cycle began: what has changed since counts for the next one."""
+    return parse(cycle.workflow, json.loads(cycle.definition))
+
+
+def started(identity: str, workflow: Workflow, *, project: str, feature: str, now_us: int) -> Cycle:
+    """A new cycle in its workflow's first phase."""
+    return Cycle(
+        id=identity,
+        project=project,
+        workflow=workflow.name,
+        feature=feature,
+        mode=workflow.mode,
+        definition=json.dumps(workflow.as_dict(), ensure_ascii=False),
+        phase=workflow.start,
+        active_role=workflow.phase(workflow.start).role,
+        lock_acquired_at=now_us,
+        created_at=now_us,
+        updated_at=now_us,
+    )
+
+
+def require_active(cycle: Cycle | None, project: str, workflow: str) -> Cycle:
+    """The cycle under way.
+
+    Raises:
+        NoActiveCycle: There is none.
+    """
+    if cycle is None or cycle.archived_at is not None:
+        raise NoActiveCycle(
+            f"No cycle of '{workflow}' is under way in '{project}'; begin one with cycle_start.",
+            project=project,
+            workflow=workflow,
+        )
+    return cycle
+
+
+def check_active_role(cycle: Cycle, role: str) -> None:
+    """Refuse who wants the lock while it is another's turn.
+
+    Raises:
+        LockDenied: The role is not the active one.
+    """
+    if role == cycle.active_role:
+        return
+    raise LockDenied(
+        f"It is {cycle.active_role}'s turn (phase {cycle.phase}), not {role}'s; wait with cycle_status"
+        f" (wait=true, role={role}).",
+        # These two names are the published ones.
+        activeRole=cycle.active_role,
+        requestedRole=role,
+        phase=cycle.phase,
+    )
+
+
+def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
+    """Where a hand-off to a target leads from the cycle's phase.
+
+    Raises:
+        InvalidTarget: The workflow has no such role.
+        InvalidPhase: The phase hands nothing to that role.
+    """
+    check_target(workflow, target)
+    phase = _phase(cycle, workflow)
+    following = phase.handoffs.get(target) if phase else None
+    if phase is None or following is None:
+        allowed = sorted(phase.handoffs) if phase else []
+        may = f"From here a hand-off goes to {' or '.join(allowed)}" if allowed else "It is over"
+        raise InvalidPhase(
+            f"The phase {cycle.phase} hands nothing to {target}. {may}; cycle_status says where the cycle is.",
+            phase=cycle.phase,
+            target=target,
+            active_role=cycle.active_role,
+            allowed=allowed,
+        )
+    return Transition(phase.role, target, cycle.phase, following)
+
+
+def check_target(workflow: Workflow, target: str) -> None:
+    """Refuse a target that is no role.
+
+    Raises:
+        InvalidTarget: The workflow has no such role.
+    """
+    if target not in workflow.roles:
+        raise InvalidTarget(
+            f"{quoted(target)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
+            target=repeatable(target),
+            allowed=list(workflow.roles),
+        )
+
+
+def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
+    """Refuse a hand-off by anybody but the phase's own role.
+
+    Raises:
+        LockDenied: The session is of another role.
+    """
+    if role != step.producer:
+        raise LockDenied(
+            f"A hand-off to {step.consumer} in the phase {cycle.phase} is {step.producer}'s to write, not {role}'s.",
+            activeRole=cycle.active_role,
+            requestedRole=role,
+            target=step.consumer,
+            phase=cycle.phase,
+        )
+    check_active_role(cycle, role)
+
+
+def advanced(cycle: Cycle, step: Transition, now_us: int) -> Cycle:
+    """The cycle in its next phase; the lock rotates when the active role changes."""
+    return cycle._replace(phase=step.next_phase, review_id=None, updated_at=now_us)._replace(
+        **_lock_for(cycle, step.consumer)
+    )
+
+
+def check_complete(cycle: Cycle, workflow: Workflow) -> Phase:
+    """The phase that the cycle can be completed from.
+
+    Raises:
+        InvalidPhase: It cannot be completed from where it is.
+    """
+    phase = _phase(cycle, workflow)
+    if phase is None or not phase.completes:
+        allowed = list(workflow.completing_phases)
+        raise InvalidPhase(
+            f"A cycle of '{workflow.name}' is completed from {' or '.join(allowed)}, and this one is in {cycle.phase}.",
+            phase=cycle.phase,
+            allowed=allowed,
+        )
+    return phase
+
+
+def completed(cycle: Cycle, workflow: Workflow, now_us: int) -> Cycle:
+    """The cycle complete, its lock with the archiver."""
+    archiver = workflow.archiver_after(cycle.phase)
+    return cycle._replace(phase=COMPLETE, review_id=None, updated_at=now_us, completed_at=now_us)._replace(
+        **_lock_for(cycle, archiver)
+    )
+
+
+def check_archive(cycle: Cycle | None, workflow: str) -> Cycle:
+    """The cycle, if it is complete.
+
+    Raises:
+        ArchiveNotAllowed: It is not, or there is none.
+    """
+    if cycle is None or cycle.archived_at is not None or cycle.phase != COMPLETE:
+        phase = cycle.phase if cycle is not None and cycle.archived_at is None else None
+        raise ArchiveNotAllowed(
+            f"Only a complete cycle can be archived; complete it first with cycle_complete. '{workflow}' is"
+            f" {'in the phase ' + phase if phase else 'idle'}.",
+            phase=phase,
+        )
+    return cycle
+
+
+def check_role(cycle: Cycle, role: str, what: str) -> None:
+    """Refuse who does not hold the lock.
+
+    Raises:
+        LockDenied: The session is of another role.
+    """
+    if role != cycle.active_role:
+        raise LockDenied(
+            f"{what} is {cycle.active_role}'s to do, who holds the lock, not {role}'s.",
+            activeRole=cycle.active_role,
+            requestedRole=role,
+            phase=cycle.phase,
+        )
+
+
+def refuse_token(cycle: Cycle, role: str, *, of_another_key: bool) -> LockDenied:
+    """The refusal of a lock token that is not the current one; never says the token."""
+    why = (
+        "This lock token was made by a broker with another secret key; brokers on one database need the same"
+        " secret_key_file."
+        if of_another_key
+        else "This is not the lock's current token: it rotates whenever the active role changes."
+    )
+    return LockDenied(
+        f"{why} Take the current one with lock_acquire and try again.",
+        activeRole=cycle.active_role,
+        requestedRole=role,
+        phase=cycle.phase,
+    )
+
+
+def _phase(cycle: Cycle, workflow: Workflow) -> Phase | None:
+    return None if cycle.phase == COMPLETE else workflow.phase(cycle.phase)
+
+
+def _lock_for(cycle: Cycle, role: str) -> dict[str, object]:
+    if role == cycle.active_role:
+        return {}
+    return {"active_role": role, "rotation": cycle.rotation + 1, "lock_acquired_at": None}

@@ -1,1 +1,0 @@
-"""Pure: records, tables of transitions, decisions. No I/O, no framework."""

@@ -1,0 +1,241 @@
+"""Commits that hooks tell of, and what was rolled back of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import orjson
+from typing_extensions import override
+
+from tandem.contract.answer import shown
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput, TooLarge
+from tandem.gate import commit_queries as commits
+from tandem.gate.contract import (
+    Carried,
+    CommitPage,
+    CommitRecord,
+    ListCommits,
+    RecordCommit,
+    RecordRollback,
+    Reverted,
+    RollbackRecorded,
+)
+from tandem.gate.judging import changes_of, check_paths, exempt_patterns
+from tandem.gate.rules import Commit
+from tandem.gate.switch import require_known
+from tandem.git.changes import Change
+from tandem.git.raw import digest_of
+from tandem.reviews import queries as reviews
+from tandem.reviews import writing
+from tandem.reviews.approvals import inverse
+from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.rules import Review, Rollback
+from tandem.settings.exempt import is_exempt
+from tandem.store import events, pages
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+_GIT = "git"
+"""Who records what a hook does without saying for whom."""
+
+
+class CommittedReviews(Participant):
+    """Reviews whose change was committed already: a verdict against one stops the work on its plan."""
+
+    @override
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        if decision.verdict in commits.AGAINST:
+            commits.note_refusal(unit, decision.review.id)
+
+
+async def record_commit(services: Services, caller: Caller, request: RecordCommit) -> CommitRecord:
+    """Remember a commit; the same commit again stays as it is.
+
+    Raises:
+        InvalidInput: A path is named twice, or the commit is said to replace itself.
+        NotFound: The broker does not know the project.
+    """
+    project = services.projects.require(request.project, caller.project)
+    changes = changes_of(request.changes)
+    check_paths(changes)
+    if request.replaces == request.commit:
+        raise InvalidInput("A commit cannot replace itself; name the commit that it was made from.", field="replaces")
+    taking_back = await asyncio.to_thread(_inverse_digest, services, project, request, changes)
+    wanted = Commit(
+        project=project,
+        id=request.commit,
+        parent=request.parent,
+        branch=request.branch,
+        phase=request.phase,
+        plan=request.plan or request.branch,
+        task=request.task,
+        review_ids=_json(request.review_ids),
+        unreviewed=int(request.unreviewed),
+        depends_on=_json(request.depends_on),
+        replaces=request.replaces,
+        inverse=taking_back,
+        recorded_at=services.clock.now_us(),
+        recorded_by=caller.agent or _GIT,
+    )
+
+    def work(unit: Unit) -> CommitRecord:
+        events.lock(unit)
+        require_known(services, unit, project)
+        known = commits.find(unit, project, request.commit)
+        return _view(unit, known or commits.add(unit, wanted, _facts(wanted)))
+
+    return await transact(services, caller, work)
+
+
+async def list_commits(services: Services, caller: Caller, request: ListCommits) -> CommitPage:
+    """Recorded commits in the order in which they were recorded.
+
+    Raises:
+        InvalidInput: More than one of plan, review and ids was named, or the page is none of this list.
+        TooLarge: More rows, or more ids, than a page may have.
+    """
+    project, limit = services.projects.require(request.project, caller.project), request.limit
+    pages.check_limit(services, limit)
+    if sum(part is not None for part in (request.plan, request.review_id, request.commits)) > 1:
+        raise InvalidInput("Name one of plan, review_id and commits.", field="plan")
+    if request.commits is not None:
+        return await _named(services, project, request.commits)
+    after: int | None = pages.decode(services, request.page, int)[0] if request.page else None
+
+    def work(unit: Unit) -> CommitPage:
+        found = commits.list_page(
+            unit, project, limit=limit + 1, after=after, plan=request.plan, review_id=request.review_id
+        )
+        listed = found[:limit]
+        following = pages.encode(services, listed[-1].event_seq) if len(found) > limit else None
+        return CommitPage(tuple(_view(unit, commit) for commit in listed), following)
+
+    return await services.store.read(work)
+
+
+async def record_rollback(services: Services, caller: Caller, request: RecordRollback) -> RollbackRecorded:
+    """Remember that a review's change was rolled back; the same rollback again stays as it is.
+
+    Its plan is in blocking mode from then on.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+        InvalidInput: A commit is named twice.
+    """
+    for field, named in (("reverted", request.reverted), ("carried", request.carried)):
+        if len({one.commit for one in named}) != len(named):
+            raise InvalidInput("Every commit may be named once.", field=field)
+
+    def work(unit: Unit) -> RollbackRecorded:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        events.lock(unit)
+        earlier = commits.find_rollback(unit, before.id, request.head_after)
+        if earlier is not None:
+            return _rolled_back(earlier)
+        now = services.clock.now_us()
+        rollback = _rollback(unit, before, request, now, caller.agent or _GIT)
+        writing.change_review(
+            unit,
+            before,
+            before._replace(updated_at=now),
+            actor=rollback.rolled_back_by,
+            kind=Kind.CHANGE_ROLLED_BACK,
+            data=_rollback_facts(rollback, request),
+            rows=writing.Rows(rollback=rollback),
+        )
+        return _rolled_back(rollback)
+
+    return await transact(services, caller, work)
+
+
+async def _named(services: Services, project: str, ids: Sequence[str]) -> CommitPage:
+    most = services.policy.page_limit
+    if len(ids) > most:
+        raise TooLarge(f"At most {most} commits can be named at once.", field="commits", limit=most, actual=len(ids))
+
+    def work(unit: Unit) -> CommitPage:
+        known = [commits.find(unit, project, commit) for commit in dict.fromkeys(ids)]
+        found = sorted((commit for commit in known if commit is not None), key=lambda commit: commit.event_seq)
+        return CommitPage(tuple(_view(unit, commit) for commit in found), None)
+
+    return await services.store.read(work)
+
+
+def _inverse_digest(services: Services, project: str, request: RecordCommit, changes: list[Change]) -> str | None:
+    """The digest of what would take a commit back, exempt paths left out; null if nothing would."""
+    if not changes or request.parent is None:
+        return None
+    patterns = exempt_patterns(services, project)
+    judged = [change for change in changes if not is_exempt(change, patterns)]
+    return digest_of(inverse(judged)) if judged else None
+
+
+def _json(items: Sequence[object]) -> str:
+    return orjson.dumps(list(dict.fromkeys(items))).decode()
+
+
+def _facts(commit: Commit) -> dict[str, object]:
+    return {
+        "commit": commit.id,
+        "branch": commit.branch,
+        "plan": commit.plan,
+        "review_ids": orjson.loads(commit.review_ids),
+        "unreviewed": bool(commit.unreviewed),
+        "replaces": commit.replaces,
+    }
+
+
+def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, actor: str) -> Rollback:
+    plan = commits.plan_of(unit, review.project, review.id, [one.commit for one in request.reverted])
+    return Rollback(
+        review_id=review.id,
+        head_after=request.head_after,
+        project=review.project,
+        plan=plan or request.branch,
+        branch=request.branch,
+        head_before=request.head_before,
+        reverted=orjson.dumps([(one.commit, one.reverted_by) for one in request.reverted]).decode(),
+        carried=orjson.dumps([(one.commit, one.becomes) for one in request.carried]).decode(),
+        rework=_json(request.rework),
+        rolled_back_at=now,
+        rolled_back_by=actor,
+    )
+
+
+def _rollback_facts(rollback: Rollback, request: RecordRollback) -> dict[str, object]:
+    return {
+        "plan": rollback.plan,
+        "branch": rollback.branch,
+        "head_before": rollback.head_before,
+        "head_after": rollback.head_after,
+        "reverted": len(request.reverted),
+        "carried": len(request.carried),
+        "rework": len(request.rework),
+    }
+
+
+def _rolled_back(rollback: Rollback) -> RollbackRecorded:
+    return shown(
+        RollbackRecorded,
+        rollback,
+        reverted=tuple(Reverted(*pair) for pair in orjson.loads(rollback.reverted)),
+        carried=tuple(Carried(*pair) for pair in orjson.loads(rollback.carried)),
+        rework=tuple(orjson.loads(rollback.rework)),
+    )
+
+
+def _view(unit: Unit, commit: Commit) -> CommitRecord:
+    became = commits.fate(unit, commit)
+    return shown(
+        CommitRecord,
+        commit,
+        commit=commit.id,
+        review_ids=tuple(orjson.loads(commit.review_ids)),
+        unreviewed=bool(commit.unreviewed),
+        depends_on=tuple(orjson.loads(commit.depends_on)),
+        replaced_by=became.replaced_by,
+        rolled_back_by=became.rolled_back_by,
+    )

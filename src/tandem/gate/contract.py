@@ -1,0 +1,446 @@
+"""The operations on gates: what they ask and what they answer. Hooks call most of them. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from tandem.contract import fields
+from tandem.contract.access import Subject
+from tandem.contract.fields import NextPage, ProjectName
+from tandem.contract.operation import ADMIN, ALL, OPERATOR, PROPOSER, READ, REPEATABLE_WRITE, Operation
+from tandem.contract.request import (
+    Digest,
+    FilePath,
+    FullText,
+    Id,
+    Name,
+    PageLimit,
+    PageToken,
+    ProjectRequest,
+    Refusals,
+    Request,
+    ReviewId,
+    Text,
+    Token,
+    WriteRequest,
+)
+from tandem.core.texts import storable_text
+from tandem.errors import (
+    ConfigInvalid,
+    NotFound,
+)
+
+_REF_LENGTH = 500
+
+_MOST_REFS = 100
+
+_MOST_NAMED = 100
+
+_MOST_COMMITS = 10_000
+
+_MOST_CHANGES = 100_000
+
+_WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+_NO_REF = set(" ~^:?*[\\")
+
+
+def _ref(text: str) -> str:
+    """A name that git could give to a branch; whether there is one, only the repository knows."""
+    control = any(ord(letter) < ord(" ") or letter == "\x7f" for letter in text)
+    if control or _NO_REF & set(text) or ".." in text or text[0] in "-/." or text[-1] in "/.":
+        raise ValueError("must be the name of a branch or ref")
+    return text
+
+
+Ref = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text), AfterValidator(_ref)]
+
+PlanKey = Annotated[str, Field(min_length=1, max_length=_REF_LENGTH), AfterValidator(storable_text)]
+
+CommitId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", max_length=64)]
+
+FileMode = Annotated[str, Field(pattern=r"^[0-7]{6}$")]
+
+BlobId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+
+
+class GateChange(Request):
+    """One path's change, as `git diff-index --raw` reports it."""
+
+    path: Annotated[FilePath, Field(description="The file.")]
+    mode_before: Annotated[FileMode, Field(description="File mode before; `000000` if there was no file.")] = "000000"
+    blob_before: Annotated[BlobId, Field(description="Blob id before; zeros if there was no file.")] = "0" * 40
+    mode_after: Annotated[FileMode, Field(description="File mode after; `000000` if there is no file.")] = "000000"
+    blob_after: Annotated[BlobId, Field(description="Blob id after; zeros if there is no file.")] = "0" * 40
+
+
+Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
+
+
+class SetGate(WriteRequest):
+    """Switch a project's gate on or off: whether its commits have to be approved."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
+    branches: Annotated[
+        list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: unchanged.")
+    ] = None
+    accepted: Annotated[
+        list[Ref] | None,
+        Field(max_length=_MOST_REFS, description="Refs whose commits are accepted without review; default: unchanged."),
+    ] = None
+    reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
+
+
+class GetGate(ProjectRequest):
+    """Whether a project's gate is on, and the state of one of its plans."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    plan: Annotated[
+        PlanKey | None, Field(description="A plan's key such as 03-02, or the branch where there is no plan.")
+    ] = None
+
+
+class OverrideGate(WriteRequest):
+    """Override the gate for exactly this difference; recorded with who and why."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    has_long_list: ClassVar[bool] = True
+
+    changes: Annotated[Changes, Field(description="The raw changes: every path once.")]
+    reason: Annotated[FullText, Field(description="Why it may pass without an approval.")]
+    override_id: Annotated[
+        str | None,
+        Field(pattern=_WORD, max_length=64, description="Chosen by the caller; the same id records one override."),
+    ] = None
+    branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
+    at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
+
+
+class RecordCommit(WriteRequest):
+    """Record a commit, so that it can be found by its plan and review. Idempotent."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    has_long_list: ClassVar[bool] = True
+
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
+    parent: Annotated[CommitId | None, Field(description="Its first parent; null for a root commit.")] = None
+    branch: Annotated[Ref | None, Field(description="The branch that it was made on.")] = None
+    phase: Annotated[Name | None, Field(description="The phase that it belongs to.")] = None
+    plan: Annotated[PlanKey | None, Field(description="The plan's key such as 03-02; default: the branch.")] = None
+    task: Annotated[Name | None, Field(description="The task that it belongs to.")] = None
+    review_ids: Annotated[list[Id], Field(max_length=_MOST_NAMED, description="As its message names them.")] = Field(
+        default_factory=list[str]
+    )
+    unreviewed: Annotated[bool, Field(description="It passed unreviewed, as its message says.")] = False
+    replaces: Annotated[CommitId | None, Field(description="The commit that it replaces (amend, rebase).")] = None
+    depends_on: Annotated[list[Token], Field(max_length=_MOST_NAMED, description="As its message says.")] = Field(
+        default_factory=list[str]
+    )
+    changes: Annotated[
+        list[GateChange] | None,
+        Field(max_length=_MOST_CHANGES, description="Its difference to its parent, for its rollback; none of a merge."),
+    ] = None
+
+
+class ListCommits(ProjectRequest):
+    """Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project."""
+
+    refusals: ClassVar[Refusals] = ()
+
+    # Commits are of one project, whatever reviews their messages name.
+    is_about: ClassVar[Mapping[str, Subject]] = {}
+
+    plan: Annotated[PlanKey | None, Field(description="Only those of this plan.")] = None
+    review_id: Annotated[Id | None, Field(description="Only those that name this review.")] = None
+    commits: Annotated[
+        list[CommitId] | None, Field(max_length=_MOST_COMMITS, description="Only these, at most 200.")
+    ] = None
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class RevertedCommit(Request):
+    """A commit that was reverted, and the commit that did it."""
+
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
+    reverted_by: Annotated[CommitId, Field(description="The commit that reverted it.")]
+
+
+class CarriedCommit(Request):
+    """A commit that was made anew, and what it became."""
+
+    commit: Annotated[CommitId, Field(description="The commit's id.")]
+    becomes: Annotated[CommitId, Field(description="The commit that it became.")]
+
+
+class RecordRollback(WriteRequest):
+    """Record that a review's change was rolled back; its plan continues in blocking mode. Idempotent."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    has_long_list: ClassVar[bool] = True
+
+    review_id: ReviewId
+    branch: Annotated[Ref, Field(description="The branch that moved.")]
+    head_before: Annotated[CommitId, Field(description="Where the branch was.")]
+    head_after: Annotated[CommitId, Field(description="Where the branch is.")]
+    reverted: Annotated[
+        list[RevertedCommit],
+        Field(max_length=_MOST_COMMITS, description="Each commit that was reverted, and the commit that did it."),
+    ] = Field(default_factory=list[RevertedCommit])
+    carried: Annotated[
+        list[CarriedCommit],
+        Field(max_length=_MOST_COMMITS, description="Each commit that was replayed, and the new commit."),
+    ] = Field(default_factory=list[CarriedCommit])
+    rework: Annotated[list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits that no longer apply.")] = (
+        Field(default_factory=list[str])
+    )
+
+
+class GetProjectSettings(Request):
+    """The settings that hold for a project and where each comes from, and its gate."""
+
+    refusals: ClassVar[Refusals] = (NotFound, ConfigInvalid)
+
+    project: Annotated[Name, Field(description="The project.")]
+
+
+class CheckGate(Request):
+    """Check whether exactly this content is approved, given as raw changes or a digest."""
+
+    refusals: ClassVar[Refusals] = ()
+    has_long_list: ClassVar[bool] = True
+
+    project: Annotated[Name, Field(description="The project.")]
+    changes: Annotated[
+        list[GateChange] | None,
+        Field(max_length=100_000, description="The raw changes of the commit: every path once."),
+    ] = None
+    digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
+    head: Annotated[
+        CommitId | None, Field(description="What the changes go on top of; without it no rollback passes.")
+    ] = None
+    base: Annotated[
+        CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
+    ] = None
+
+
+_CommitId = Annotated[str, Field(description="The commit's id.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanState:
+    """Where a plan of the optimistic mode stands."""
+
+    plan: Annotated[str, Field(description="The plan's key, or a branch.")]
+    mode: Annotated[
+        str,
+        Field(
+            description=(
+                "`optimistic`, or `blocking` once a change of the plan was decided against or rolled back: "
+                "then commits wait for their approval."
+            )
+        ),
+    ]
+    against: Annotated[
+        tuple[str, ...],
+        Field(description="The reviews that were decided against and whose commits stand, oldest first."),
+    ]
+    rolled_back: Annotated[
+        tuple[str, ...], Field(description="The reviews whose change was rolled back, oldest first; the 200 newest.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """Whether a project's gate is on, and for what."""
+
+    project: ProjectName
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
+    branches: Annotated[tuple[str, ...], Field(description="The base branches.")]
+    accepted: Annotated[tuple[str, ...], Field(description="Refs whose commits are taken as they are.")]
+    reason: Annotated[str | None, Field(description="Why it was switched, if somebody said.")]
+    switched_at: Annotated[str | None, Field(description="When it was switched last; null if it never was.")]
+    switched_by: Annotated[str | None, Field(description="Who switched it last.")]
+    plan: Annotated[PlanState | None, Field(description="The plan that was asked about; null if none was.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateOverridden:
+    """A difference that passes the gate because a person said so."""
+
+    override_id: Annotated[str, Field(description="The override.")]
+    project: ProjectName
+    digest: Annotated[str, Field(description="SHA-256 over the difference that passes.")]
+    overridden_at: Annotated[str, Field(description="When the person did it.")]
+    overridden_by: Annotated[str, Field(description="Who did it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A commit that a hook told of."""
+
+    project: ProjectName
+    commit: _CommitId
+    parent: Annotated[str | None, Field(description="Its first parent; null for a root commit.")]
+    branch: Annotated[str | None, Field(description="The branch that it was made on; null on none.")]
+    phase: Annotated[str | None, Field(description="The phase that it belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan's key, or the branch where there is no plan.")]
+    task: Annotated[str | None, Field(description="The task that it belongs to.")]
+    review_ids: Annotated[tuple[str, ...], Field(description="The reviews that its message names.")]
+    unreviewed: Annotated[bool, Field(description="Whether it passed unreviewed.")]
+    depends_on: Annotated[tuple[str, ...], Field(description="What its message says that it depends on.")]
+    replaces: Annotated[str | None, Field(description="The commit that it replaces (amend, rebase).")]
+    recorded_at: Annotated[str, Field(description="When the broker heard of it.")]
+    recorded_by: Annotated[str, Field(description="Who told of it.")]
+    replaced_by: Annotated[
+        str | None, Field(description="The commit that it became, by an amend, a rebase or a rollback that kept it.")
+    ]
+    rolled_back_by: Annotated[str | None, Field(description="The commit that reverted it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPage:
+    """A page of recorded commits, in the order in which they were recorded."""
+
+    commits: Annotated[
+        tuple[CommitRecord, ...], Field(description="The commits, in the order in which they were recorded.")
+    ]
+    next_page: NextPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """A commit that was reverted, and the commit that did it."""
+
+    commit: _CommitId
+    reverted_by: Annotated[str, Field(description="The commit that reverted it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A commit that a rollback made anew, and what it became."""
+
+    commit: _CommitId
+    becomes: Annotated[str, Field(description="The commit that it became.")]
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRecorded:
+    """A change was rolled back; its plan goes on in blocking mode."""
+
+    review_id: fields.ReviewId
+    project: ProjectName
+    plan: Annotated[str, Field(description="The key of the plan, which continues in blocking mode.")]
+    branch: Annotated[str, Field(description="The branch that moved.")]
+    head_before: Annotated[str, Field(description="Where the branch was.")]
+    head_after: Annotated[str, Field(description="Where the branch is.")]
+    reverted: Annotated[
+        tuple[Reverted, ...], Field(description="Each commit that was reverted, and the commit that did it.")
+    ]
+    carried: Annotated[tuple[Carried, ...], Field(description="Each commit that was replayed, and the new commit.")]
+    rework: Annotated[tuple[str, ...], Field(description="Commits that no longer apply.")]
+    rolled_back_at: Annotated[str, Field(description="When it was recorded.")]
+    rolled_back_by: Annotated[str, Field(description="Who recorded it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingView:
+    """One setting as it holds for a project."""
+
+    name: Annotated[str, Field(description="The setting; those of a table are named with a dot.")]
+    value: Annotated[Any, Field(description="Its value as JSON, without passwords.")]
+    origin: Annotated[str, Field(description="`default`, a file, a variable or an option of the command line.")]
+    description: Annotated[str, Field(description="What it is for.")]
+    ignored: Annotated[str | None, Field(description="What was found in a file of the project and not used, and why.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSettings:
+    """The settings that hold for a registered project, and its gate."""
+
+    project: ProjectName
+    root: Annotated[str, Field(description="The top level of its git repository.")]
+    settings: Annotated[tuple[SettingView, ...], Field(description="The settings, by name.")]
+    gate: Annotated[GateState | None, Field(description="The project's gate.")]
+
+
+@dataclass(frozen=True, slots=True)
+class PathDecision:
+    """Why one path may pass the gate, or may not."""
+
+    path: Annotated[str, Field(description="The file.")]
+    allowed: Annotated[bool, Field(description="Whether it may pass.")]
+    review_id: Annotated[str | None, Field(description="The review whose approval covers the path.")]
+    round: Annotated[int | None, Field(description="The approved round.")]
+    reason: Annotated[str, Field(description="Which approval covers it, or why none does.")]
+    kind: Annotated[
+        str | None,
+        Field(
+            description=(
+                "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `rollback` (exactly "
+                "takes back a commit of a change that was not approved) or `overridden`; null if it does "
+                "not."
+            )
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """Whether everything that was asked about may pass, to the byte."""
+
+    allowed: Annotated[bool, Field(description="Whether it may pass.")]
+    project: ProjectName
+    reason: Annotated[str, Field(description="The decision in words.")]
+    review_ids: Annotated[tuple[str, ...], Field(description="The reviews whose approvals were used.")]
+    paths: Annotated[
+        tuple[PathDecision, ...],
+        Field(description="The decision for each path; empty when a digest was asked about."),
+    ]
+
+
+OPERATIONS = (
+    Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ),
+    Operation("set_gate", "gate", "set", SetGate, GateState, ADMIN, REPEATABLE_WRITE),
+    Operation("get_gate", "gate", "show", GetGate, GateState, ALL, READ, listed=False),
+    Operation("override_gate", "gate", "record-override", OverrideGate, GateOverridden, ADMIN, REPEATABLE_WRITE),
+    Operation(
+        "record_commit",
+        "commit",
+        "record",
+        RecordCommit,
+        CommitRecord,
+        PROPOSER,
+        REPEATABLE_WRITE,
+        listed=False,
+    ),
+    Operation("list_commits", "commit", "list", ListCommits, CommitPage, ALL, READ, listed=False),
+    Operation(
+        "record_rollback",
+        "commit",
+        "rolled-back",
+        RecordRollback,
+        RollbackRecorded,
+        PROPOSER,
+        REPEATABLE_WRITE,
+        listed=False,
+    ),
+    Operation(
+        "get_project_settings",
+        "project",
+        "settings",
+        GetProjectSettings,
+        ProjectSettings,
+        OPERATOR | ADMIN,
+        READ,
+        listed=False,
+        for_agents=False,
+    ),
+)

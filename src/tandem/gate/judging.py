@@ -1,0 +1,252 @@
+"""The gate: what is approved, to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput, TandemError
+from tandem.gate import commit_queries as commits
+from tandem.gate import queries as gates
+from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
+from tandem.gate.rules import Commit
+from tandem.git.changes import Change
+from tandem.git.raw import digest_of
+from tandem.reviews import report_queries as reports
+from tandem.reviews.approvals import Approval, cover, inverse
+from tandem.settings.config import load_settings
+from tandem.settings.exempt import is_exempt
+from tandem.settings.project import PROJECT_FILE
+from tandem.store.base import Unit
+from tandem.store.context import Services
+
+_log = logging.getLogger("tandem.gate")
+_CANDIDATES = 500
+"""Approvals of the same blob at the same path that are looked at; more would be abuse."""
+_APPROVED_PATHS = 100_000
+Kind = Literal["approved", "exempt", "rollback", "overridden"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the store says of a difference.
+
+    Attributes:
+        approvals: Approvals of some of its paths.
+        covered: Which of them covers which path.
+        override: Who let all of it through, and why; null if nobody did.
+        commits: Commits that it may be the rollback of.
+        branches: The base branches of the project's gate.
+    """
+
+    approvals: list[Approval]
+    covered: dict[str, Approval]
+    override: str | None = None
+    commits: Sequence[Commit] = ()
+    branches: tuple[str, ...] = ()
+
+
+async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
+    """Whether exactly this content may pass; fails closed.
+
+    A digest has to be that of a round whose approval still stands. Of changes, a path is set aside as exempt, or
+    covered by an approval. Else all of it passes that a person let through, or that exactly takes back a commit of a
+    change that was not approved.
+
+    Raises:
+        InvalidInput: Both or neither was sent, or a path is named twice.
+    """
+    if (request.digest is None) == (request.changes is None):
+        raise InvalidInput("Send either changes or digest.", field="changes")
+    if request.digest is not None:
+        return await _check_digest(services, request.project, request.digest)
+    return await _check_changes(services, request, changes_of(request.changes))
+
+
+async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
+    found = await services.store.read(lambda unit: reports.find_approval(unit, project, digest))
+    if found is None:
+        return GateDecision(
+            allowed=False,
+            project=project,
+            reason="No approved round has this digest. Put the change up with create_review or tandem submit.",
+            review_ids=(),
+            paths=(),
+        )
+    review_id, number = found
+    return GateDecision(
+        allowed=True,
+        project=project,
+        reason=f"approved by {review_id}, round {number}",
+        review_ids=(review_id,),
+        paths=(),
+    )
+
+
+async def _check_changes(services: Services, request: CheckGate, changes: list[Change]) -> GateDecision:
+    project = request.project
+    check_paths(changes)
+    if not changes:
+        return GateDecision(allowed=True, project=project, reason="nothing changes", review_ids=(), paths=())
+    patterns = await asyncio.to_thread(exempt_patterns, services, project)
+    judged = [change for change in changes if not is_exempt(change, patterns)]
+    # In the reader's thread: a search over many paths must not hold up the event loop.
+    found = await services.store.read(lambda unit: _look(unit, request, changes, judged))
+    if len(found.covered) == len(judged):
+        reason = "everything is approved" if judged else "everything that changes is exempt"
+        return _decided(project, changes, judged, found, reason)
+    if found.override is not None:
+        return _passed(project, changes, judged, "overridden", found.override)
+    taken_back = await _taken_back(services, request, judged, found, patterns)
+    if taken_back is not None:
+        reason = f"takes back the commit {taken_back.id}, which was not approved"
+        return _passed(project, changes, judged, "rollback", reason)
+    missing = [change.path for change in judged if change.path not in found.covered]
+    reason = (
+        f"{len(missing)} of {len(changes)} paths are not approved as they are, first {missing[0]}."
+        " Put the change up with tandem submit, or commit exactly what was approved."
+    )
+    return _decided(project, changes, judged, found, reason)
+
+
+def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
+    """The patterns of paths that the gate of a project sets aside. Blocks: it may read the project's file."""
+    usual = services.policy.gate_exempt
+    root = services.projects.root(project)
+    file = Path(root, PROJECT_FILE) if root is not None else None
+    if root is None or file is None or not file.exists():
+        return usual
+    try:
+        loaded = load_settings(project_root=Path(root))
+    except TandemError as error:
+        # A file that cannot be read must neither close the gate for good nor open it.
+        _log.warning("the project's settings cannot be used", extra={"project": project, "problem": error.message})
+        return usual
+    return loaded.settings.gate_exempt if loaded.origins["gate_exempt"] == str(file) else usual
+
+
+def check_paths(changes: Sequence[Change]) -> None:
+    """Refuse a difference that names a path twice.
+
+    Raises:
+        InvalidInput: It does.
+    """
+    if len({change.path for change in changes}) != len(changes):
+        raise InvalidInput("Every path may be named once.", field="changes")
+
+
+def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
+    """The raw difference that a request carries."""
+    return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
+
+
+def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change]) -> _Found:
+    project = request.project
+    approvals = _candidates(unit, project, judged)
+    covered = cover(judged, approvals)
+    if len(covered) == len(judged):
+        return _Found(approvals, covered)
+    override = gates.find_override_of(unit, project, digest_of(changes))
+    if override is not None:
+        return _Found(approvals, covered, f"let through by {override.overridden_by}: {override.reason}")
+    if request.head is None:
+        return _Found(approvals, covered)
+    gate = gates.find(unit, project)
+    return _Found(
+        approvals,
+        covered,
+        commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
+        branches=tuple(orjson.loads(gate.branches)) if gate is not None else (),
+    )
+
+
+async def _taken_back(
+    services: Services, request: CheckGate, judged: list[Change], found: _Found, patterns: tuple[str, ...]
+) -> Commit | None:
+    """The commit that the difference reverts, read from the repository itself: a hook may claim anything."""
+    repository = await services.projects.repository(request.project)
+    head = request.head
+    if repository is None or head is None or not found.commits:
+        return None
+
+    def look() -> Commit | None:
+        wanted = {*inverse(judged)}
+        for commit in found.commits:
+            made = repository.change_on_the_way(commit.id, head=head, base=request.base, branches=found.branches)
+            if made is not None and {change for change in made if not is_exempt(change, patterns)} == wanted:
+                return commit
+        return None
+
+    async with services.validations:
+        return await asyncio.to_thread(look)
+
+
+def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approval]:
+    """Every approval that has one of the changes' paths with its blob, whole."""
+    found: dict[tuple[str, int], Approval] = {}
+    for change in changes:
+        rows = reports.list_approved_for_path(unit, project, change.path, change.blob_after, _CANDIDATES)
+        for review_id, number, kind, *_ in rows:
+            if (review_id, number) in found:
+                continue
+            entries = reports.list_approved_paths(unit, review_id, number, _APPROVED_PATHS)
+            found[review_id, number] = Approval(
+                review_id, number, frozenset(Change(*entry) for entry in entries), is_text=kind == "text"
+            )
+    return list(found.values())
+
+
+def _decided(project: str, changes: list[Change], judged: list[Change], found: _Found, reason: str) -> GateDecision:
+    """The decision path by path: exempt, covered by an approval, or neither."""
+    left = {change.path for change in judged}
+    paths = tuple(
+        _judged(change, found.covered.get(change.path), found.approvals) if change.path in left else _exempt(change)
+        for change in changes
+    )
+    used = tuple(sorted({approval.review_id for approval in found.covered.values()}))
+    return GateDecision(all(path.allowed for path in paths), project, reason, used, paths)
+
+
+def _passed(project: str, changes: list[Change], judged: list[Change], kind: Kind, reason: str) -> GateDecision:
+    """The decision that lets a difference through as a whole; no review stands for it."""
+    left = {change.path for change in judged}
+    paths = tuple(
+        PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
+        if change.path in left
+        else _exempt(change)
+        for change in changes
+    )
+    return GateDecision(allowed=True, project=project, reason=reason, review_ids=(), paths=paths)
+
+
+def _exempt(change: Change) -> PathDecision:
+    reason = "set aside by the setting gate_exempt"
+    return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind="exempt")
+
+
+def _judged(change: Change, approval: Approval | None, candidates: list[Approval]) -> PathDecision:
+    if approval is not None:
+        reason = f"approved by {approval.review_id}, round {approval.round}"
+        return PathDecision(
+            change.path,
+            allowed=True,
+            review_id=approval.review_id,
+            round=approval.round,
+            reason=reason,
+            kind="approved",
+        )
+    partly = [found for found in candidates if change in found.changes]
+    if partly:
+        reason = f"approved by {partly[0].review_id} only together with its other paths; commit them together"
+    elif any(entry.path == change.path for found in candidates for entry in found.changes):
+        reason = "approved with another mode, or against other content before"
+    else:
+        reason = "no approved round has this content at this path"
+    return PathDecision(change.path, allowed=False, review_id=None, round=None, reason=reason)

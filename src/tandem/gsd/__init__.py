@@ -1,0 +1,1 @@
+"""GSD's overlay, steps, settings and rollback."""

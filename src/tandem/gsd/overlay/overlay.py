@@ -1,0 +1,365 @@
+"""`tandem gsd overlay`: pointers to the review's commands in what GSD installed, put in and taken out to the byte.
+
+GSD's updater compares its files with the hashes in its own manifest, and takes a difference for somebody's patch.
+So that manifest gets the hashes of the overlaid files, and the former ones back when the overlay goes; a file that
+somebody had really patched keeps the hash that shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from tandem.errors import ConfigInvalid
+from tandem.gsd.overlay.pointers import (
+    AGENTS,
+    COMMANDS,
+    NOT_BEFORE,
+    TOOLS,
+    WORKFLOWS,
+    Pointer,
+    has_pointers,
+    with_pointers,
+    with_tool,
+    without_pointers,
+    without_tool,
+)
+from tandem.hooks import gsd
+from tandem.setup.edits.changes import Change, Manifest
+from tandem.setup.edits.edit import content_of, located
+from tandem.setup.edits.installing import install
+
+_MANIFEST: Final = "gsd-file-manifest.json"
+
+
+class Client(StrEnum):
+    """A client for which GSD's files are known."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+
+
+_HOME_VARIABLES: Final[Mapping[Client, str]] = {
+    Client.CLAUDE: "CLAUDE_CONFIG_DIR",
+    Client.CODEX: "CODEX_HOME",
+    Client.GEMINI: "GEMINI_CONFIG_DIR",
+    Client.OPENCODE: "OPENCODE_CONFIG_DIR",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A file that the overlay is for.
+
+    Attributes:
+        name: From the installation's folder, with slashes, as GSD's own manifest names it.
+        pointers: The pointers that belong into it.
+        tool: What belongs at the end of its list of tools; null if nothing.
+        is_expected: Whether its absence is worth a word.
+    """
+
+    name: str
+    pointers: tuple[Pointer, ...] = ()
+    tool: str | None = None
+    is_expected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """GSD as one client has it.
+
+    Attributes:
+        client: Whose.
+        scope: `project`, or `user` for all of the user's projects.
+        folder: The client's folder, links followed.
+        version: GSD's version.
+    """
+
+    client: Client
+    scope: Literal["project", "user"]
+    folder: Path
+    version: str
+
+    def targets(self) -> Iterator[Target]:
+        """The files that the overlay is for, whether or not they are there."""
+        tool = TOOLS.get(self.client)
+        for agent, pointers in AGENTS.items():
+            yield Target(f"agents/{agent}.md", pointers, tool)
+            if self.client is Client.CODEX:
+                yield Target(f"agents/{agent}.toml", pointers)
+        for workflow, pointers in WORKFLOWS.items():
+            expected = self.is_at_least(NOT_BEFORE.get(workflow, (0, 0)))
+            yield Target(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
+        if tool is not None:
+            for command in COMMANDS:
+                for name in (
+                    f"commands/gsd/{command}.md",
+                    f"skills/gsd-{command}/SKILL.md",
+                    f"command/gsd-{command}.md",
+                ):
+                    yield Target(name, (), tool, is_expected=False)
+
+    def is_at_least(self, version: tuple[int, int]) -> bool:
+        """Whether it is of a version or a later one; one that cannot be read counts as the newest."""
+        found = re.match(r"v?(\d+)\.(\d+)", self.version)
+        return found is None or (int(found[1]), int(found[2])) >= version
+
+
+def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[Install]:
+    """Every installation that a session in a project meets: the project's own and the user's.
+
+    Args:
+        top: The working tree's top; null outside of git.
+        environment: Where the clients' own variables are looked up.
+        home: The user's home folder.
+    """
+    found: dict[Path, Install] = {}
+    for client in Client:
+        places: list[tuple[Literal["project", "user"], Path]] = [("user", _user_folder(client, environment, home))]
+        if top is not None:
+            places.append(("project", top / f".{client}"))
+        for scope, place in places:
+            folder = Path(os.path.realpath(place))
+            version = gsd.version_of(str(folder))
+            if version is not None:
+                found.setdefault(folder, Install(client, scope, folder, version))
+    return list(found.values())
+
+
+def _user_folder(client: Client, environment: Mapping[str, str], home: Path) -> Path:
+    """The folder that GSD's installer uses for a client when it installs for all projects."""
+    stated = environment.get(_HOME_VARIABLES[client], "").strip()
+    if stated:
+        return _expanded(stated, home)
+    if client is not Client.OPENCODE:
+        return home / f".{client}"
+    file = environment.get("OPENCODE_CONFIG", "").strip()
+    if file:
+        return _expanded(file, home).parent
+    base = environment.get("XDG_CONFIG_HOME", "").strip()
+    return (_expanded(base, home) if base else home / ".config") / "opencode"
+
+
+def _expanded(path: str, home: Path) -> Path:
+    return home / path[2:] if path.startswith("~/") else Path(path)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of one installation.
+
+    Attributes:
+        install: The installation.
+        changes: Of its files, GSD's manifest included.
+        files: What is remembered of each file with something of ours: hashes before and after, and the tool.
+        pointers: How many pointers there are then.
+        missing: Places that a pointer should have, and that this version does not have.
+        skipped: Files that are left alone, and why.
+    """
+
+    install: Install
+    changes: list[Change] = field(default_factory=list[Change])
+    files: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    pointers: int = 0
+    missing: list[str] = field(default_factory=list[str])
+    skipped: list[str] = field(default_factory=list[str])
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "client": self.install.client,
+            "scope": self.install.scope,
+            "folder": str(self.install.folder),
+            "version": self.install.version,
+            "pointers": self.pointers,
+            "changed": [change.name for change in self.changes],
+            "missing": self.missing,
+            "skipped": self.skipped,
+        }
+
+
+class Overlays:
+    """The installations that have the overlay, as the data folder remembers them."""
+
+    def __init__(self, data_dir: Path) -> None:
+        """Read what is remembered.
+
+        Args:
+            data_dir: Tandem's data folder.
+
+        Raises:
+            ConfigInvalid: It cannot be read.
+        """
+        self._data_dir = data_dir
+        self._path = data_dir / gsd.STORE
+        self._loaded = content_of(self._path)
+        try:
+            self._stored = gsd.installs(self._loaded) if self._loaded is not None else {}
+        except ValueError as error:
+            raise ConfigInvalid(
+                f"{self._path} cannot be used: {error}. Remove it, then run 'tandem gsd overlay' again.",
+                origin=str(self._path),
+            ) from error
+
+    def remembered(self) -> list[Install]:
+        """The installations with the overlay that are still there."""
+        found: list[Install] = []
+        for folder, facts in self._stored.items():
+            version = gsd.version_of(folder)
+            client = next((one for one in Client if one == facts.get("client")), None)
+            if version is not None and client is not None:
+                scope = "project" if facts.get("scope") == "project" else "user"
+                found.append(Install(client, scope, Path(folder), version))
+        return found
+
+    def plan(self, one: Install, *, remove: bool = False) -> Plan:
+        """What has to be changed so that an installation has the overlay, or has it no more; nothing is changed yet.
+
+        Raises:
+            ConfigInvalid: A file cannot be read.
+        """
+        return _Planning(one, self._stored.get(str(one.folder)), remove=remove).plan()
+
+    def carry_out(self, plans: Iterable[Plan], *, remove: bool = False) -> None:
+        """Change the files: all of an installation, or none of it.
+
+        Raises:
+            Unavailable: A file cannot be written, or was changed in between.
+        """
+        for one in plans:
+            folder = str(one.install.folder)
+            if remove:
+                self._stored.pop(folder, None)
+            else:
+                facts = {"client": one.install.client, "scope": one.install.scope, "version": one.install.version}
+                self._stored[folder] = {**facts, "files": one.files}
+            self._write(one.changes, one.install.folder)
+
+    def forget_missing(self) -> None:
+        """Forget the installations that are gone."""
+        gone = [folder for folder in self._stored if gsd.version_of(folder) is None]
+        for folder in gone:
+            del self._stored[folder]
+        if gone:
+            self._write([], self._data_dir)
+
+    def _write(self, changes: Iterable[Change], tree: Path) -> None:
+        document = {"version": gsd.VERSION, "installs": self._stored}
+        after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
+        store = Change(self._path, gsd.STORE, gsd.STORE, self._loaded, after)
+        manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
+        # What is remembered comes first: after a crash in the middle, the same command finishes the work.
+        install([one for one in (store, *changes) if one.alters], manifest)
+        self._loaded = after
+
+
+class _Planning:
+    """One installation while its changes are worked out."""
+
+    def __init__(self, one: Install, remembered: dict[str, Any] | None, *, remove: bool) -> None:
+        self._plan = Plan(one)
+        self._remove = remove
+        self._known: dict[str, dict[str, Any]] = (remembered or {}).get("files", {})
+        self._is_remembered = remembered is not None
+        self._hashes: list[tuple[str, set[str], str]] = []
+
+    def plan(self) -> Plan:
+        found = [
+            (target, path, content) for target in self._plan.install.targets() for path, content in self._at(target)
+        ]
+        # Nothing is remembered, but our marks are there: another data folder's work, tools included.
+        orphaned = not self._is_remembered and any(has_pointers(_text(content)) for _, _, content in found)
+        for target, path, content in found:
+            self._add(target, path, content, is_orphaned=orphaned)
+        self._add_manifest()
+        return self._plan
+
+    def _at(self, target: Target) -> list[tuple[Path, bytes]]:
+        """The target's file, if it is there and inside of the installation."""
+        folder = self._plan.install.folder
+        try:
+            path = located(folder.joinpath(*target.name.split("/")), folder)
+        except ConfigInvalid as trouble:
+            self._plan.skipped.append(trouble.message)
+            return []
+        content = content_of(path)
+        if content is None:
+            if target.is_expected and not self._remove:
+                self._plan.missing.append(f"{target.name}: there is no such file in GSD {self._plan.install.version}")
+            return []
+        return [(path, content)]
+
+    def _add(self, target: Target, path: Path, content: bytes, *, is_orphaned: bool) -> None:
+        text = _text(content)
+        known = self._known.get(target.name, {})
+        stock = without_pointers(text)
+        if target.tool is not None and known.get("tool", is_orphaned):
+            stock = without_tool(stock, target.tool)
+        new = stock if self._remove else self._overlaid(target, stock)
+        before, now, after = _hash(_bytes(stock)), _hash(content), _hash(_bytes(new))
+        if new != stock:
+            tool = target.tool is not None and with_tool(stock, target.tool) != stock
+            self._plan.files[target.name] = {"before": before, "after": after, "tool": tool}
+        if self._remove:
+            self._hashes.append((target.name, {now}, after))
+            if known.get("after") not in {None, now}:
+                # Patched since: the hash that shows the patch is the one that GSD had written.
+                self._hashes.append((target.name, {known["after"]}, known["before"]))
+        else:
+            self._hashes.append((target.name, {now, before}, after))
+        self._change(target.name, path, content, _bytes(new))
+
+    def _overlaid(self, target: Target, stock: str) -> str:
+        text, missing = with_pointers(stock, target.pointers)
+        self._plan.missing += [
+            f"{target.name}: no line {pointer.anchors[0]!r} for the pointer '{pointer.gate}'"
+            for pointer in missing
+            if self._plan.install.is_at_least(pointer.since)
+        ]
+        self._plan.pointers += len(target.pointers) - len(missing)
+        return text if target.tool is None else with_tool(text, target.tool)
+
+    def _add_manifest(self) -> None:
+        """Have GSD's manifest hold the hashes of the files as they will be, one by one and nothing else."""
+        path = self._plan.install.folder / _MANIFEST
+        content = content_of(path)
+        if content is None:
+            return
+        try:
+            listed = cast("dict[str, str]", json.loads(content)["files"])
+        except (ValueError, KeyError, TypeError):
+            self._plan.skipped.append(f"{_MANIFEST}: it cannot be read; GSD's update may take the overlay for a patch")
+            return
+        text = _text(content)
+        for name, fitting, wanted in self._hashes:
+            there = listed.get(name)
+            if there in fitting and there != wanted:
+                member = re.compile(rf'({re.escape(json.dumps(name))}\s*:\s*"){re.escape(there)}"')
+                text = member.sub(rf'\g<1>{wanted}"', text, count=1)
+        self._change(_MANIFEST, path, content, _bytes(text))
+
+    def _change(self, name: str, path: Path, before: bytes, after: bytes) -> None:
+        change = Change(path, name, name, before, after)
+        if change.alters:
+            self._plan.changes.append(change)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _hash(content: bytes) -> str:
+    return sha256(content).hexdigest()

@@ -1,0 +1,338 @@
+"""Publishing a rollback: one fast-forward of branch, index and working tree, which a crash leaves undone or done.
+
+Git writes the files, then the index, then the branch. What is about to be published is noted in the git folder before
+that; whoever finds a note sees by the branch whether it was published, and if not, puts files and index back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path, PurePosixPath
+
+import psutil
+from pydantic import TypeAdapter
+
+from tandem.core.atomic_dirs import turn
+from tandem.core.files import write_atomically
+from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
+from tandem.git.runner import GitFailed
+from tandem.gsd.rollback.report import Report
+from tandem.gsd.rollback.repository import Checkout, Tip
+
+NOTE = "rollback.json"
+_LOCK = "rollback.lock"
+_SHOWN_PATHS = 20
+_PATIENCE_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+_SLACK_SECONDS = 2.0
+"""Some file systems count in steps of two seconds."""
+
+# Whatever the user's settings are: nothing is stashed, no other working tree follows, no editor opens.
+_SETTINGS = ("-c", "merge.autoStash=false", "-c", "submodule.recurse=false", "-c", "core.fsmonitor=false")
+_FAST_FORWARD = (
+    "merge",
+    "--ff-only",
+    "--no-squash",
+    "--quiet",
+    "--no-autostash",
+    "--no-overwrite-ignore",
+    "--no-verify-signatures",
+    "--no-stat",
+)
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Keeps every other rollback of a repository out for as long as the block, or the process, lasts.
+
+    Args:
+        folder: Tandem's folder in the common git folder.
+
+    Raises:
+        Unavailable: Another rollback has the lock, or the folder cannot be written to.
+    """
+    path = folder / _LOCK
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(turn(path, 0))
+        except TimeoutError as error:
+            raise Unavailable(
+                "Another rollback runs in this repository; nothing was changed. Wait for its end, then run this again.",
+                lock=str(path),
+            ) from error
+        except OSError as error:
+            raise Unavailable(f"{path} cannot be opened: {error.strerror}. Nothing was changed.") from error
+        yield
+
+
+class Note:
+    """What is about to be published in a working tree, or was and is not told yet: the report of it."""
+
+    def __init__(self, git_dir: Path) -> None:
+        """Writes nothing.
+
+        Args:
+            git_dir: What git keeps for the working tree alone.
+        """
+        self._path = git_dir / "tandem" / NOTE
+
+    def read(self) -> Report | None:
+        """The report; null if there is no note.
+
+        Raises:
+            Unavailable: It cannot be read.
+        """
+        try:
+            return TypeAdapter(Report).validate_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise Unavailable(
+                f"{self._path} is not what a rollback writes, so that nobody knows what one was at. Look at `git"
+                f" status`, then remove {self._path} and run this again.",
+                path=str(self._path),
+            ) from error
+
+    def write(self, report: Report) -> None:
+        """Keeps a report; it survives a crash from here on.
+
+        Raises:
+            Unavailable: It cannot be written.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path, json.dumps(report.facts()).encode())
+        except OSError as error:
+            raise Unavailable(f"{self._path} cannot be written: {error.strerror}. Nothing was changed.") from error
+
+    def clear(self) -> None:
+        """Forgets it; twice is safe."""
+        self._path.unlink(missing_ok=True)
+
+    @property
+    def written_at(self) -> float:
+        """When, in seconds since the epoch."""
+        return self._path.stat().st_mtime
+
+
+def changed_paths(checkout: Checkout, before: str, after: str) -> dict[str, str]:
+    """The paths that differ between two commits, each with git's letter: `A` is new, `D` goes, others stay."""
+    options = ["-r", "-z", "--name-status", "--no-renames", "--ignore-submodules=none"]
+    fields = checkout.run(["diff-tree", *options, before, after]).stdout.split(b"\0")[:-1]
+    return {os.fsdecode(path): letter.decode("ascii") for letter, path in zip(fields[::2], fields[1::2], strict=True)}
+
+
+def ensure_free(checkout: Checkout, changed: Mapping[str, str]) -> None:
+    """Refuses paths that have local changes, tracked or not, or where something untracked is in the way.
+
+    Raises:
+        InvalidInput: There are some; `details.paths` lists them.
+    """
+    overlapping = {path for path in _dirty(checkout) if path in changed}
+    for path, letter in changed.items():
+        if letter != "D":
+            overlapping.update(_in_the_way(checkout.root, path, changed))
+    if overlapping:
+        listed = sorted(overlapping)
+        shown = ", ".join(listed[:_SHOWN_PATHS])
+        more = f" and {len(listed) - _SHOWN_PATHS} more" if len(listed) > _SHOWN_PATHS else ""
+        raise InvalidInput(
+            f"The rollback would change files that have local changes: {shown}{more}. Nothing was changed. Commit them,"
+            " move them away or undo them, then run this again.",
+            field="worktree",
+            paths=listed,
+        )
+
+
+def _dirty(checkout: Checkout) -> list[str]:
+    """Every tracked path that is not in index and working tree as it is in HEAD."""
+    options = ["--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty"]
+    fields = checkout.run(["-c", "core.fsmonitor=false", "status", *options]).stdout.split(b"\0")[:-1]
+    return [os.fsdecode(field[3:]) for field in fields]
+
+
+def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
+    """What is untracked, ignored or not, where a path is to be written."""
+    file = root / path
+    found = {str(parent) for parent in PurePosixPath(path).parents if _is_file(root / parent)}
+    if file.is_dir() and not file.is_symlink():
+        inside = (Path(folder) / name for folder, _, names in os.walk(file) for name in names)
+        found |= {other.relative_to(root).as_posix() for other in inside}
+    elif changed[path] == "A" and _is_file(file):
+        found.add(path)
+    return {other for other in found if changed.get(other, "A") == "A"}
+
+
+def _is_file(path: Path) -> bool:
+    """Whether anything but a folder is there; a link counts as itself."""
+    return path.is_symlink() or (path.exists() and not path.is_dir())
+
+
+def publish(checkout: Checkout, tip: Tip, report: Report) -> None:
+    """Moves the branch, the index and the working tree to a commit that follows the branch's newest one.
+
+    Args:
+        checkout: The working tree that has the branch.
+        tip: The branch as it was when the commit was made.
+        report: What was made; its note stays for whoever tells of it.
+
+    Raises:
+        Unavailable: HEAD moved meanwhile, or git was ended in the middle; nothing was changed.
+        InvalidTransition: A hook of the repository refused.
+        InvalidInput: Local changes are in the way, or something was begun meanwhile.
+    """
+    _ensure_unmoved(checkout, tip)
+    ensure_free(checkout, changed_paths(checkout, tip.head, report.head_after))
+    note = Note(checkout.layout.git_dir)
+    note.write(report)
+    try:
+        checkout.run([*_SETTINGS, *_FAST_FORWARD, report.head_after])
+    except (GitFailed, TimedOut) as error:
+        said = error.words if isinstance(error, GitFailed) and error.status_code > 0 else None
+        if settle(checkout, report, was_killed=said is None):
+            return
+        if said is None:
+            raise Unavailable("Git was ended while it published; nothing was changed. Run this again.") from error
+        _ensure_unmoved(checkout, tip)
+        raise InvalidTransition(
+            f"Git did not take the rollback into {tip.branch}; nothing was changed. It said:\n{said}", git=said
+        ) from error
+
+
+def _ensure_unmoved(checkout: Checkout, tip: Tip) -> None:
+    """Refuses a branch that is no longer where it was.
+
+    Raises:
+        Unavailable: It has moved, or another one is checked out.
+        InvalidInput: A merge or the like was begun.
+    """
+    now = checkout.tip()
+    if now != tip:
+        raise Unavailable(
+            f"HEAD moved while the rollback was made: it was {tip.head[:10]} on {tip.branch} and is"
+            f" {now.head[:10]} on {now.branch}. Nothing was changed; run this again.",
+            expected=tip.head,
+            actual=now.head,
+        )
+
+
+def settle(checkout: Checkout, report: Report, *, was_killed: bool = True) -> bool:
+    """Ends a publication that broke off: everything is as after it, or as before it and the note is gone.
+
+    Args:
+        checkout: The working tree.
+        report: What its note says.
+        was_killed: Whether git may still run there, or have left its lock files.
+
+    Returns:
+        Whether it was published, so that only the telling is left.
+
+    Raises:
+        InvalidInput: Somebody changed the files meanwhile, so that a person has to look.
+        Unavailable: Git still runs there.
+    """
+    note = Note(checkout.layout.git_dir)
+    if was_killed and not _is_published(checkout, report):
+        _release_locks(checkout, report, note.written_at)
+    if _is_published(checkout, report):
+        return True
+    branch = f"refs/heads/{report.branch}"
+    # A branch that is gone, or went on from there, is its owner's business.
+    is_here = checkout.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)) == branch
+    if is_here and checkout.resolve(branch) == report.head_before:
+        _put_back(checkout, report.head_before, report.head_after)
+    note.clear()
+    return False
+
+
+def _is_published(checkout: Checkout, report: Report) -> bool:
+    return checkout.is_ancestor(report.head_after, f"refs/heads/{report.branch}")
+
+
+def _release_locks(checkout: Checkout, report: Report, since: float) -> None:
+    """Waits for the git that publishes, and removes the lock files that it left if it was killed."""
+    layout = checkout.layout
+    locks = [
+        layout.index.with_name("index.lock"),
+        layout.git_dir / "HEAD.lock",
+        layout.common_dir.joinpath("refs", "heads", *f"{report.branch}.lock".split("/")),
+    ]
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        left = [lock for lock in locks if _is_since(lock, since - _SLACK_SECONDS)]
+        # As long as there are locks, any git may be whose they are.
+        folders = [os.path.realpath(one) for one in (layout.root, layout.common_dir, layout.git_dir)] if left else []
+        if not any(_is_git_at_work(one, report.head_after, folders) for one in psutil.process_iter()):
+            break
+        if time.monotonic() >= deadline:
+            raise Unavailable(
+                "Git runs in this repository, and an earlier rollback broke off here; nothing was changed. Wait for"
+                " its end, then run this again.",
+                locks=[str(lock) for lock in left],
+            )
+        time.sleep(_LOOK_SECONDS)
+    for lock in left:
+        lock.unlink(missing_ok=True)
+
+
+def _is_since(file: Path, seconds: float) -> bool:
+    try:
+        return file.stat().st_mtime >= seconds
+    except OSError:
+        return False
+
+
+def _is_git_at_work(process: psutil.Process, argument: str, folders: Iterable[str]) -> bool:
+    """Whether a process is a git with this argument, or one in these folders."""
+    # Gone, or somebody else's.
+    with suppress(psutil.Error, OSError):
+        if process.name().lower() in {"git", "git.exe"}:
+            place = os.path.realpath(process.cwd())
+            return argument in process.cmdline() or any(
+                place == folder or place.startswith(folder + os.sep) for folder in folders
+            )
+    return False
+
+
+def _put_back(checkout: Checkout, before: str, after: str) -> None:
+    """Brings index and working tree back from a fast-forward whose branch did not move."""
+    changed = changed_paths(checkout, before, after)
+    dirty = set(_dirty(checkout))
+    added = [path for path, letter in changed.items() if letter == "A" and _is_file(checkout.root / path)]
+    begun = [path for path in changed if path in dirty or path in added]
+    if not begun:
+        return
+    foreign = sorted(path for path in begun if not _is_written_by_git(checkout, after, path))
+    if foreign:
+        raise InvalidInput(
+            "An earlier rollback broke off while files were written, and these are neither as before nor as after:"
+            f" {', '.join(foreign)}. Nothing was changed now. Bring them into order (git diff, git checkout -- FILE),"
+            " then run this again.",
+            field="worktree",
+            paths=foreign,
+        )
+    for path in added:
+        (checkout.root / path).unlink()
+        with suppress(OSError):
+            os.removedirs((checkout.root / path).parent)
+    tracked = set(checkout.run(["ls-files", "-z"]).stdout.split(b"\0"))
+    back = [os.fsencode(path) for path in begun if path not in added and os.fsencode(path) in tracked]
+    if back:
+        checkout.run(["checkout-index", "--force", "--index", "-z", "--stdin"], stdin=b"\0".join(back) + b"\0")
+    # If git had moved the index already; else this changes nothing.
+    checkout.run(["-c", "core.fsmonitor=false", "read-tree", "-m", "-u", after, before])
+
+
+def _is_written_by_git(checkout: Checkout, after: str, path: str) -> bool:
+    """Whether a file is what git writes or leaves when it is killed over it: gone, the whole, or its beginning."""
+    file = checkout.root / path
+    if not _is_file(file):
+        return True
+    whole = checkout.run(["cat-file", "--filters", f"{after}:{path}"], accept=(0, 1, 128)).stdout
+    content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes() if file.is_file() else None
+    return content is not None and whole.startswith(content)

@@ -1,0 +1,279 @@
+"""One rollback from its beginning to its end.
+
+In order: the lock, what an earlier one left, the commit, what its plan built upon it, a scratch worktree with the
+reverts, the counter-patch and the replayed dependents, the verify command, one fast-forward, and the telling. Until
+the fast-forward nothing of the branch, the index and the working tree is touched; after it only the telling is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tandem.client import TandemClient
+from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, TandemError, Unavailable
+from tandem.git.runner import end
+from tandem.git.time_limits import TimeLimit
+from tandem.gsd.rollback.choosing import Choice, Found, Review, Reviews, choose, find
+from tandem.gsd.rollback.making import Maker, Say, remove_leftovers, scratch_worktree
+from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, locked, publish, settle
+from tandem.gsd.rollback.report import Report
+from tandem.gsd.rollback.repository import Checkout, Tip
+from tandem.gsd.rollback.telling import record_commits, tell, write_section
+from tandem.hooks.planning import project_root
+from tandem.settings.config import PREFIX, load_settings, user_file
+
+VERIFY_SECONDS = 1800.0
+_LOOK_SECONDS = 0.2
+_SHOWN_BYTES = 4_000
+
+
+async def roll_back(
+    client: TandemClient, checkout: Checkout, review_id: str, project: str, say: Say, *, dry_run: bool = False
+) -> Report:
+    """Takes back what was committed of a review that was decided against; all of it, or nothing.
+
+    Args:
+        client: The broker.
+        checkout: The working tree that has the branch.
+        review_id: The review.
+        project: Its project.
+        say: Is told what is being done.
+        dry_run: Whether only to say what would be done.
+
+    Raises:
+        InvalidInput: Something is in progress, HEAD is detached or elsewhere, local changes are in the way, or
+            somebody else's commits are.
+        InvalidTransition: The review was not decided against, or the verify command fails.
+        NotFound: There is no such review, or no commit of it.
+        Unavailable: Another rollback runs, or HEAD moved meanwhile.
+    """
+    # Opened here and not in a thread, as it is held over all that follows.
+    with locked(checkout.tandem_folder):
+        await asyncio.to_thread(remove_leftovers, checkout)
+        rollback = _Rollback(client, checkout, project, say)
+        earlier = await rollback.finish_earlier(review_id, dry_run=dry_run)
+        return earlier or await rollback.run(review_id, dry_run=dry_run)
+
+
+class _Rollback:
+    """One rollback, under the lock."""
+
+    def __init__(self, client: TandemClient, checkout: Checkout, project: str, say: Say) -> None:
+        self._client = client
+        self._checkout = checkout
+        self._project = project
+        self._tell_step = say
+        self._note = Note(checkout.layout.git_dir)
+        self._stop = threading.Event()
+
+    async def finish_earlier(self, review_id: str, *, dry_run: bool) -> Report | None:
+        """Ends what an earlier rollback left; its report if it was of this review and only had to be told."""
+        earlier = await asyncio.to_thread(self._note.read)
+        if earlier is None:
+            return None
+        if dry_run:
+            raise InvalidInput(
+                f"An earlier rollback of {earlier.review_id} did not come to its end. Run it again without --dry-run,"
+                f" which finishes it or puts everything back: tandem rollback {earlier.review_id}",
+                field="dry_run",
+                review_id=earlier.review_id,
+            )
+        self._say("finishing an earlier rollback")
+        if not await asyncio.to_thread(settle, self._checkout, earlier):
+            return None
+        report = await self._told(replace(earlier, finished=True, worktree=str(self._checkout.root)))
+        if report.review_id == review_id:
+            return report
+        if self._note.read() is not None:
+            raise Unavailable(
+                f"An earlier rollback of {report.review_id} could not be told to the broker ({report.unsaid}); nothing"
+                " was changed now. Run this again when it can.",
+                review_id=report.review_id,
+            )
+        return None
+
+    async def run(self, review_id: str, *, dry_run: bool) -> Report:
+        """Rolls a review back."""
+        reviews = Reviews(self._client, self._project)
+        tip = await asyncio.to_thread(self._checkout.tip)
+        review = await reviews.review(review_id)
+        self._say("looking for its commit")
+        found = await find(reviews, self._checkout, tip, review)
+        choice = await choose(reviews, self._checkout, review, found)
+        report = Report(
+            review_id=review_id,
+            project=self._project,
+            plan=review.plan if review.names_plan else tip.branch,
+            branch=tip.branch,
+            worktree=str(self._checkout.root),
+            how=found.how,
+            head_before=tip.head,
+            head_after=tip.head,
+            escalate=review.must_escalate,
+            dry_run=dry_run,
+        )
+        if choice is None:
+            return _nothing_to_do(report, review, found)
+        if not dry_run:
+            # The gate of a base branch lets the reverse of those through that it knows.
+            known = [(one.commit.id, None) for one in reversed(choice.taken)]
+            await record_commits(self._client, report, known)
+        work = asyncio.ensure_future(asyncio.to_thread(self._make_and_publish, tip, review, choice, report))
+        try:
+            report = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # Git is not to be left alone with it: the thread ends at its next step, and tidies up.
+            self._stop.set()
+            await asyncio.wait({work})
+            raise
+        return report if dry_run else await self._told(report)
+
+    def _say(self, doing: str) -> None:
+        """Tells what is being done, between two steps: where it may also be broken off."""
+        if self._stop.is_set():
+            raise Unavailable("The rollback was broken off; nothing was changed.")
+        self._tell_step(doing)
+
+    def _make_and_publish(self, tip: Tip, review: Review, choice: Choice, report: Report) -> Report:
+        """Everything that git does, in one thread."""
+        command = verify_command(self._checkout.root)
+        self._say("making a scratch worktree")
+        with scratch_worktree(self._checkout, tip.head) as scratch:
+            report = Maker(self._checkout, scratch, review.id, self._say).make(report, choice, review.counter_patch)
+            changed = changed_paths(self._checkout, tip.head, report.head_after)
+            report = replace(report, files=tuple(changed), verify=command.argv if command is not None else None)
+            ensure_free(self._checkout, changed)
+            if report.dry_run:
+                return report
+            if command is not None:
+                self._say(f"verifying: {' '.join(command.argv)}")
+                verify(command, scratch.folder, self._stop)
+            self._say(f"publishing to {tip.branch}")
+            publish(self._checkout, tip, report)
+        return report
+
+    async def _told(self, report: Report) -> Report:
+        """Tells the broker and the plan's summary; what cannot be told now is told by the next call."""
+        self._say("telling the broker")
+        try:
+            report = await tell(self._client, report)
+        except TandemError as error:
+            if not error.retryable:
+                self._note.clear()
+            return replace(report, unsaid=error.message)
+        try:
+            report = replace(report, summary=await asyncio.to_thread(write_section, Path(report.worktree), report))
+        except OSError as error:
+            report = replace(report, unsaid=f"SUMMARY.md cannot be written: {error.strerror}")
+        self._note.clear()
+        return report
+
+
+def _nothing_to_do(report: Report, review: Review, found: Found) -> Report:
+    patch = review.counter_patch
+    missing = patch is not None and not any(commit.rollback_of for commit in found.commits)
+    return replace(
+        report,
+        already=tuple(dict.fromkeys(by for _, by in found.gone)),
+        waiting_round=patch.round if patch is not None and missing else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyCommand:
+    """The command that has to pass on what a rollback would leave.
+
+    Attributes:
+        argv: The program and its arguments; never a shell's text.
+        origin: Which configuration says so.
+    """
+
+    argv: tuple[str, ...]
+    origin: str
+
+
+def verify_command(root: Path) -> VerifyCommand | None:
+    """The setting `verify_command`, from the user's configuration or a project's file that a person trusted.
+
+    Raises:
+        ConfigInvalid: The configuration cannot be read, or it is the environment that says so.
+    """
+    loaded = load_settings(project_root=Path(project_root(str(root))))
+    origin = loaded.origins["verify_command"]
+    if origin.startswith(PREFIX):
+        raise ConfigInvalid(
+            f"{origin} is set, but whoever runs a command sets its environment: the verify command counts only from"
+            f" your own configuration, {user_file()}. Unset it and run this again.",
+            setting="verify_command",
+            origin=origin,
+        )
+    argv = loaded.settings.verify_command
+    return VerifyCommand(argv, origin) if argv else None
+
+
+def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_seconds: float = VERIFY_SECONDS) -> None:
+    """Runs the command in a worktree; all that it started is ended when its time is up, or when it is to stop.
+
+    Args:
+        command: What to run.
+        folder: The worktree.
+        stop: Is set when nobody waits for it any more.
+        limit_seconds: How long it may take.
+
+    Raises:
+        ConfigInvalid: It cannot be started.
+        InvalidTransition: It failed, or took too long.
+    """
+    # What steers git would lead it out of the worktree.
+    environment = {name: value for name, value in os.environ.items() if not name.upper().startswith("GIT_")}
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(
+                command.argv,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigInvalid(
+                f"{command.origin}: verify_command cannot be started ({error}); nothing was changed.",
+                setting="verify_command",
+                origin=command.origin,
+            ) from error
+        with process, TimeLimit(process, limit_seconds) as limit:
+            status_code = _wait(process, stop)
+        if status_code == 0 and not limit.passed:
+            return
+        said = _tail(output.fileno())
+    how = f"did not end within {limit_seconds:g} s" if limit.passed else f"failed with exit status {status_code}"
+    raise InvalidTransition(
+        f"The verify command {how} on what the rollback would leave; nothing was changed. Its last words:\n{said}\n"
+        "Look with --dry-run at what would stay, mend what depends on it, and run this again.",
+        verify_command=list(command.argv),
+        status_code=status_code,
+        output=said,
+    )
+
+
+def _wait(process: subprocess.Popen[bytes], stop: threading.Event) -> int:
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_LOOK_SECONDS)
+        if stop.is_set():
+            end(process)
+
+
+def _tail(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    os.lseek(descriptor, max(0, size - _SHOWN_BYTES), os.SEEK_SET)
+    return os.read(descriptor, _SHOWN_BYTES).decode("utf-8", "replace").strip()

@@ -1,0 +1,202 @@
+"""Telling the broker, and the plan's SUMMARY.md, what a rollback did."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tandem.bridge.project import main_worktree
+from tandem.client import TandemClient
+from tandem.core.files import write_atomically
+from tandem.core.visible import visible_line
+from tandem.errors import InvalidInput, InvalidTransition, TandemError
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.gsd.rollback.report import Report, ReReview
+from tandem.hooks import planning, record, state
+
+_FOLDER = ".planning"
+_ENDING = "-SUMMARY.md"
+_LIMIT_BYTES = 4_000_000
+_LONGEST_INTENT = 500
+_SHORT = 10
+_KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "proposer_id")
+"""What a review that is put up again takes over from its last round."""
+
+
+async def tell(client: TandemClient, report: Report) -> Report:
+    """Records the rollback and puts up again what changed; telling the same again has no further effect.
+
+    Args:
+        client: The broker.
+        report: What was done.
+
+    Returns:
+        The report with the reviews that were put up again; `unsaid` names what the broker does not take.
+
+    Raises:
+        TandemError: The broker does not answer, or refuses the rollback itself.
+    """
+    root = Path(report.worktree)
+    made = [(report.counter_patch.commit, None)] if report.counter_patch is not None else []
+    await record_commits(client, report, [*made, *((one.becomes, one.commit) for one in report.carried)])
+    reverted: Any = [
+        {"commit": one.commit, "reverted_by": one.reverted_by} for one in report.reverted if one.reverted_by
+    ]
+    carried: Any = [{"commit": one.commit, "becomes": one.becomes} for one in report.carried]
+    await client.record_rollback(
+        report.review_id,
+        project=report.project,
+        branch=report.branch,
+        head_before=report.head_before,
+        head_after=report.head_after,
+        reverted=reverted,
+        carried=carried,
+        rework=[one.commit for one in report.rework if one.commit is not None],
+    )
+    again: list[ReReview] = []
+    refused: list[str] = []
+    for commit, review_id in _to_review(report):
+        try:
+            again.append(await _put_up(client, root, commit, review_id, report))
+        except TandemError as error:
+            if error.retryable:
+                raise
+            refused.append(f"{commit[:_SHORT]} cannot be put up again for {review_id}: {error.message}")
+    return replace(report, re_reviews=tuple(again), unsaid="; ".join(refused) or None)
+
+
+async def record_commits(client: TandemClient, report: Report, commits: Iterable[tuple[str, str | None]]) -> None:
+    """Has the broker know commits of the plan; those that it knows stay as they are.
+
+    Args:
+        client: The broker.
+        report: Which plan, branch and working tree they belong to.
+        commits: Each with the commit that it replaces, if there is one.
+
+    Raises:
+        TandemError: The broker does not answer, or refuses.
+    """
+    place = state.find_place(report.worktree)
+    if place is None:
+        return
+    for commit, replaces in commits:
+        try:
+            asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
+        except InvalidInput:
+            # A path that is not UTF-8, which no gate knows either: it is found by its trailer.
+            continue
+        asked["plan"] = report.plan
+        await client.record_commit(project=report.project, **asked)
+
+
+def _to_review(report: Report) -> Iterable[tuple[str, str]]:
+    """The commits whose content is no longer what was put up, and under which review it was."""
+    if report.counter_patch is not None and not report.counter_patch.exact:
+        yield report.counter_patch.commit, report.review_id
+    for one in report.carried:
+        if one.approval == "re_review":
+            # Several approvals together covered it; the first one's review takes all of it.
+            yield one.becomes, one.review_ids[0]
+
+
+async def _put_up(client: TandemClient, root: Path, commit: str, review_id: str, report: Report) -> ReReview:
+    """Puts a commit's content up as the next round of its review, or as a new one where that is over."""
+    current = await client.get_proposal(review_id, project=report.project)
+    facts: dict[str, Any] = {
+        **(await asyncio.to_thread(_content, root, commit)),
+        **{name: getattr(current, name) for name in _KEPT},
+        "intent": current.intent[:_LONGEST_INTENT],
+        "metadata": {**current.metadata, "rolled_back": report.review_id},
+    }
+    key = f"rollback-{report.head_after}-{review_id}"
+    try:
+        made = await client.create_review(review_id=review_id, idempotency_key=key, **facts)
+    except InvalidTransition:
+        facts |= {"category": current.category, "parent_id": review_id}
+        made = await client.create_review(idempotency_key=f"{key}-new", **facts)
+    return ReReview(commit, made.review_id, made.round, review_id)
+
+
+def _content(root: Path, commit: str) -> dict[str, Any]:
+    with Repository(root) as repository:
+        found = repository.working_diff(Scope(revision=commit))
+    return {"diff": found.diff, "base": found.base}
+
+
+def write_section(root: Path, report: Report) -> str | None:
+    """Adds a section to the plan's summary in the working tree, if there is one; once for each rollback.
+
+    Args:
+        root: Top of the working tree.
+        report: What was done.
+
+    Returns:
+        The file's path from the root; null if the plan has no summary.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    file = _find(root, report.plan)
+    if file is None:
+        return None
+    before = file.read_bytes()
+    mark = f"<!-- tandem rollback {report.review_id} {report.head_after} -->"
+    if mark.encode() not in before:
+        line_end = "\r\n" if b"\r\n" in before else "\n"
+        text = line_end.join(["", *_lines(report, mark), ""])
+        gap = b"" if before.endswith(b"\n") or not before else line_end.encode()
+        mode = stat.S_IMODE(file.stat().st_mode)
+        write_atomically(file, before + gap + text.encode("utf-8", "replace"), mode=mode)
+    return file.as_posix() if not file.is_relative_to(root) else file.relative_to(root).as_posix()
+
+
+def _find(root: Path, plan: str) -> Path | None:
+    """The one summary of a plan; null if there is none, or it cannot be told which it is."""
+    main = main_worktree(str(root))
+    for top in [root, *([Path(main)] if main is not None else [])]:
+        found = list(_summaries(top, f"{plan}{_ENDING}"))
+        workstream = planning.read(str(top)).workstream if len(found) > 1 else None
+        if workstream is not None:
+            found = [file for file in found if workstream in file.relative_to(top).parts]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def _summaries(top: Path, name: str) -> Iterator[Path]:
+    # The name is compared and never made into a path: it may come from anybody.
+    for folder, _, names in os.walk(top / _FOLDER):
+        file = Path(folder) / name if name in names else None
+        if file is not None and not file.is_symlink() and file.stat().st_size <= _LIMIT_BYTES:
+            yield file
+
+
+def _lines(report: Report, mark: str) -> Iterator[str]:
+    yield f"## Reverted after review: {report.review_id}"
+    yield ""
+    yield mark
+    yield ""
+    for one in report.reverted:
+        by = f", reverted by `{one.reverted_by[:_SHORT]}`" if one.reverted_by else ""
+        yield f"- `{one.commit[:_SHORT]}` {_plain(one.subject)} ({_plain(one.because)}){by}"
+    if report.counter_patch is not None:
+        yield f"- The counter-patch (round {report.counter_patch.round}) is in `{report.counter_patch.commit[:_SHORT]}`"
+    for one in report.carried:
+        again = ", to be reviewed again" if one.approval == "re_review" else ""
+        yield f"- Kept: `{one.commit[:_SHORT]}` {_plain(one.subject)} is now `{one.becomes[:_SHORT]}`{again}"
+    for one in report.rework:
+        what = _plain(one.subject) or ", ".join(one.review_ids)
+        yield f"- To be made again: {what} ({_plain(one.reason)})"
+    yield ""
+    yield "The rest of the plan goes on in blocking mode: each change is approved before it is committed."
+
+
+def _plain(text: str) -> str:
+    """Text by others on one line, without what Markdown or HTML would make something of."""
+    return visible_line(text).replace("<", "&lt;").replace("`", "'")

@@ -1,0 +1,128 @@
+"""How a step ends: one word that an instruction can branch on, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from tandem.reviews.answers import ReviewStatus
+
+
+class Word(StrEnum):
+    """The first word that a step prints. It is part of the contract: instructions and agents branch on it.
+
+    What has to be dealt with first stands first.
+    """
+
+    ROLLBACK = "ROLLBACK"
+    """An earlier change of the plan was decided against after its commit: roll it back first."""
+    ESCALATE = "ESCALATE"
+    """Stop and ask a person."""
+    REJECTED = "REJECTED"
+    """The change is not wanted: take it back."""
+    CHANGES = "CHANGES"
+    """The reviewer wants changes, or sent a counter-patch to decide about."""
+    WAITING = "WAITING"
+    """No verdict yet, or the reviewer asks something: run the same command again after what is said."""
+    APPROVED = "APPROVED"
+    """Exactly this content is approved: go on."""
+    GO = "GO"
+    """There is nothing to wait for here: go on."""
+    NOTHING = "NOTHING"
+    """There is nothing to put up: go on."""
+    SOLO = "SOLO"
+    """Nobody reviews here: go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A reviewer's comment on a line.
+
+    Attributes:
+        file: The file, from the root; null for a comment on the whole.
+        line: The line, from 1; null for a comment on the file.
+        body: What it says.
+    """
+
+    file: str | None
+    line: int | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A counter-patch that waits for the proposer's decision.
+
+    Attributes:
+        id: Its id.
+        author: Who sent it.
+        files: The paths it touches.
+        content: Its diff, or for a text the whole new text; null when it is too long to print.
+    """
+
+    id: str
+    author: str
+    files: tuple[str, ...]
+    content: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended.
+
+    Attributes:
+        word: What to branch on.
+        step: `plan`, `context`, `task`, `wave` or `verification`.
+        next: What to do now, a sentence or a command each.
+        review_id: The review that says so, if there is one.
+        review_ids: Every review that takes part.
+        project: The project it belongs to.
+        phase: The phase, as it was named or found.
+        plan: The plan.
+        task: The task.
+        path: The file that was put up whole.
+        files: The paths of the change that was put up.
+        status: The review's status.
+        round: Its round.
+        reason: Why, in the reviewer's words or ours.
+        question: What the reviewer asks.
+        remarks: Comments on lines.
+        counter_patch: What the reviewer would have instead.
+        parts: The outcomes that this one sums up: of a wave, one a branch.
+    """
+
+    word: Word
+    step: str
+    next: tuple[str, ...] = ()
+    review_id: str | None = None
+    review_ids: tuple[str, ...] = ()
+    project: str | None = None
+    phase: str | None = None
+    plan: str | None = None
+    task: str | None = None
+    path: str | None = None
+    files: tuple[str, ...] = ()
+    status: str | None = None
+    round: int | None = None
+    reason: str | None = None
+    question: str | None = None
+    remarks: tuple[Remark, ...] = ()
+    counter_patch: Patch | None = None
+    parts: tuple[Outcome, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """Everything as JSON values; the same members whatever the word."""
+        return asdict(self)
+
+
+def of_review(status: ReviewStatus) -> dict[str, Any]:
+    """The facts of an outcome that a review's status says."""
+    return {
+        "review_id": status.review_id,
+        "review_ids": (status.review_id,),
+        "project": status.project,
+        "status": status.status,
+        "round": status.round,
+        "reason": status.attention or status.verdict_reason,
+    }

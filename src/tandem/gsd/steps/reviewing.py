@@ -1,0 +1,349 @@
+"""Putting a content up, waiting for its verdict, and saying what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tandem.client import TandemClient
+from tandem.core.files import write_atomically
+from tandem.core.scratch import ScratchFolder
+from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
+from tandem.gate.contract import GateDecision
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.gsd.rollback.repository import Checkout
+from tandem.gsd.steps.outcomes import Outcome, Patch, Remark, Word, of_review
+from tandem.gsd.steps.pointers import Pointer, Pointers
+from tandem.gsd.steps.subjects import ROLES, Subject
+from tandem.gsd.steps.verdicts import Move, advice, approved, decide, is_same, is_superseded, word_of
+from tandem.gsd.steps.waves import is_committed
+from tandem.hooks import person
+from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
+
+_LONGEST_PATCH_CHARACTERS = 20_000
+"""Of a counter-patch that is printed; a longer one is read by its own command."""
+_MOST_REMARKS = 200
+_MOST_SWEPT = 20
+"""Approved reviews that one step looks at to close them."""
+EXEMPT = "exempt"
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """Puts contents up for review, and follows their reviews.
+
+    Attributes:
+        client: The broker.
+        project: The registered project.
+        repository: This working tree.
+        checkout: The same, for git.
+        pointers: What was put up before.
+        agent_type: Who does the step; null for the step's own role.
+        say: Tells a person what happens meanwhile.
+    """
+
+    client: TandemClient
+    project: str
+    repository: Repository
+    checkout: Checkout
+    pointers: Pointers
+    agent_type: str | None
+    say: Callable[[str], None]
+
+    async def submit(self, subject: Subject) -> Outcome | tuple[Subject, Pointer]:
+        """Put a content up unless it is up or approved already; the outcome where that is known at once.
+
+        Raises:
+            TandemError: The broker refuses, or cannot be reached.
+        """
+        done, subject = await self._passed(subject)
+        return done or (subject, await self._put_up(subject))
+
+    async def _passed(self, subject: Subject) -> tuple[Outcome | None, Subject]:
+        """The outcome if nothing is left to review; and the content without what needs no review of its own."""
+        pointer = self.pointers.find(subject.key)
+        own = None if pointer is None else pointer.review_id
+        decision = await self._check(subject)
+        if decision.allowed and await self._claims_alike(subject, decision):
+            return await self._approved(subject, decision), subject
+        if subject.path is None:
+            # Those of this review's own earlier round would be ended by a revision without them.
+            spare = {
+                path.path
+                for path in decision.paths
+                if path.allowed and (path.kind == EXEMPT or path.review_id not in {None, own})
+            }
+            subject = subject.without(self.repository, spare)
+        return None, subject
+
+    async def _put_up(self, subject: Subject) -> Pointer:
+        """The pointer to the review of this content: a new one, a new round, or the one that is there."""
+        pointer = self.pointers.find(subject.key)
+        status = await self._status(pointer)
+        was_committed = pointer is not None and self._is_committed(pointer)
+        move = decide(subject, pointer, status, was_committed=was_committed)
+        if pointer is not None and move in {Move.WAIT, Move.TELL}:
+            return pointer
+        request: dict[str, Any] = {
+            "agent_type": self.agent_type or ROLES[subject.step],
+            "agent_role": "proposer",
+            **subject.content(),
+        }
+        request = person.marked(request, str(self.repository.root))
+        before = 0
+        if pointer is not None and move is Move.REVISE:
+            request["review_id"] = pointer.review_id
+            before = pointer.rounds_before
+        else:
+            request["project"] = self.project
+        if pointer is not None and status is not None and move is Move.RESUBMIT:
+            request["parent_id"] = pointer.review_id
+            before = pointer.rounds_before + status.round
+        request["idempotency_key"] = _key(request, pointer, status)
+        created = await self.client.create_review(**request)
+        made = Pointer(
+            created.review_id,
+            created.round,
+            created.digest or subject.digest,
+            base=subject.base,
+            claim=subject.claim,
+            plan_key=subject.plan_key,
+            rounds_before=before,
+            is_optimistic=subject.is_optimistic,
+        )
+        self.pointers.put(subject.key, made)
+        self.say(f"{created.review_id} is up, round {created.round}")
+        if pointer is not None and move is Move.RESUBMIT:
+            # It is over: this one goes on instead.
+            await self.client.close_review(pointer.review_id, reason=f"followed by {created.review_id}")
+        return made
+
+    async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> Outcome:
+        """Wait until there is something to do about a review, and say what."""
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
+        return await self._told(subject, pointer, status)
+
+    async def _status(self, pointer: Pointer | None) -> ReviewStatus | None:
+        """How the review of a pointer stands; null if there is none, or it is another project's."""
+        if pointer is None:
+            return None
+        try:
+            status = await self.client.get_review_status(pointer.review_id)
+        except NotFound:
+            return None
+        return status if status.project == self.project else None
+
+    async def _told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> Outcome:
+        """The outcome that a review's status is for this content."""
+        word = word_of(status, pointer.rounds_before)
+        superseded = is_superseded(subject, pointer, status)
+        patch = await self._patch(status)
+        if word is Word.APPROVED:
+            await self._note_approval(subject, status)
+        is_asked = status.next_action == "answer_message"
+        has_remarks = word in {Word.CHANGES, Word.REJECTED, Word.ESCALATE}
+        said = await self._said(status) if is_asked or has_remarks else ()
+        asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
+        remarks = (Remark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
+        return subject.outcome(
+            word,
+            **of_review(status),
+            question=asked[-1] if is_asked and asked else None,
+            remarks=tuple(remarks) if has_remarks else (),
+            counter_patch=patch,
+            next=advice(word, subject, status, patch, is_superseded=superseded),
+        )
+
+    async def accept(self, subject: Subject) -> Pointer:
+        """Accept the pending counter-patch, and bring the files to it unless they are still to be written.
+
+        Returns:
+            The pointer to the round that it became.
+
+        Raises:
+            NoCounterPatch: There is none.
+            InvalidInput: The content here is not the one that the counter-patch is for.
+        """
+        pointer = self.pointers.find(subject.key)
+        status = await self._status(pointer)
+        if pointer is None or status is None:
+            raise NoCounterPatch("Nothing was submitted for this; run the command without --accept.")
+        proposal = await self.client.get_proposal(status.review_id)
+        patch = _pending(proposal)
+        if not is_same(subject, pointer, status):
+            raise InvalidInput(
+                "The content has changed since it was put up, so that the counter-patch does not fit; nothing was"
+                f" done. Undo that change, or put it up: {subject.command}",
+                field="worktree",
+            )
+        decided = await self.client.accept_counter_patch(status.review_id, counter_patch_id=patch.id)
+        self.say(f"{patch.id} is accepted: it is round {decided.round} of {status.review_id}")
+        if subject.is_draft:
+            return pointer
+        try:
+            written = _bring(self.repository, self.checkout, proposal, patch)
+        except InvalidInput as refusal:
+            raise InvalidInput(
+                f"The counter-patch was accepted, and the working tree could not be brought to it. {refusal.message} "
+                f"Or, once it is approved: tandem apply {status.review_id}",
+                **refusal.details,
+            ) from refusal
+        for path in written:
+            self.say(f"changed {path}")
+        made = replace(pointer, round=decided.round, digest=decided.digest or pointer.digest, approved=None)
+        if not subject.is_committed or subject.path is not None:
+            self.pointers.put(subject.key, made)
+            return made
+        # The commits are as before: what was agreed on is in the working tree only.
+        return pointer
+
+    async def sweep(self) -> None:
+        """Close the reviews that were approved and whose content is committed by now."""
+        for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
+            if pointer.approved and self._is_committed(pointer):
+                with suppress(NotFound, InvalidTransition):
+                    # A person may have closed it, or made a new round of it; then it is theirs.
+                    await self.client.close_review(pointer.review_id, reason="approved and committed")
+                self.pointers.forget(key, pointer.review_id)
+
+    def _is_committed(self, pointer: Pointer) -> bool:
+        return is_committed(self.repository, self.checkout, pointer)
+
+    async def _check(self, subject: Subject) -> GateDecision:
+        changes: Any = [change._asdict() for change in subject.changes]
+        # Only on top of a commit may one be taken back without a review.
+        head = subject.base if subject.step == "task" else None
+        return await self.client.check_gate(project=self.project, changes=changes, head=head)
+
+    async def _claims_alike(self, subject: Subject, decision: GateDecision) -> bool:
+        """Whether what is approved was put up with the same claim, so that a `passed` does not stand for a `failed`."""
+        if subject.claim is None or not decision.review_ids:
+            return True
+        found = await self.client.get_proposal(decision.review_ids[0])
+        return found.metadata.get("result") in {None, subject.claim}
+
+    async def _approved(self, subject: Subject, decision: GateDecision) -> Outcome:
+        ids = decision.review_ids
+        if not ids:
+            is_exempt = all(path.kind == EXEMPT for path in decision.paths)
+            word = Word.NOTHING if is_exempt else Word.GO
+            return subject.outcome(word, project=self.project, reason=decision.reason, next=("Go on.",))
+        status = await self.client.get_review_status(ids[0])
+        await self._note_approval(subject, status)
+        return subject.outcome(
+            Word.APPROVED,
+            **(of_review(status) | {"review_ids": ids, "reason": decision.reason}),
+            next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
+        )
+
+    async def _note_approval(self, subject: Subject, status: ReviewStatus) -> None:
+        """Close what is approved and committed; remember what is only approved, to close it once it is."""
+        pointer = self.pointers.find(subject.key)
+        if pointer is not None and pointer.review_id != status.review_id:
+            # What was up before is settled by another review; what comes next begins anew.
+            self.pointers.forget(subject.key, pointer.review_id)
+        if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
+            if status.status != "closed":
+                await self.client.close_review(status.review_id, reason="approved and committed")
+            self.pointers.forget(subject.key, status.review_id)
+        else:
+            self.pointers.mark_approved(subject.key, status.review_id, status.digest)
+
+    async def _patch(self, status: ReviewStatus) -> Patch | None:
+        if status.counter_patch_status != "pending" or status.status in {"approved", "rejected", "closed"}:
+            return None
+        found = (await self.client.get_proposal(status.review_id)).counter_patch
+        if found is None:
+            return None
+        content = found.diff if found.diff is not None else found.description
+        is_short = content is not None and len(content) <= _LONGEST_PATCH_CHARACTERS
+        files = tuple(file.path for file in found.affected_files)
+        return Patch(found.id, found.author, files, content if is_short else None)
+
+    async def _said(self, status: ReviewStatus) -> tuple[DiscussionEntry, ...]:
+        """The discussion of the newest round."""
+        found = await self.client.get_discussion(status.review_id, round=status.round, limit=_MOST_REMARKS)
+        return found.entries
+
+
+def _key(request: dict[str, Any], pointer: Pointer | None, status: ReviewStatus | None) -> str:
+    """The same for two runs that put the same content up after the same review, so that they make one."""
+    before = (pointer.review_id, pointer.round) if pointer else None
+    stood = (status.status, status.round) if status else None
+    return hashlib.sha256(json.dumps([request, before, stood], sort_keys=True).encode()).hexdigest()
+
+
+def _pending(proposal: Proposal) -> CounterPatchView:
+    """The counter-patch that can be accepted.
+
+    Raises:
+        NoCounterPatch: None waits for a decision.
+    """
+    found = proposal.counter_patch
+    if found is None or found.status != "pending":
+        raise NoCounterPatch(
+            f"{proposal.review_id} has no counter-patch to accept; run the command again without --accept.",
+            review_id=proposal.review_id,
+        )
+    return found
+
+
+def _bring(repository: Repository, checkout: Checkout, proposal: Proposal, patch: CounterPatchView) -> tuple[str, ...]:
+    """Bring the files that a round touches from its content to the counter-patch's, or change nothing.
+
+    What `tandem apply` does from a base to an approved content, done from one content to the other.
+
+    Returns:
+        The files that were written or deleted.
+
+    Raises:
+        InvalidInput: A file is neither as the round has it nor as the counter-patch does.
+    """
+    if proposal.path is not None:
+        return _bring_text(repository, proposal.path, proposal.description or "", patch.description or "")
+    base = proposal.base_commit or proposal.base or "HEAD"
+    trees = [_tree(checkout, base, diff or "") for diff in (proposal.diff, patch.diff)]
+    way = repository.working_diff(Scope(revision="..".join(trees)))
+    if not way.diff:
+        return ()
+    update = repository.apply_to_worktree(way.diff, way.base)
+    return (*update.written, *update.deleted)
+
+
+def _tree(checkout: Checkout, base: str, diff: str) -> str:
+    """The tree that a diff makes of its base, kept in the repository as `git stash` would, for git to tidy up."""
+    with ScratchFolder("steps") as folder:
+        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        checkout.run(["read-tree", base], extra=index)
+        if diff:
+            checkout.run(["apply", "--cached", "--whitespace=nowarn", "-"], stdin=diff.encode(), extra=index)
+        return checkout.run(["write-tree"], extra=index).stdout.decode("ascii").strip()
+
+
+def _bring_text(repository: Repository, path: str, before: str, after: str) -> tuple[str, ...]:
+    """Replace a whole file, unless it is another one by now."""
+    file = repository.root.joinpath(*PurePosixPath(path).parts)
+    if file.is_symlink() or not file.is_file():
+        raise InvalidInput(f"{path} is no file any more; write it, then run the command again.", field="worktree")
+    present = file.read_bytes()
+    if present == after.encode():
+        return ()
+    if present != before.encode():
+        raise InvalidInput(
+            f"{path} has changed since it was put up, so that the counter-patch does not fit; nothing was written. "
+            "Undo that change, or put it up by running the command without --accept.",
+            field="worktree",
+            paths=[path],
+        )
+    try:
+        write_atomically(file, after.encode(), mode=stat.S_IMODE(file.stat().st_mode))
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", field="worktree") from error
+    return (path,)

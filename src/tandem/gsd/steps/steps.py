@@ -1,0 +1,260 @@
+"""One run of a step: from the settings to the word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tandem.client import TandemClient
+from tandem.errors import InvalidInput
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.gsd.rollback.repository import Checkout
+from tandem.gsd.steps import optimism, subjects, waves
+from tandem.gsd.steps.documents import Identity
+from tandem.gsd.steps.outcomes import Outcome, Word
+from tandem.gsd.steps.pointers import Pointer, Pointers
+from tandem.gsd.steps.reviewing import Submitter
+from tandem.gsd.steps.situation import Deadline, Order, Situation
+from tandem.gsd.steps.subjects import Document, Subject, Work, document_key
+from tandem.hooks import pending, planning
+from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
+
+_GO_ON = (planning.GO_ON,)
+
+
+def without_network(order: Order, situation: Situation) -> Outcome | None:
+    """The outcome where local files say it all; null where the broker has to be asked."""
+    if situation.is_solo:
+        return Outcome(Word.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
+    if order.step == "task" and not situation.is_strict_here:
+        holds = situation.effective()
+        if holds.granularity == PER_PLAN and holds.mode != OPTIMISTIC:
+            return Outcome(
+                Word.GO,
+                order.step,
+                ("Commit, and go on with the next task.", "After the plan's last task: tandem gate wave"),
+                reason="The plan is reviewed as a whole (review_granularity is per_plan).",
+            )
+    if order.step == "wave":
+        holds = situation.effective()
+        if holds.is_strict and not (order.branches or order.since or order.accept):
+            why = "Every task is reviewed before its commit (review_granularity is per_task)."
+            return Outcome(Word.GO, order.step, _GO_ON, reason=why)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a step that the broker has to be asked about.
+
+    Attributes:
+        order: What it was told.
+        situation: Where it runs.
+        client: The broker.
+        project: The registered project.
+        say: Tells a person what happens meanwhile.
+        agent_type: Who does the step; null for the step's own role.
+    """
+
+    order: Order
+    situation: Situation
+    client: TandemClient
+    project: str
+    say: Callable[[str], None]
+    agent_type: str | None = None
+
+    async def outcome(self) -> Outcome:
+        """How the step ended.
+
+        Raises:
+            TandemError: It was refused, or no broker answers.
+        """
+        gate = self.situation.gate
+        if gate is not None and pending.waiting(gate.place):
+            pending.deliver(gate)
+        match self.order.step:
+            case "task":
+                return await self._task()
+            case "wave":
+                return await self._wave()
+            case _:
+                return await self._text()
+
+    async def _text(self) -> Outcome:
+        order, situation = self.order, self.situation
+        document = await self._document()
+        claim = subjects.claim_of(document, order.claim) if order.step == "verification" else None
+        with subjects.repository_of(situation, document) as repository:
+
+            def build() -> Subject:
+                found = document
+                if not found.is_draft:
+                    found = subjects.read_document(situation, order.step, document.file, None)
+                return subjects.document_subject(situation, repository, order, found, claim)
+
+            return await self._settled(self._submitter(repository), build)
+
+    async def _document(self) -> Document:
+        order, situation = self.order, self.situation
+        draft = order.draft
+        if order.accept and draft is None and order.file is not None:
+            draft = await self._unwritten(order.file)
+        document = subjects.read_document(situation, order.step, order.file, draft)
+        if order.file is None:
+            self.say(f"no file was named; took the newest: {document.file}")
+        return document
+
+    async def _unwritten(self, file: Path) -> bytes | None:
+        """What was put up for a document before it was written, from its review; null if its file is there."""
+        path = subjects.missing_path(self.situation, file)
+        pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
+        if pointer is None:
+            return None
+        return ((await self.client.get_proposal(pointer.review_id)).description or "").encode()
+
+    async def _task(self) -> Outcome:
+        order, situation = self.order, self.situation
+        with Repository(situation.root) as repository:
+            found = subjects.difference(repository, Scope(staged=order.staged))
+            known = subjects.work(situation, order.identity, found)
+            for remark in (*found.remarks, *known.remarks):
+                self.say(remark)
+            submitter = self._submitter(repository)
+            is_free = False
+            if situation.effective().mode == OPTIMISTIC:
+                done, is_free = await self._optimistic(known)
+                if done is not None:
+                    return done
+            await submitter.sweep()
+            if not found.changes:
+                where = "The index" if order.staged else "The working tree"
+                return Outcome(Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project)
+
+            def build() -> Subject:
+                now = subjects.difference(repository, Scope(staged=order.staged))
+                subject = subjects.change_subject(situation, now, known, order)
+                if not is_free:
+                    return subject
+                # What the hook would have said of the commit's review.
+                metadata = {"optimistic": True, "branch": subject.branch, "plan_key": subject.plan_key}
+                return replace(subject, is_optimistic=True, metadata=metadata)
+
+            return await self._put_up_only(submitter, build()) if is_free else await self._settled(submitter, build)
+
+    async def _optimistic(self, known: Work) -> tuple[Outcome | None, bool]:
+        """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
+        order, situation = self.order, self.situation
+        standing = await self._plans.standing(self._keys(known.identity))
+        if standing.against:
+            return optimism.rollback(order, standing.against, self.project), False
+        if standing.is_blocking or situation.is_strict_here:
+            return None, False
+        if situation.gate is None:
+            return None, True
+        why = "The change is reviewed after its commit, which puts it up (execution_mode is optimistic)."
+        return Outcome(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
+
+    async def _put_up_only(self, submitter: Submitter, subject: Subject) -> Outcome:
+        """Without a gate no hook puts the commit up, so this does."""
+        part = await submitter.submit(subject)
+        if isinstance(part, Outcome):
+            return part
+        subject, pointer = part
+        trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
+        return subject.outcome(
+            Word.GO,
+            review_id=pointer.review_id,
+            review_ids=(pointer.review_id,),
+            project=self.project,
+            round=pointer.round,
+            reason="The change is reviewed after its commit (execution_mode is optimistic).",
+            next=(trailer, "Go on with the next task."),
+        )
+
+    async def _wave(self) -> Outcome:
+        order, situation = self.order, self.situation
+        checkout = Checkout.at(situation.root)
+        found = waves.branches(situation, checkout, order)
+        if situation.effective().mode == OPTIMISTIC and not order.since:
+            keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
+            return await self._plans.decided(order, keys)
+        deadline = Deadline(order.timeout_seconds)
+        with Repository(situation.root) as repository:
+            is_here = situation.branch in [branch.name for branch in found]
+            if is_here and repository.working_diff().diff:
+                self.say("what is not committed is left out: a wave is what its commits say")
+            submitter = self._submitter(repository)
+            await submitter.sweep()
+            parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
+            ended = [
+                part if isinstance(part, Outcome) else await submitter.follow(*part, timeout_seconds=deadline.left)
+                for part in parts
+            ]
+        return ended[0] if len(ended) == 1 else _summed(tuple(ended))
+
+    async def _up(
+        self, submitter: Submitter, repository: Repository, branch: waves.Branch, *, is_only: bool
+    ) -> Outcome | tuple[Subject, Pointer]:
+        """A branch of a wave, put up; or its outcome, where that is known at once."""
+        order, situation = self.order, self.situation
+        command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
+        told = replace(order, command=command, accept_command=f"{command} --accept")
+        subject = waves.subject(situation, repository, branch, told)
+        if subject is None:
+            why = f"The commits of {branch.name} change nothing."
+            return Outcome(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
+        if order.accept:
+            if not is_only or branch.name != situation.branch:
+                raise InvalidInput(
+                    f"A counter-patch goes into the working tree of its branch; run this there: {command} --accept",
+                    field="accept",
+                )
+            return subject, await submitter.accept(subject)
+        return await submitter.submit(subject)
+
+    async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> Outcome:
+        order = self.order
+        subject = build()
+        if not order.accept:
+            part = await submitter.submit(subject)
+            if isinstance(part, Outcome):
+                return part
+            return await submitter.follow(*part, timeout_seconds=order.timeout_seconds)
+        pointer = await submitter.accept(subject)
+        if not subject.is_draft:
+            subject = build()
+            pointer = replace(pointer, digest=subject.digest)
+            self._pointers.put(subject.key, pointer)
+        return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
+
+    def _keys(self, identity: Identity) -> list[str]:
+        """The names that the plan's commits may go by: the plan's, or the branch's for free subjects."""
+        branch = self.situation.branch
+        return [identity.key(branch), *([branch] if branch else [])]
+
+    @property
+    def _pointers(self) -> Pointers:
+        return Pointers(Path(self.situation.repository.folder))
+
+    @property
+    def _plans(self) -> optimism.Plans:
+        return optimism.Plans(self.client, self.project, self._pointers)
+
+    def _submitter(self, repository: Repository) -> Submitter:
+        checkout = Checkout.at(repository.root)
+        return Submitter(self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say)
+
+
+def _summed(parts: tuple[Outcome, ...]) -> Outcome:
+    """One outcome for several branches: the word of the one that has to be dealt with first."""
+    first = min(parts, key=lambda part: list(Word).index(part.word))
+    ids = tuple(review_id for part in parts for review_id in part.review_ids)
+    each = "Deal with each branch as it says below." if first.word not in _GOOD else "Merge the branches as they are."
+    return Outcome(
+        first.word, first.step, (each,), review_id=first.review_id, review_ids=ids, project=first.project, parts=parts
+    )
+
+
+_GOOD = frozenset({Word.APPROVED, Word.GO, Word.NOTHING})

@@ -1,0 +1,400 @@
+"""What a step puts up: exactly which content, and under which name it is found again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tandem.errors import InvalidInput
+from tandem.git.changes import Change
+from tandem.git.patch import only_files
+from tandem.git.raw import digest_of
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.gsd.steps import documents
+from tandem.gsd.steps.documents import FOLDER, NOBODY, Identity, Task, tasks_touching
+from tandem.gsd.steps.outcomes import Outcome, Word
+from tandem.gsd.steps.situation import Order, Situation
+
+ROLES = {
+    "plan": "planner",
+    "context": "discusser",
+    "task": "executor",
+    "wave": "executor",
+    "verification": "verifier",
+}
+"""Who does a step, unless the caller says: `planner` is what makes a review critical."""
+
+CATEGORIES = {
+    "plan": "plan_review",
+    "context": "handoff",
+    "task": "code_change",
+    "wave": "code_change",
+    "verification": "verification",
+}
+"""The category of each step's reviews."""
+
+PASSED, FAILED = "passed", "failed"
+_PASSED = frozenset({"passed", "pass", "complete", "completed", "verified"})
+# A complete UAT.md is one whose tests all have a result, whatever the results are.
+_ISSUES = re.compile(r"^issues:[ \t]*[1-9]", re.MULTILINE)
+_FAILED = frozenset({"failed", "fail", "gaps_found", "diagnosed", "issues_found"})
+_NAMED_PATHS = 3
+
+
+def document_key(step: str, path: str) -> str:
+    """What the pointer to a document's review is kept under."""
+    return json.dumps([CATEGORIES[step], path])
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One content with everything that is said about it.
+
+    Attributes:
+        order: What the step was told.
+        identity: What it belongs to.
+        intent: What it is for, in a line.
+        description: The text itself where there is a path; else what is said beside the diff.
+        changes: The raw difference: what the gate is asked about.
+        digest: What an approval of it binds to.
+        path: The file whose whole content it is.
+        diff: The change; null for a text.
+        base: What the change is made against; null for a text.
+        branch: The branch it is on; null if HEAD is detached.
+        metadata: Facts for the reviewer, and for whoever reads the log.
+        claim: What is said of the content that an approval must be of as well: `passed` or `failed`.
+        is_draft: Whether the text is not in its file yet.
+        is_committed: Whether the content is in a commit already.
+        is_optimistic: Whether nobody waits for its verdict: then each content is a review of its own.
+    """
+
+    order: Order
+    identity: Identity
+    intent: str
+    description: str
+    changes: tuple[Change, ...]
+    digest: str
+    path: str | None = None
+    diff: str | None = None
+    base: str | None = None
+    branch: str | None = None
+    metadata: dict[str, Any] | None = None
+    claim: str | None = None
+    is_draft: bool = False
+    is_committed: bool = False
+    is_optimistic: bool = False
+
+    @property
+    def step(self) -> str:
+        """The step that puts it up."""
+        return self.order.step
+
+    @property
+    def command(self) -> str:
+        """The command that runs the step again."""
+        return self.order.command
+
+    @property
+    def plan_key(self) -> str:
+        """The plan's one name."""
+        return self.identity.key(self.branch)
+
+    @property
+    def key(self) -> str:
+        """What its pointer is kept under: a text by its path, a change by what it belongs to."""
+        if self.path is not None:
+            return document_key(self.step, self.path)
+        named = [self.step, self.plan_key, self.identity.task]
+        return json.dumps([*named, self.digest] if self.is_optimistic else named)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that it changes."""
+        return (self.path,) if self.path is not None else tuple(change.path for change in self.changes)
+
+    def content(self) -> dict[str, Any]:
+        """The fields of `create_review`, without those of a new review alone."""
+        stated: dict[str, Any] = {
+            "intent": self.intent,
+            "category": CATEGORIES[self.step],
+            "description": self.description,
+        }
+        stated |= self.identity.fields()
+        stated |= {"path": self.path} if self.path is not None else {"diff": self.diff, "base": self.base}
+        return stated | ({"metadata": self.metadata} if self.metadata else {})
+
+    def without(self, repository: Repository, paths: Collection[str]) -> Subject:
+        """The same change without some paths, which need no review of their own here."""
+        left = [change for change in self.changes if change.path not in paths]
+        if len(left) == len(self.changes) or self.diff is None:
+            return self
+        if not left:
+            return replace(self, diff="", changes=())
+        diff = only_files(self.diff, [change.path for change in left])
+        changes = repository.validate_diff(diff, self.base).changes
+        return replace(self, diff=diff, changes=changes, digest=digest_of(changes))
+
+    def outcome(self, word: Word, **facts: Any) -> Outcome:
+        """An outcome of the step with what is known of the content."""
+        known: dict[str, Any] = {
+            "phase": self.identity.phase,
+            "plan": self.identity.plan,
+            "task": self.identity.task,
+            "path": self.path,
+            "files": self.paths,
+        }
+        return Outcome(word, self.step, **(known | facts))
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document that is to be put up.
+
+    Attributes:
+        file: Where it is, or is to be.
+        text: What it says.
+        is_draft: Whether the text is not in the file yet.
+    """
+
+    file: Path
+    text: str
+    is_draft: bool
+
+
+def planning_dirs(situation: Situation) -> list[Path]:
+    """Where this working tree's documents are, then the main one's: a linked tree may lack an ignored `.planning`."""
+    workstream = situation.planning.workstream
+    inner = [Path("workstreams", workstream)] if workstream else []
+    folders = [root / FOLDER / part for root in (situation.root, situation.main_root) for part in (*inner, Path())]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def read_document(situation: Situation, step: str, file: Path | None, draft: bytes | None) -> Document:
+    """The document that a step is about.
+
+    Args:
+        situation: Where the command runs.
+        step: `plan`, `context` or `verification`.
+        file: The file that was named; by default the newest of its kind.
+        draft: What the file is to hold, when that is not in it yet.
+
+    Raises:
+        InvalidInput: There is no such file, or it is not UTF-8.
+    """
+    if file is None:
+        file = documents.newest(step, planning_dirs(situation) or [situation.root / FOLDER])
+    file = _absolute(situation, file)
+    try:
+        present = file.read_bytes() if draft is None or file.is_file() else None
+        content = present if draft is None else draft
+        text = (content or b"").decode()
+    except OSError as error:
+        words = f"{file} cannot be read: {error.strerror}. Name the file to review."
+        raise InvalidInput(words, field="file") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file.name} is not UTF-8; write it as UTF-8 text.", field="file") from error
+    return Document(file, text, is_draft=draft is not None and draft != present)
+
+
+def repository_of(situation: Situation, document: Document) -> Repository:
+    """The working tree that a document is in: this one, else the main one.
+
+    Raises:
+        InvalidInput: It is in neither.
+    """
+    for root in dict.fromkeys((situation.root, situation.main_root)):
+        if document.file.is_relative_to(root.resolve()):
+            return Repository(root)
+    raise InvalidInput(
+        f"{document.file} is not in the repository at {situation.root}; name a file of it.", field="file"
+    )
+
+
+def document_subject(
+    situation: Situation, repository: Repository, order: Order, document: Document, claim: str | None
+) -> Subject:
+    """What is put up for a document, with what is claimed of it: an approval is then of that as well."""
+    path = document.file.relative_to(repository.root.resolve()).as_posix()
+    identity = order.identity.over(documents.identify(document.file, document.text))
+    content = repository.text_change(path, document.text)
+    change = content.changes[0]
+    return Subject(
+        order=order,
+        identity=identity,
+        intent=_intent(order.step, identity, document) + (f": {claim}" if claim else ""),
+        description=document.text,
+        changes=content.changes,
+        digest=content.digest or "",
+        path=path,
+        branch=situation.branch,
+        metadata={"result": claim} if claim else None,
+        claim=claim,
+        is_draft=document.is_draft,
+        is_committed=not document.is_draft and change.blob_before == change.blob_after,
+    )
+
+
+def missing_path(situation: Situation, file: Path) -> str | None:
+    """The path from the root of a document that is not in its file yet; null if it is, or is not in the repository."""
+    file = _absolute(situation, file)
+    root = situation.root.resolve()
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) and not file.exists() else None
+
+
+def _absolute(situation: Situation, file: Path) -> Path:
+    """The file's own name is kept: a link is refused by the broker, not followed here."""
+    file = situation.folder / file.expanduser()
+    return file.parent.resolve() / file.name
+
+
+def claim_of(document: Document, stated: str | None) -> str:
+    """Whether a verification says that the work passed.
+
+    Raises:
+        InvalidInput: Neither the caller nor the document's head says it.
+    """
+    if stated is not None:
+        return stated
+    status = documents.front_matter(document.text).get("status", "").casefold()
+    if status in _FAILED or (status in _PASSED and _ISSUES.search(document.text)):
+        return FAILED
+    if status in _PASSED:
+        return PASSED
+    raise InvalidInput(
+        f"{document.file.name} does not say in its head whether the work passed (status: {status or 'none'}); "
+        "say it: --passed or --failed",
+        field="result",
+    )
+
+
+def _intent(step: str, identity: Identity, document: Document) -> str:
+    subject = identity.words or document.file.name
+    if step != "plan":
+        return f"{step.capitalize()} of {subject}"
+    goal = documents.objective(document.text)
+    return f"{subject[:1].upper()}{subject[1:]}" + (f": {goal[:200]}" if goal else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A change that was found.
+
+    Attributes:
+        diff: As git writes it; empty when there is none.
+        base: What it is made against.
+        changes: Its raw entries.
+        remarks: What a person should hear of it.
+    """
+
+    diff: str
+    base: str
+    changes: tuple[Change, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is known of the work that a change does.
+
+    Attributes:
+        identity: What it belongs to.
+        plan_text: The plan's text; null when no plan was found.
+        task: The task; null when nobody can say which.
+        remarks: What was taken where nothing was named.
+    """
+
+    identity: Identity
+    plan_text: str | None
+    task: Task | None
+    remarks: tuple[str, ...] = ()
+
+
+def difference(repository: Repository, scope: Scope) -> Difference:
+    """What there is to put up.
+
+    Raises:
+        InvalidInput: A revision names nothing, or conflicts are unresolved.
+    """
+    working = repository.working_diff(scope)
+    changes = repository.validate_diff(working.diff, working.base).changes if working.diff else ()
+    remarks = tuple(f"left out: {folder} is a git repository of its own" for folder in working.left_out)
+    return Difference(working.diff, working.base, changes, remarks)
+
+
+def work(situation: Situation, said: Identity, found: Difference) -> Work:
+    """The plan and the task of a change: as they were named, else those that name its files."""
+    paths = [change.path for change in found.changes]
+    folders = planning_dirs(situation)
+    remarks: tuple[str, ...] = ()
+    if said.plan is not None:
+        file = documents.find_plan(said, folders)
+    else:
+        file = _likely(folders, said, paths)
+        if file is not None:
+            remarks = (f"no plan was named; took the newest that fits: {file.name}",)
+    text = read_text(file)
+    # The file's spelling is that of the plan's commits: 03-02, where 3-2 was said.
+    named = NOBODY if file is None else documents.identify(file, text or "")
+    task = _task(text, said.task, paths)
+    found_task = Identity(task=str(task.number)) if task is not None else NOBODY
+    return Work(named.over(said).over(found_task), text, task, remarks)
+
+
+def change_subject(situation: Situation, found: Difference, known: Work, order: Order) -> Subject:
+    """What is put up for a task's change."""
+    task, label = known.task, known.identity.task
+    what = task.name if task is not None and task.name else f"task {label}" if label else _files(found)
+    where = known.identity.words
+    return Subject(
+        order=order,
+        identity=known.identity,
+        intent=f"{where[:1].upper()}{where[1:]}, task: {what}" if where else what[:1].upper() + what[1:],
+        description=documents.task_description(known.plan_text, task, label, order.result),
+        changes=found.changes,
+        digest=digest_of(found.changes),
+        diff=found.diff,
+        base=found.base,
+        branch=situation.branch,
+    )
+
+
+def _likely(folders: list[Path], said: Identity, paths: list[str]) -> Path | None:
+    """The plan under way that names most of the files, the newest of equals."""
+    for folder in folders:
+        plans = [
+            plan
+            for plan in documents.plans_under_way(folder)
+            if said.phase is None or documents.identify(plan, "").phase == said.phase
+        ]
+        if plans:
+            texts = {plan: read_text(plan) or "" for plan in plans}
+            return max(plans, key=lambda plan: sum(bool(tasks_touching(texts[plan], [path])) for path in paths))
+    return None
+
+
+def read_text(file: Path | None) -> str | None:
+    """What a plan says; null if there is none, or it cannot be read: the change is put up without it."""
+    try:
+        return None if file is None else file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _task(plan: str | None, wanted: str | None, paths: list[str]) -> Task | None:
+    if plan is None:
+        return None
+    if wanted is not None:
+        return documents.find_task(plan, wanted)
+    fitting = tasks_touching(plan, paths)
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _files(found: Difference) -> str:
+    paths = [change.path for change in found.changes]
+    more = f" and {len(paths) - _NAMED_PATHS} more" if len(paths) > _NAMED_PATHS else ""
+    return f"change to {', '.join(paths[:_NAMED_PATHS])}{more}"

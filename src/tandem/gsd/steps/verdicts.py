@@ -1,0 +1,180 @@
+"""What follows from how a review stands: what to do with a content, the step's word, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from enum import Enum
+
+from tandem.gsd.steps.outcomes import Patch, Word
+from tandem.gsd.steps.pointers import Pointer
+from tandem.gsd.steps.subjects import Subject
+from tandem.reviews.answers import ReviewStatus
+from tandem.reviews.rules import ESCALATION_ROUND
+
+AGAINST = frozenset({"changes_requested", "rejected"})
+_MOST_NAMED = 20
+"""Of files in a command; more are added together."""
+
+
+class Move(Enum):
+    """One thing to do."""
+
+    NEW = "new"
+    """Put up a new review."""
+    RESUBMIT = "resubmit"
+    """Put up a new review that follows the rejected one."""
+    REVISE = "revise"
+    """Make a new round of the review."""
+    WAIT = "wait"
+    """This content is up already: wait."""
+    TELL = "tell"
+    """Say how the review stands; nothing has changed since."""
+
+
+def is_same(subject: Subject, pointer: Pointer, status: ReviewStatus) -> bool:
+    """Whether the review's current round is exactly this content."""
+    return (status.digest or pointer.digest) == subject.digest and pointer.claim == subject.claim
+
+
+def is_superseded(subject: Subject, pointer: Pointer, status: ReviewStatus) -> bool:
+    """Whether the round is another content that was agreed on since, such as an accepted counter-patch."""
+    put_up_here = pointer.digest == subject.digest and pointer.claim == subject.claim
+    return put_up_here and status.round > pointer.round and not is_same(subject, pointer, status)
+
+
+def decide(  # noqa: PLR0911 - a line each state reads best
+    subject: Subject, pointer: Pointer | None, status: ReviewStatus | None, *, was_committed: bool
+) -> Move:
+    """The move.
+
+    Args:
+        subject: The content.
+        pointer: What was put up before; null if nothing was.
+        status: How that review stands; null if there is none.
+        was_committed: Whether what was put up before is in a commit: an approval of it must then not be ended.
+    """
+    if pointer is None or status is None:
+        return Move.NEW
+    is_known = is_same(subject, pointer, status) or is_superseded(subject, pointer, status)
+    is_over = pointer.rounds_before + status.round >= ESCALATION_ROUND
+    match status.status:
+        case "closed" if status.outcome == "withdrawn" or not is_known:
+            # Whoever closed it was done with it.
+            return Move.NEW
+        case "rejected":
+            return Move.TELL if is_known or is_over else Move.RESUBMIT
+        case "closed":
+            return Move.TELL
+        case "approved":
+            return Move.TELL if is_known else Move.NEW if was_committed else Move.REVISE
+        case "changes_requested":
+            if is_known:
+                return Move.WAIT if status.next_action == "wait" else Move.TELL
+            return Move.TELL if is_over else Move.REVISE
+        case _:
+            return Move.WAIT if is_known else Move.REVISE
+
+
+def word_of(status: ReviewStatus, rounds_before: int) -> Word:  # noqa: PLR0911 - as `decide`
+    """The word for how a review stands."""
+    is_over = rounds_before + status.round >= ESCALATION_ROUND
+    if status.attention is not None:
+        return Word.ESCALATE
+    match status.status:
+        case "approved":
+            return Word.APPROVED
+        case "closed":
+            return {"approved": Word.APPROVED, "rejected": Word.REJECTED}.get(status.outcome or "", Word.ESCALATE)
+        case "rejected":
+            return Word.ESCALATE if is_over else Word.REJECTED
+        case _ if status.next_action == "decide_counter_patch":
+            return Word.CHANGES
+        case "changes_requested" if status.next_action != "wait":
+            return Word.ESCALATE if is_over else Word.CHANGES
+        case _:
+            return Word.WAITING
+
+
+def advice(
+    word: Word, subject: Subject, status: ReviewStatus, patch: Patch | None, *, is_superseded: bool
+) -> tuple[str, ...]:
+    """What follows from a word."""
+    review_id = status.review_id
+    match word:
+        case Word.APPROVED:
+            return approved(subject, review_id, is_superseded=is_superseded)
+        case Word.CHANGES:
+            return _changes(subject, review_id, patch)
+        case Word.REJECTED:
+            return _take_back(subject)
+        case Word.WAITING if status.next_action == "answer_message":
+            return (
+                f"Answer: tandem review message {review_id} --sender-role proposer --body '…'",
+                f"Then run again: {subject.command}",
+            )
+        case Word.WAITING:
+            return (f"There is no verdict yet. Run the same command again: {subject.command}",)
+        case _:
+            return _escalation(subject, status)
+
+
+def approved(subject: Subject, review_id: str | None, *, is_superseded: bool) -> tuple[str, ...]:
+    """What to do with an approved content."""
+    close = () if review_id is None else (f"Then close the review: tandem review close {review_id}",)
+    if is_superseded or subject.is_draft:
+        fetch = f"Bring the files to exactly what was approved: tandem apply {review_id}"
+        commit = f"Commit them as they are, then run again: {subject.command}" if subject.step == "wave" else ""
+        return tuple(filter(None, (fetch, commit))) + (() if commit else close)
+    if subject.step == "wave":
+        return ("Merge the branch as it is; a later change of it needs another review.",)
+    if subject.is_committed:
+        return ("Go on.",)
+    return (f"Commit exactly this, unchanged: git add -- {named(subject.paths)} && git commit -m '…'", *close)
+
+
+def named(paths: Sequence[str]) -> str:
+    """Paths as arguments of a command, from the root."""
+    if len(paths) > _MOST_NAMED:
+        return "."
+    return " ".join(shlex.quote(f":/{path}") for path in paths)
+
+
+def _changes(subject: Subject, review_id: str, patch: Patch | None) -> tuple[str, ...]:
+    where = f"Change {subject.path}" if subject.path is not None else "Change the files"
+    if subject.step == "wave":
+        where = "Change the files and commit"
+    again = f"{where}, then run again: {subject.command}"
+    if patch is None:
+        return (again,)
+    return (
+        f"Take the counter-patch: {subject.order.accept_command}",
+        f"Or decline it: tandem review reject {review_id} {patch.id} --reason '…'. {again}",
+    )
+
+
+def _take_back(subject: Subject) -> tuple[str, ...]:
+    if subject.step == "wave":
+        return (
+            f"Take the plan's commits back: git revert --no-edit {subject.base}..{subject.branch or 'HEAD'}",
+            "Or leave the branch unmerged, and do it differently on another.",
+        )
+    if subject.path is not None:
+        return (f"{subject.path} is not wanted as it is: write it anew, then run again: {subject.command}",)
+    return (
+        f"Take the change back: git stash push --include-untracked -- {named(subject.paths)}",
+        f"Do it differently, then run again: {subject.command}",
+    )
+
+
+def _escalation(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
+    review_id = status.review_id
+    show = f"Stop, and ask the person. They can read it all: tandem review proposal {review_id}"
+    if status.attention is not None:
+        return (show, f"They can review it themselves, or have it tried again: tandem review retry {review_id}")
+    if status.status == "closed":
+        return (show, f"The review was withdrawn; put it up again only if they say so: {subject.command}")
+    if status.status == "rejected":
+        return (show, f"If they want it done differently after all, close this one: tandem review close {review_id}")
+    source = f" --text {shlex.quote(subject.path)}" if subject.path is not None else ""
+    return (show, f"If they want another round of it: tandem submit --revise {review_id}{source} --wait")

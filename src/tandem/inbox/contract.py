@@ -1,0 +1,105 @@
+"""The operations on the inbox: what they ask and what they answer. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from tandem.contract.fields import Cursor
+from tandem.contract.operation import OPERATOR, READ, Operation
+from tandem.contract.request import (
+    Person,
+    ProjectRequest,
+    Refusals,
+)
+from tandem.pool.answers import PoolView
+from tandem.reviews.answers import ReviewRow
+
+
+class GetInbox(ProjectRequest):
+    """What waits for a person, what waits for others, and problems; of all projects unless one is named."""
+
+    refusals: ClassVar[Refusals] = ()
+    speaks_as: ClassVar[str | None] = "person"
+
+    person: Person
+    limit: Annotated[int, Field(ge=1, description="Rows of each list, at most 200.")] = 50
+
+
+WHY = {
+    "review": "nobody has taken it",
+    "verdict": "your verdict is asked for",
+    "answer": "a question to you",
+    "decide": "a counter-patch to decide on",
+    "revise": "changes are asked of you",
+    "apply": "approved: apply and close it",
+    "queued": "queued for the pool",
+    "reviewing": "being reviewed",
+    "proposer": "back with its proposer",
+    "attention": "needs a person",
+    "escalate": "three rounds without agreement",
+    "revert": "rejected after it was committed",
+    "stuck": "nothing has happened for long",
+    "paused": "the pool is paused",
+    "circuit_open": "too many reviewers ended at once",
+    "lost": "the pool's supervisor was not heard of",
+}
+"""What the codes of `InboxItem.why` mean, in words for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """One thing in an inbox."""
+
+    kind: Annotated[str, Field(description="`review`, `cycle` (the review of a cycle's hand-off) or `pool`.")]
+    why: Annotated[
+        str,
+        Field(
+            description=(
+                "Why it is there. Your turn: `review` (nobody reviews it), `verdict` (you hold it), "
+                "`answer`, `decide` (a counter-patch), `revise`, `apply`, `revert` (it was rejected). "
+                "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
+                "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
+                "stand), `stuck` (nobody of a running pool took it for 30 minutes, or a claim ran out and "
+                "was not taken back), and of a pool `paused`, `circuit_open` and `lost` (for a day)."
+            )
+        ),
+    ]
+    since: Annotated[str, Field(description="Since when it waits.")]
+    review: Annotated[ReviewRow | None, Field(description="The review; null for a pool.")]
+    pool: Annotated[PoolView | None, Field(description="The pool; null for a review.")]
+    who: Annotated[str | None, Field(description="Whom it waits for, where that is known.")]
+    detail: Annotated[
+        str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxCounts:
+    """How many there are of each kind, at most one more than the limit that was asked for."""
+
+    your_turn: Annotated[int, Field(description="What waits for the person.")]
+    waiting: Annotated[int, Field(description="Whatever else is open.")]
+    problems: Annotated[int, Field(description="What is wrong.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """What waits for a person, what waits for others, and what is wrong.
+
+    In each list first what the person put up, holds or decided, then the rest, by priority and age.
+    """
+
+    person: Annotated[str, Field(description="Whose it is.")]
+    your_turn: Annotated[tuple[InboxItem, ...], Field(description="What waits for the person.")]
+    waiting: Annotated[tuple[InboxItem, ...], Field(description="Whatever else is open.")]
+    problems: Annotated[tuple[InboxItem, ...], Field(description="What is wrong; it is in neither of the other lists.")]
+    counts: Annotated[
+        InboxCounts, Field(description="How many there are in each list, at most one more than the limit.")
+    ]
+    cursor: Cursor
+
+
+OPERATIONS = (Operation("get_inbox", "inbox", "show", GetInbox, Inbox, OPERATOR, READ, listed=False),)

@@ -1,0 +1,121 @@
+"""What an inbox is made of: open reviews, found by whose turn it is, so that no closed one is ever looked at."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Literal
+
+from sqlalchemy import bindparam, exists, or_, select, true
+
+from tandem.contract.access import Names
+from tandem.cycles import tables as cycle_tables
+from tandem.gate import tables as gate_tables
+from tandem.reviews import tables as review_tables
+from tandem.reviews.queries import IS_OWN, own_params
+from tandem.reviews.rules import ESCALATION_ROUND, Review, State
+from tandem.store.base import Unit
+from tandem.store.statement import Statement
+
+_r = review_tables.reviews.c
+_cr = gate_tables.commit_reviews.c
+_t = review_tables.taken_back.c
+_b = review_tables.rollbacks.c
+_newer = gate_tables.commits.alias("newer")
+
+Special = Literal["own", "offered", "held", "attention", "escalated", "rejected", "overdue"]
+
+LOOK_LIMIT: Final = 5_000
+"""Open reviews that one look for special ones goes through at most: where more are open, nobody tidies up."""
+
+_h = cycle_tables.handoffs.c
+# An approved hand-off has had all the effect that it can have, though nobody need ever close its review.
+_is_open = or_(
+    _r.state != State.APPROVED.value,
+    _r.category != "handoff",
+    ~exists().where(_h.review_id == _r.id, _h.advanced_at.is_not(None)).correlate(review_tables.reviews),
+)
+_order = (_r.priority, _r.created_at, _r.id)
+_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
+# By what they are found, and which of those.
+_SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
+    "own": (_r.turn == "proposer", _r.proposer_id == bindparam("person")),
+    "offered": (_r.turn == "reviewer", _r.proposer_id == bindparam("person")),
+    "held": (_held, _r.reviewer_id == bindparam("person")),
+    "attention": (_r.attention.is_not(None), true()),
+    "escalated": (_r.state == State.CHANGES_REQUESTED.value, _r.round >= ESCALATION_ROUND),
+    "rejected": (_r.state == State.REJECTED.value, true()),
+    "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
+}
+_OF_PROPOSER: Final = frozenset({"own", "offered"})
+_standing = Statement(
+    select(_cr.commit_id)
+    .where(
+        _cr.review_id == bindparam("review_id"),
+        ~exists().where(_b.review_id == _cr.review_id).correlate(gate_tables.commit_reviews),
+        ~exists().where(_t.project == _cr.project, _t.commit_id == _cr.commit_id).correlate(gate_tables.commit_reviews),
+        ~exists()
+        .where(_newer.c.project + "" == _cr.project, _newer.c.replaces == _cr.commit_id)
+        .correlate(gate_tables.commit_reviews),
+    )
+    .limit(1)
+)
+
+
+@cache
+def _side(*, project: bool) -> Statement:
+    statement = select(review_tables.reviews, IS_OWN).where(_r.turn == bindparam("turn"))
+    return Statement(_of(statement, project=project).order_by(*_order).limit(bindparam("limit")))
+
+
+@cache
+def _special(name: Special, *, project: bool) -> Statement:
+    source, condition = _SPECIAL[name]
+    looked = _of(select(_r.id).where(source), project=project).order_by(*_order).limit(LOOK_LIMIT).subquery()
+    is_own = true() if name in _OF_PROPOSER else IS_OWN
+    statement = select(review_tables.reviews, is_own).join(looked, looked.c.id == _r.id).where(condition)
+    return Statement(statement.order_by(*_order).limit(bindparam("limit")))
+
+
+def _of(statement: Any, *, project: bool) -> Any:
+    # A condition only: of a project there are many reviews, of open ones few.
+    found = statement.where(_is_open)
+    return found.where(_r.project + "" == bindparam("project")) if project else found
+
+
+def list_open(
+    unit: Unit, turn: Literal["proposer", "reviewer"], *, names: Names, project: str | None, limit: int
+) -> list[tuple[Review, bool]]:
+    """Open reviews where it is a side's turn, in queue order, each with whether its content is somebody's own."""
+    params = own_params(names) | ({} if project is None else {"project": project})
+    rows = unit.all(_side(project=project is not None), turn=turn, limit=limit, **params)
+    return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+def list_special(
+    unit: Unit, name: Special, *, person: str, names: Names, project: str | None, limit: int, before_us: int
+) -> list[tuple[Review, bool]]:
+    """Open reviews of which a person must hear wherever they are in the queue.
+
+    Args:
+        unit: The unit of work.
+        name: Which.
+        person: Whose inbox it is.
+        names: The names that they go by.
+        project: Only of this project; null for all.
+        limit: How many at most.
+        before_us: The time before which a lease that ran out is overdue.
+    """
+    params: dict[str, Any] = {} if project is None else {"project": project}
+    if name not in _OF_PROPOSER:
+        params |= own_params(names)
+    if name in {*_OF_PROPOSER, "held"}:
+        params["person"] = person
+    if name == "overdue":
+        params["before"] = before_us
+    rows = unit.all(_special(name, project=project is not None), limit=limit, **params)
+    return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+def is_standing(unit: Unit, review_id: str) -> bool:
+    """Whether a commit that names a review stands: not taken back, not made anew, the review not rolled back."""
+    return bool(unit.all(_standing, review_id=review_id))

@@ -1,0 +1,167 @@
+"""Who waits for whom, and why: where each open review and each pool stands in a person's inbox. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import orjson
+
+from tandem.core.clock import MICROSECONDS
+from tandem.pool.rules import Pool, circuit_seconds
+from tandem.reviews.rules import Review, State, next_action
+
+Tray = Literal["your_turn", "waiting", "problems"]
+Why = Literal[
+    "review", "verdict", "answer", "decide", "revise", "apply",
+    "queued", "reviewing", "proposer",
+    "attention", "escalate", "revert", "stuck", "paused", "circuit_open", "lost",
+]  # fmt: skip
+
+STUCK_SECONDS: Final = 1800
+"""A review that nobody has taken for so long although a pool runs is stuck."""
+
+OVERDUE_SECONDS: Final = 60
+"""A lease that ran out so long ago should have been taken back long since."""
+
+LOST_SECONDS: Final = 86_400
+"""After this long without a heartbeat a supervisor is no longer listed."""
+
+_OF_PROPOSER: Final[dict[str, Why]] = {
+    "answer_message": "answer",
+    "decide_counter_patch": "decide",
+    "revise": "revise",
+    "apply_and_close": "apply",
+    "revert": "revert",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What decides about a review beside the review itself.
+
+    Attributes:
+        person: Whose inbox it is.
+        now_us: The time.
+        authored: Whether the current content is the person's own, so that somebody else gives the verdict.
+        pool: The supervisor of a running pool that takes the review's project; null if none does.
+        standing: Whether commits of the review stand that nobody took back, as far as hooks told.
+    """
+
+    person: str
+    now_us: int
+    authored: bool = False
+    pool: str | None = None
+    standing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where something stands in an inbox.
+
+    Attributes:
+        tray: Which of the three lists it is in.
+        why: Why.
+        since_us: Since when; microseconds since the epoch, UTC.
+        who: Whom it waits for, where that is known.
+        detail: What there is to say beyond that.
+    """
+
+    tray: Tray
+    why: Why
+    since_us: int
+    who: str | None = None
+    detail: str | None = None
+
+
+def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
+    """The order within a list: what a person has to do with, then the rest, each in queue order."""
+    concerns = person in (review.proposer_id, review.reviewer_id, review.verdict_by)
+    return (not concerns, review.priority, review.created_at, review.id)
+
+
+def place(review: Review, around: Around) -> Placement:
+    """Where an open review stands; a problem is nothing else besides."""
+    return _problem(review, around) or _turn(review, around) or _waiting(review, around)
+
+
+def _problem(review: Review, around: Around) -> Placement | None:
+    since = waits_since(review)
+    if review.attention is not None:
+        return Placement("problems", "attention", review.updated_at, review.proposer_id, review.attention)
+    if review.state == State.REJECTED and around.standing:
+        return Placement("problems", "revert", since, review.proposer_id, review.verdict_reason)
+    if next_action(review) == "escalate":
+        return Placement("problems", "escalate", since, review.proposer_id, review.verdict_reason)
+    lease = review.lease_expires_at
+    if review.held and lease is not None and around.now_us - lease > OVERDUE_SECONDS * MICROSECONDS:
+        return Placement("problems", "stuck", lease, review.reviewer_id, "the claim ran out and was not taken back")
+    if _is_queued(review) and around.pool and around.now_us - since > STUCK_SECONDS * MICROSECONDS:
+        return Placement("problems", "stuck", since, around.pool, "no reviewer of the pool took it")
+    return None
+
+
+def _turn(review: Review, around: Around) -> Placement | None:
+    since, person = waits_since(review), around.person
+    if _is_queued(review):
+        return None if around.authored or around.pool else Placement("your_turn", "review", since)
+    if review.turn == "reviewer" and _reviewer(review) == person:
+        return Placement("your_turn", "verdict" if review.held else "answer", since)
+    if review.turn == "proposer" and review.proposer_id == person:
+        why = _OF_PROPOSER.get(next_action(review))
+        return Placement("your_turn", why, since) if why else None
+    return None
+
+
+def _waiting(review: Review, around: Around) -> Placement:
+    since = waits_since(review)
+    if _is_queued(review):
+        return Placement("waiting", "queued", since, around.pool)
+    if review.turn == "reviewer":
+        return Placement("waiting", "reviewing", since, _reviewer(review))
+    return Placement("waiting", "proposer", since, review.proposer_id)
+
+
+def _is_queued(review: Review) -> bool:
+    return review.state == State.PENDING and review.turn == "reviewer"
+
+
+def _reviewer(review: Review) -> str | None:
+    """Who has to say something, where it is the reviewer's turn: after a verdict, who gave it."""
+    return review.reviewer_id if review.held else review.verdict_by
+
+
+def waits_since(review: Review) -> int:
+    """Since when a review has waited for whoever's turn it is."""
+    if review.state == State.PENDING and review.round == 1 and review.claim_generation == 0:
+        # Messages and counter-patches change nothing about how long it has been in the queue.
+        return review.created_at
+    if review.held and review.speaker is None and review.claimed_at is not None:
+        return review.claimed_at
+    return review.updated_at
+
+
+def pool_place(pool: Pool, now_us: int) -> Placement | None:
+    """Where a pool stands; null for one that runs, or has ended."""
+    if pool.ended_at is not None:
+        return None
+    if not pool.is_live(now_us):
+        gone = now_us - pool.last_seen_at > LOST_SECONDS * MICROSECONDS
+        return None if gone else Placement("problems", "lost", pool.last_seen_at, pool.host)
+    if pool.paused is not None:
+        return Placement("problems", "paused", pool.paused_at or pool.last_seen_at, pool.paused_by)
+    if pool.circuit_until is not None:
+        opened = pool.circuit_until - circuit_seconds(max(pool.circuit_opened - 1, 0)) * MICROSECONDS
+        return Placement("problems", "circuit_open", opened)
+    return None
+
+
+def serves(pool: Pool, project: str) -> bool:
+    """Whether a pool is for a project, if that is registered."""
+    return pool.projects is None or project in orjson.loads(pool.projects)
+
+
+def takes(pool: Pool, project: str, now_us: int) -> bool:
+    """Whether a pool runs now and is for a project, if that is registered."""
+    is_running = pool.is_live(now_us) and pool.paused is None and pool.circuit_until is None
+    return is_running and serves(pool, project)

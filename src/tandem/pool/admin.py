@@ -1,0 +1,282 @@
+"""What operators do about reviewer pools: look, read logs, start and end reviewers by hand, pause and resume."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import orjson
+
+from tandem.contract.answer import shown, time_or_none
+from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.texts import visible
+from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
+from tandem.pool import plan as pool_plan
+from tandem.pool import queries as reviewers
+from tandem.pool import runs as reviewer_runs
+from tandem.pool.answers import PoolsChanged, PoolView, ReviewerList, ReviewerLog, ReviewerView
+from tandem.pool.requests import (
+    GetReviewerLog,
+    KillReviewer,
+    ListReviewers,
+    PauseReviewers,
+    ResumeReviewers,
+    SpawnReviewer,
+)
+from tandem.pool.reviewers import logs
+from tandem.pool.reviewers.logs import Part
+from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.store import events
+from tandem.store.base import Unit
+from tandem.store.context import Services, amend, transact
+from tandem.store.waits import wait_until
+
+_RECENT = 20
+_LONGEST_LINE = 4_000
+"""Characters; of a longer one the beginning is shown."""
+
+_MICRO = 1_000_000
+_START_SECONDS = 10.0
+"""How long a start by hand is waited for; a supervisor that is there takes a fraction of a second."""
+
+
+async def list_reviewers(services: Services, caller: Caller, request: ListReviewers) -> ReviewerList:
+    """Reviewers that have not ended, the newest of those that have, and all pools."""
+    project = request.project or caller.project
+
+    def work(unit: Unit) -> ReviewerList:
+        now = services.clock.now_us()
+        live = reviewers.list_live(unit)
+        held = reviewers.held_reviews(unit)
+        shown = [one for one in live if project in (None, one.project)] + reviewers.list_recent(unit, _RECENT, project)
+        pools = [pool_view(unit, pool, live, now) for pool in reviewers.list_pools(unit)]
+        return ReviewerList(tuple(reviewer_view(one, held.get(one.id)) for one in shown), tuple(pools))
+
+    return await services.store.read(work)
+
+
+async def get_reviewer_log(services: Services, _caller: Caller, request: GetReviewerLog) -> ReviewerLog:
+    """The last lines of a reviewer's log, or those after a position.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+        InvalidInput: The position is none of ours.
+    """
+    reviewer = await services.store.read(lambda unit: reviewer_runs.require(unit, request.reviewer_id))
+    part = await asyncio.to_thread(_part, services, reviewer, request.lines, request.position)
+    return ReviewerLog(
+        reviewer_id=reviewer.id,
+        lines=() if part is None else tuple(map(_shown, part.lines)),
+        position=request.position if part is None else part.position,
+        available=part is not None,
+        host=reviewer.host,
+    )
+
+
+def _part(services: Services, reviewer: Reviewer, lines: int, position: str | None) -> Part | None:
+    """What is asked for; null if the log is not here."""
+    log = logs.newest(services.reviewer_logs, reviewer.id)
+    if log is None:
+        return None
+    # It may be removed, or be nobody's to read.
+    with suppress(OSError):
+        if not position:
+            return logs.last_part(log, lines)
+        found = logs.next_part(log, position, lines)
+        if found is None:
+            raise InvalidInput("position must be one that get_reviewer_log answered.", field="position")
+        return found
+    return None
+
+
+def _shown(line: str) -> str:
+    return visible(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…")
+
+
+async def spawn_reviewer(services: Services, caller: Caller, request: SpawnReviewer) -> ReviewerView:
+    """Start a reviewer by hand; answers when its process runs, or after ten seconds as it is then.
+
+    Raises:
+        PoolDisabled: No pool serves the project, or it is paused.
+        PoolCapReached: The pool has as many reviewers as it may.
+        SpawnCooldown: One was started just now.
+    """
+    project = services.projects.require(request.project, caller.project)
+    actor = caller.operator
+
+    def work(unit: Unit) -> ReviewerView:
+        events.lock(unit)
+        now = services.clock.now_us()
+        pool = _pool_for(unit, services, project, now)
+        requested = pool_plan.request(unit, pool, project, by=actor, now_us=now)
+        return reviewer_view(requested, None)
+
+    asked = await transact(services, caller, work)
+
+    async def look() -> tuple[ReviewerView, bool]:
+        found = await services.store.read(lambda unit: reviewers.find(unit, asked.reviewer_id))
+        shown = reviewer_view(found, None) if found is not None else asked
+        return shown, shown.pid is not None or shown.ended_at is not None
+
+    spawned = await wait_until(
+        services.waits, f"reviewer:{asked.reviewer_id}", look=look, timeout_seconds=_START_SECONDS
+    )
+    await amend(services, caller, spawned)
+    return spawned
+
+
+async def kill_reviewer(services: Services, caller: Caller, request: KillReviewer) -> ReviewerView:
+    """End a reviewer: after its current review, or with `force` at once. One that has ended stays as it is.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+    """
+
+    def work(unit: Unit) -> ReviewerView:
+        events.lock(unit)
+        found = reviewer_runs.require(unit, request.reviewer_id)
+        now = services.clock.now_us()
+        if found.state != ReviewerState.TERMINATED:
+            found = pool_plan.drain(
+                unit, found, DrainReason.MANUAL, actor=caller.operator, now_us=now, kill=request.force
+            )
+        return reviewer_view(found, reviewers.held_reviews(unit).get(found.id))
+
+    return await transact(services, caller, work)
+
+
+async def pause_reviewers(services: Services, caller: Caller, request: PauseReviewers) -> PoolsChanged:
+    """Have one pool, or all, start nothing more; reviewers finish what they are at, and end.
+
+    Raises:
+        NotFound: There is no such pool.
+        PoolDisabled: There is none at all.
+    """
+    why = request.reason or "an operator paused it"
+    actor = caller.operator
+    return await _change_pools(
+        services,
+        caller,
+        request.supervisor_id,
+        lambda unit, pool, now: pool_plan.pause(unit, pool, why, "manual", actor=actor, now_us=now),
+    )
+
+
+async def resume_reviewers(services: Services, caller: Caller, request: ResumeReviewers) -> PoolsChanged:
+    """Let one pool, or all, start reviewers again, whatever paused it; closes its circuit too.
+
+    Raises:
+        NotFound: There is no such pool.
+        PoolDisabled: There is none at all.
+    """
+    actor = caller.operator
+
+    def change(unit: Unit, pool: Pool, now: int) -> Pool:
+        resumed = pool_plan.resume(unit, pool, actor=actor, now_us=now)
+        return pool_plan.close_circuit(unit, resumed, "resumed by hand", actor=actor, now_us=now)
+
+    return await _change_pools(services, caller, request.supervisor_id, change)
+
+
+async def _change_pools(
+    services: Services, caller: Caller, supervisor_id: str | None, change: Callable[[Unit, Pool, int], Pool]
+) -> PoolsChanged:
+    def work(unit: Unit) -> PoolsChanged:
+        events.lock(unit)
+        now = services.clock.now_us()
+        known = reviewers.list_pools(unit)
+        chosen = [pool for pool in known if supervisor_id in (None, pool.id)]
+        if not chosen:
+            raise _no_pool(known, supervisor_id)
+        live = reviewers.list_live(unit)
+        return PoolsChanged(tuple(pool_view(unit, change(unit, pool, now), live, now) for pool in chosen))
+
+    return await transact(services, caller, work)
+
+
+def _no_pool(known: list[Pool], supervisor_id: str | None) -> TandemError:
+    if supervisor_id is None or not known:
+        return PoolDisabled(f"There is no reviewer pool. {_HOW_TO_ENABLE}", why="there is no pool")
+    return NotFound(
+        f"There is no pool '{supervisor_id}'.", supervisor_id=supervisor_id, allowed=[pool.id for pool in known]
+    )
+
+
+_HOW_TO_ENABLE = (
+    "Enable one in your configuration ([reviewer_pool] enabled = true) and restart the broker, or run one with"
+    " `tandem reviewers --broker URL`."
+)
+
+
+def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool:
+    """The pool with the most room that may start a reviewer for a project."""
+    if services.projects.root(project) is None:
+        raise PoolDisabled(
+            f"'{project}' has no folder here that a reviewer could read; register it with `tandem project add`.",
+            why="the project is not registered",
+            allowed=services.projects.names(),
+        )
+    live = [pool for pool in reviewers.list_pools(unit) if pool.is_live(now_us)]
+    serving = [pool for pool in live if pool.projects is None or project in orjson.loads(pool.projects)]
+    if not serving:
+        why = f"no pool serves '{project}'" if live else "no pool is running"
+        raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)
+    refusals: list[TandemError] = []
+    for pool in sorted(serving, key=lambda one: len(reviewers.list_live(unit, one.id))):
+        try:
+            pool_plan.refuse_start(unit, pool, now_us)
+        except TandemError as refusal:
+            refusals.append(refusal)
+        else:
+            return pool
+    raise refusals[0]
+
+
+def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:
+    """A pool as operators see it."""
+    used = reviewers.spent_on(unit, pool.id, utc_day(now_us))
+    state, why = _state(unit, pool, now_us)
+    return shown(
+        PoolView,
+        pool,
+        supervisor_id=pool.id,
+        state=state,
+        why=why,
+        active=sum(one.pool_id == pool.id for one in live),
+        max_pool_size=pool_plan.rules_of(pool).max_pool_size,
+        circuit_open_until=time_or_none(pool.circuit_until),
+        spent_today_usd=used.cost_microusd / _MICRO,
+        tokens_today=used.tokens,
+    )
+
+
+def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
+    if pool.ended_at is not None:
+        return "ended", "its supervisor has stopped"
+    if not pool.is_live(now_us):
+        return "lost", f"its supervisor on {pool.host} was not heard of since {isoformat(pool.last_seen_at)}"
+    if pool.paused is not None:
+        return "paused", f"{pool.paused} (by {pool.paused_by})"
+    if pool.circuit_until is not None:
+        newest = reviewers.list_newest(unit, pool, 1)
+        last = newest[0].end_reason if newest and newest[0].end_reason else "they ended at once"
+        return "circuit_open", f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {last}"
+    return "running", None
+
+
+def reviewer_view(reviewer: Reviewer, held: str | None) -> ReviewerView:
+    """A reviewer as operators see it."""
+    done = reviewer.reviews_completed
+    return shown(
+        ReviewerView,
+        reviewer,
+        reviewer_id=reviewer.id,
+        supervisor_id=reviewer.pool_id,
+        review_id=held,
+        approval_rate=reviewer.approvals / done if done else None,
+        mean_review_seconds=reviewer.review_us / done / MICROSECONDS if done else None,
+        outcomes=orjson.loads(reviewer.outcomes),
+        cost_usd=reviewer.cost_microusd / _MICRO,
+    )

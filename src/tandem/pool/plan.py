@@ -1,0 +1,301 @@
+"""What is to be done about a pool now: decided and written in one transaction, one pool's decision after another.
+
+Starts, drains, pauses and the circuit are all decided here, and behind the log's lock: so no pool ever has more
+reviewers than it may, whoever else decides at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
+from tandem.pool import queries as reviewers
+from tandem.pool.answers import Rules
+from tandem.pool.rules import (
+    AT_ONCE_SECONDS,
+    CIRCUIT_FAILURES,
+    Demand,
+    DrainReason,
+    PauseKind,
+    Pool,
+    Reviewer,
+    ReviewerState,
+    circuit_seconds,
+    drain_reason,
+    failures_in_a_row,
+    next_start,
+    reviewer_id,
+    start_at,
+)
+from tandem.store.base import Unit
+from tandem.store.event import Kind
+
+_LOOKED_AT = 12
+_ONE_DAY_US = 86_400 * MICROSECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a decision depends on besides the database.
+
+    Attributes:
+        projects: The registered projects that have a folder.
+        quiet: Whether these are the pool's quiet hours.
+        closing: Whether its supervisor stops.
+        now_us: The time.
+    """
+
+    projects: tuple[str, ...]
+    quiet: bool
+    closing: bool
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided: it is written already.
+
+    Attributes:
+        pool: The pool as it is now.
+        live: Its reviewers that have not ended.
+        again_us: When something will be due.
+    """
+
+    pool: Pool
+    live: tuple[Reviewer, ...]
+    again_us: int
+
+
+def decide(unit: Unit, pool: Pool, now: Circumstances) -> Decision:
+    """Drain, start, pause and resume what is due; the unit has the log's lock."""
+    pool = keep_circuit(unit, pool, now.now_us)
+    pool = _keep_pauses(unit, pool, quiet=now.quiet, now_us=now.now_us)
+    rules = rules_of(pool)
+    everyone = reviewers.list_live(unit)
+    own = [one for one in everyone if one.pool_id == pool.id]
+    held = reviewers.held_reviews(unit)
+    own = _drain_due(unit, pool, own, held, now)
+    again = [_idle_at(one, rules) for one in own if one.state == ReviewerState.ACTIVE and one.id not in held]
+    if not now.closing and pool.paused is None:
+        everyone = [one for one in everyone if one.pool_id != pool.id] + own
+        demands = _demands(unit, pool, everyone, now)
+        due = next_start(demands, rules, len(own))
+        if due is not None:
+            opens = _opens_at(unit, pool, rules)
+            if opens <= now.now_us:
+                own.append(request(unit, pool, due, by="scaling", now_us=now.now_us))
+                opens = now.now_us + round(rules.spawn_cooldown_seconds * MICROSECONDS)
+            again.append(opens)
+        retry = reviewers.next_retry(unit, now.now_us)
+        again += [retry] if retry is not None else []
+    if pool.circuit_until is not None:
+        again.append(pool.circuit_until)
+    ahead = [instant for instant in again if instant > now.now_us]
+    return Decision(pool, tuple(own), min(ahead, default=now.now_us + _ONE_DAY_US))
+
+
+def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Reviewer:
+    """Put a new reviewer into the pool; its supervisor will start it. The unit has the log's lock."""
+    newest = reviewers.list_newest(unit, pool, 1)
+    number = newest[0].number + 1 if newest else 1
+    # Another supervisor may have called its start the same.
+    while reviewers.find(unit, reviewer_id(pool.provider, number, pool.incarnation)) is not None:
+        number += 1
+    new = Reviewer(
+        id=reviewer_id(pool.provider, number, pool.incarnation),
+        number=number,
+        pool_id=pool.id,
+        incarnation=pool.incarnation,
+        project=project,
+        provider=pool.provider,
+        mode=pool.mode,
+        model=pool.model,
+        host=pool.host,
+        requested_by=by,
+        spawned_at=now_us,
+        last_active_at=now_us,
+    )
+    facts = {"by": by, "pool": pool.id, "provider": pool.provider, "mode": pool.mode}
+    return reviewers.put(unit, None, new, actor=by, kind=Kind.REVIEWER_REQUESTED, at_us=now_us, data=facts)
+
+
+def drain(
+    unit: Unit, reviewer: Reviewer, reason: DrainReason, *, actor: str, now_us: int, kill: bool = False
+) -> Reviewer:
+    """Have a reviewer end: after what it is at, or at once. The unit has the log's lock."""
+    if reviewer.state != ReviewerState.ACTIVE and not (kill and not reviewer.kill):
+        return reviewer
+    after = reviewer._replace(
+        state=ReviewerState.DRAINING.value,
+        drain_reason=reviewer.drain_reason or reason.value,
+        drained_at=reviewer.drained_at or now_us,
+        kill=int(kill or reviewer.kill),
+    )
+    facts = {"reason": reason.value, "at_once": bool(after.kill)}
+    return reviewers.put(unit, reviewer, after, actor=actor, kind=Kind.REVIEWER_DRAIN_START, at_us=now_us, data=facts)
+
+
+def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
+    """Refuse what a person asks for when the pool may start nothing.
+
+    Raises:
+        PoolDisabled: It is paused.
+        PoolCapReached: It has as many reviewers as it may.
+        SpawnCooldown: One was started just now, or too many failed at once.
+    """
+    rules = rules_of(pool)
+    if pool.paused is not None:
+        raise PoolDisabled(
+            f"The pool is paused: {pool.paused}. Let it go on with `tandem reviewers resume`.", why=pool.paused
+        )
+    if len(reviewers.list_live(unit, pool.id)) >= rules.max_pool_size:
+        raise PoolCapReached(
+            f"The pool has {rules.max_pool_size} reviewers already, as many as it may (max_pool_size). End one with"
+            " kill_reviewer, or wait for one to end.",
+            limit=rules.max_pool_size,
+            supervisor_id=pool.id,
+        )
+    opens = _opens_at(unit, pool, rules)
+    if opens > now_us:
+        seconds = round((opens - now_us) / MICROSECONDS, 3)
+        why = "too many reviewers failed at once" if pool.circuit_until else "one was started just now"
+        raise SpawnCooldown(f"Try again in {seconds:g} s: {why}.", retry_after_s=seconds, supervisor_id=pool.id)
+
+
+def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str], now: Circumstances) -> list[Reviewer]:
+    rules = rules_of(pool)
+    left = sum(one.state == ReviewerState.ACTIVE for one in own)
+    after: list[Reviewer] = []
+    for one in own:
+        spare = left > rules.min_pool_size
+        reason = _reason_to_drain(pool, one, rules, busy=one.id in held, spare=spare, now=now)
+        if reason is None or one.state != ReviewerState.ACTIVE:
+            after.append(one)
+        else:
+            left -= 1
+            after.append(drain(unit, one, reason, actor="broker", now_us=now.now_us))
+    return after
+
+
+def _reason_to_drain(
+    pool: Pool, reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now: Circumstances
+) -> DrainReason | None:
+    if now.closing:
+        return DrainReason.SHUTDOWN
+    if pool.paused is not None:
+        return DrainReason.PAUSED
+    return drain_reason(reviewer, rules, busy=busy, spare=spare, now_us=now.now_us)
+
+
+def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: Circumstances) -> list[Demand]:
+    served: set[str] = set(now.projects)
+    if pool.projects is not None:
+        served &= set(orjson.loads(pool.projects))
+    pending = reviewers.count_pending(unit, now.now_us)
+    live = {one.id for one in reviewers.list_pools(unit) if one.is_live(now.now_us)} | {pool.id}
+    active = [one for one in everyone if one.state == ReviewerState.ACTIVE and one.pool_id in live]
+    return [
+        Demand(
+            project=project,
+            pending=pending.get(project, 0),
+            active=sum(one.project == project for one in active),
+            own=sum(one.project == project and one.pool_id == pool.id for one in active),
+        )
+        for project in sorted(served)
+    ]
+
+
+def _opens_at(unit: Unit, pool: Pool, rules: Rules) -> int:
+    """When the pool may start its next reviewer."""
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
+    opens = start_at(newest[0] if newest else None, failures_in_a_row(newest, pool.forgiven), rules)
+    if pool.circuit_until is None:
+        return opens
+    if newest and newest[0].spawned_at >= pool.circuit_until:
+        # The one try is under way; what becomes of it opens or closes the circuit.
+        return newest[0].spawned_at + AT_ONCE_SECONDS * MICROSECONDS
+    return pool.circuit_until
+
+
+def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
+    """Pause for quiet hours, and end the pauses that end by themselves."""
+    if pool.paused_kind == "quiet_hours" and not quiet:
+        pool = resume(unit, pool, actor="broker", now_us=now_us)
+    if pool.paused_kind == "budget_per_day" and utc_day(pool.paused_at or 0) != utc_day(now_us):
+        pool = resume(unit, pool, actor="broker", now_us=now_us)
+    if quiet and pool.paused is None:
+        pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor="broker", now_us=now_us)
+    return pool
+
+
+def _idle_at(reviewer: Reviewer, rules: Rules) -> int:
+    idle = reviewer.last_active_at + round(rules.idle_timeout_seconds * MICROSECONDS)
+    old = reviewer.spawned_at + round(rules.max_ttl_seconds * MICROSECONDS)
+    return min(idle, old) + 1000
+
+
+def rules_of(pool: Pool) -> Rules:
+    """The numbers that a pool is run by."""
+    return Rules.model_validate_json(pool.rules)
+
+
+def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_us: int) -> Pool:
+    """Have a pool start nothing more; one that is paused stays so for the reason it has, unless a person gives one."""
+    if pool.paused is not None and (kind != "manual" or pool.paused_kind == "manual"):
+        return pool
+    after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us)
+    facts = {"reason": why, "kind": kind}
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_PAUSED, at_us=now_us, data=facts)
+
+
+def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
+    """Let a pool start reviewers again."""
+    if pool.paused is None:
+        return pool
+    after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None)
+    facts = {"reason": pool.paused, "kind": pool.paused_kind}
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_RESUMED, at_us=now_us, data=facts)
+
+
+def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) -> Pool:
+    """Forget the quick exits so far."""
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
+    to_forget = any(one.quick for one in newest if one.number > pool.forgiven)
+    if pool.circuit_until is None and pool.circuit_opened == 0 and not to_forget:
+        return pool
+    forgiven = newest[0].number if newest else pool.forgiven
+    after = pool._replace(circuit_until=None, circuit_opened=0, forgiven=forgiven)
+    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why})
+
+
+def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
+    """Open the circuit after too many quick exits in a row; close it once a reviewer has lasted."""
+    newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
+    failures = failures_in_a_row(newest, pool.forgiven)
+    if pool.circuit_until is None:
+        return _open_circuit(unit, pool, newest, now_us) if failures >= CIRCUIT_FAILURES else pool
+    # Half open: one was started since the circuit's time was up.
+    tried = bool(newest) and newest[0].spawned_at >= pool.circuit_until
+    if not tried:
+        return pool
+    if newest[0].quick:
+        return _open_circuit(unit, pool, newest, now_us)
+    lasted = now_us - newest[0].spawned_at >= AT_ONCE_SECONDS * MICROSECONDS or newest[0].reviews_completed > 0
+    if lasted or newest[0].ended_at is not None:
+        return close_circuit(unit, pool, f"{newest[0].id} lasted", actor="broker", now_us=now_us)
+    return pool
+
+
+def _open_circuit(unit: Unit, pool: Pool, newest: list[Reviewer], now_us: int) -> Pool:
+    until = now_us + circuit_seconds(pool.circuit_opened) * MICROSECONDS
+    after = pool._replace(circuit_until=until, circuit_opened=pool.circuit_opened + 1)
+    facts = {
+        "reason": newest[0].end_reason,
+        "exit_code": newest[0].exit_code,
+        "until": isoformat(until),
+        "reviewer_id": newest[0].id,
+    }
+    return reviewers.put(unit, pool, after, actor="broker", kind=Kind.CIRCUIT_OPENED, at_us=now_us, data=facts)

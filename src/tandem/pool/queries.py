@@ -1,0 +1,241 @@
+"""Pools and their reviewers: reading, and writing together with the event that explains it.
+
+Whoever writes here has taken the log's head first (`events.lock`, or by writing an event), so that decisions on a
+pool come one after the other, and no two writers wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeVar
+
+import orjson
+from sqlalchemy import bindparam, func, insert, or_, select, update
+
+from tandem.core.clock import utc_day
+from tandem.pool import tables
+from tandem.pool.rules import Pool, Reviewer
+from tandem.reviews import tables as review_tables
+from tandem.reviews.rules import State
+from tandem.store import ledger
+from tandem.store import tables as log_tables
+from tandem.store.base import Unit
+from tandem.store.event import GENESIS, CounterMove, Event, Kind
+from tandem.store.statement import Statement
+
+_p = tables.pools.c
+_w = tables.reviewers.c
+_r = review_tables.reviews.c
+_k = log_tables.counters.c
+_Record = TypeVar("_Record", Pool, Reviewer)
+_UNLOGGED: Final = ("last_seen_at",)
+_STAMPS: Final = ("event_seq", "event_hash")
+
+_get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
+_pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
+_touch_pool = Statement(
+    update(tables.pools).where(_p.id == bindparam("key")).values(last_seen_at=bindparam("new_last_seen_at"))
+)
+_get = Statement(select(tables.reviewers).where(_w.id == bindparam("reviewer_id")))
+_live = Statement(select(tables.reviewers).where(_w.ended_at.is_(None)).order_by(_w.pool_id, _w.number))
+_live_of_pool = Statement(
+    select(tables.reviewers)
+    .where(_w.pool_id == bindparam("pool_id"), _w.ended_at.is_(None))
+    .order_by(_w.incarnation, _w.number)
+)
+_newest = Statement(
+    select(tables.reviewers)
+    .where(_w.pool_id == bindparam("pool_id"), _w.incarnation == bindparam("incarnation"))
+    .order_by(_w.number.desc())
+    .limit(bindparam("limit"))
+)
+_held = Statement(
+    select(_r.id, _r.reviewer_id)
+    .where(
+        _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]),
+        _r.reviewer_id.in_(select(_w.id).where(_w.ended_at.is_(None))),
+    )
+    .order_by(_r.id)
+)
+_abandoned = Statement(
+    select(_r.id, _r.reviewer_id)
+    .join(tables.reviewers, _w.id == _r.reviewer_id)
+    .where(_r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value]), _w.ended_at.is_not(None))
+    .order_by(_r.id)
+)
+_claimable = (_r.state == State.PENDING.value, _r.attention.is_(None))
+_pending = Statement(
+    select(_r.project, func.count())
+    .where(*_claimable, or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")))
+    .group_by(_r.project)
+)
+_next_retry = Statement(select(func.min(_r.not_before)).where(*_claimable, _r.not_before > bindparam("now")))
+_spent = Statement(
+    select(_k.metric, func.sum(_k.count))
+    .join(tables.reviewers, _w.id == _k.reviewer_id)
+    .where(_k.day == bindparam("day"), _k.category == "", _w.pool_id == bindparam("pool_id"))
+    .group_by(_k.metric)
+)
+
+
+@cache
+def _recent(*, project: bool) -> Statement:
+    statement = select(tables.reviewers).where(_w.ended_at.is_not(None))
+    if project:
+        statement = statement.where(_w.project == bindparam("project"))
+    return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
+
+
+@cache
+def _insert(table: str) -> Statement:
+    return Statement(insert(tables.metadata.tables[table]))
+
+
+@cache
+def _update(table: str, names: tuple[str, ...]) -> Statement:
+    found = log_tables.metadata.tables[table]
+    return Statement(
+        update(found)
+        .where(found.c.id == bindparam("key"), found.c.event_seq == bindparam("expected_seq"))
+        .values({name: bindparam(f"new_{name}") for name in names})
+    )
+
+
+class Spent(NamedTuple):
+    """What a pool's runs used up in a day."""
+
+    cost_microusd: int
+    tokens: int
+
+
+def find_pool(unit: Unit, pool_id: str) -> Pool | None:
+    """The pool of a supervisor."""
+    row = unit.one_or_none(_get_pool, pool_id=pool_id)
+    return Pool(*row) if row else None
+
+
+def list_pools(unit: Unit) -> list[Pool]:
+    """All pools that were ever registered, oldest first: one for each supervisor."""
+    return [Pool(*row) for row in unit.all(_pools)]
+
+
+def touch_pool(unit: Unit, pool_id: str, now_us: int) -> None:
+    """Note that a supervisor was heard of, which is no event."""
+    unit.execute(_touch_pool, key=pool_id, new_last_seen_at=now_us)
+
+
+def find(unit: Unit, reviewer_id: str) -> Reviewer | None:
+    """A reviewer of a pool; null for every other one."""
+    row = unit.one_or_none(_get, reviewer_id=reviewer_id)
+    return Reviewer(*row) if row else None
+
+
+def list_live(unit: Unit, pool_id: str | None = None) -> list[Reviewer]:
+    """Reviewers that have not ended, of one pool or of all."""
+    rows = unit.all(_live) if pool_id is None else unit.all(_live_of_pool, pool_id=pool_id)
+    return [Reviewer(*row) for row in rows]
+
+
+def list_recent(unit: Unit, limit: int, project: str | None) -> list[Reviewer]:
+    """Reviewers that have ended, newest first."""
+    params = {} if project is None else {"project": project}
+    return [Reviewer(*row) for row in unit.all(_recent(project=project is not None), limit=limit, **params)]
+
+
+def list_newest(unit: Unit, pool: Pool, limit: int) -> list[Reviewer]:
+    """The newest reviewers of a pool's incarnation, newest first."""
+    rows = unit.all(_newest, pool_id=pool.id, incarnation=pool.incarnation, limit=limit)
+    return [Reviewer(*row) for row in rows]
+
+
+def held_reviews(unit: Unit) -> dict[str, str]:
+    """The review that each live reviewer holds, by the reviewer's id."""
+    return {reviewer: review for review, reviewer in unit.all(_held)}
+
+
+def list_abandoned(unit: Unit) -> list[tuple[str, str]]:
+    """Reviews that are held by reviewers that have ended, each with its holder."""
+    return [(row[0], row[1]) for row in unit.all(_abandoned)]
+
+
+def count_pending(unit: Unit, now_us: int) -> dict[str, int]:
+    """How many reviews could be claimed now, by project."""
+    return {row[0]: int(row[1]) for row in unit.all(_pending, now=now_us)}
+
+
+def next_retry(unit: Unit, now_us: int) -> int | None:
+    """When the next review that waits for a later try can be claimed."""
+    row = unit.one_or_none(_next_retry, now=now_us)
+    return row[0] if row else None
+
+
+def spent_on(unit: Unit, pool_id: str, day: str) -> Spent:
+    """What a pool used up on a day (ISO date, UTC)."""
+    found = {row[0]: int(row[1]) for row in unit.all(_spent, day=day, pool_id=pool_id)}
+    return Spent(found.get("cost_microusd", 0), found.get("tokens_in", 0) + found.get("tokens_out", 0))
+
+
+def put(
+    unit: Unit,
+    before: _Record | None,
+    after: _Record,
+    *,
+    actor: str,
+    kind: Kind,
+    at_us: int,
+    data: Mapping[str, Any],
+) -> _Record:
+    """Write what an event made of a pool or a reviewer, and the event; what a reviewer used up is counted."""
+    what, table, project = (
+        ("pool", tables.pools, "") if isinstance(after, Pool) else ("reviewer", tables.reviewers, after.project)
+    )
+    was: dict[str, Any] = before._asdict() if before else {}
+    changed = {
+        name: value
+        for name, value in after._asdict().items()
+        if name not in (*_STAMPS, *_UNLOGGED) and (before is None or was[name] != value)
+    }
+    draft = Event(
+        seq=0,
+        at=at_us,
+        project=project,
+        subject=after.subject,
+        actor=actor,
+        kind=kind,
+        old=before.state if before else None,
+        new=after.state,
+        data=orjson.dumps(data).decode(),
+        delta=orjson.dumps({what: changed}).decode(),
+        previous=before.event_hash if before else GENESIS,
+    )
+    event = ledger.append(unit, draft)
+    written = after._replace(event_seq=event.seq, event_hash=event.hash)
+    if before is None:
+        unit.execute(_insert(table.name), **written._asdict())
+    else:
+        names = (*changed, *(name for name in _UNLOGGED if name in was), *_STAMPS)
+        values = {f"new_{name}": getattr(written, name) for name in names}
+        touched = unit.execute(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
+        if touched != 1:
+            raise LookupError(f"{before.id} changed within its own transaction")
+    if isinstance(after, Reviewer):
+        ledger.count(unit, reviewer_moves(was, after._asdict(), at_us))
+    return written
+
+
+SPENT = ("tokens_in", "tokens_out", "cost_microusd")
+"""What a reviewer's runs use up: columns of a reviewer, and metrics that are counted by day."""
+
+
+def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
+    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
+
+    Args:
+        before: The reviewer's columns before the event; empty when it was created by it.
+        after: The columns after it.
+        at_us: The event's time.
+    """
+    used = {metric: after[metric] - before.get(metric, 0) for metric in SPENT}
+    day = utc_day(at_us)
+    return sorted(CounterMove(after["project"], day, "", after["id"], name, used[name]) for name in SPENT if used[name])

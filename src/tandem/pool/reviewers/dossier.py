@@ -1,0 +1,140 @@
+"""What a prompt needs besides the proposal: the project's conventions, and what became of earlier rounds."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from tandem.pool.reviewers.broker_client import BrokerClient, Refused
+from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.logs import RotatingLog
+
+CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
+"""At the root of the base commit; in this order, since the prompt has room for the beginning."""
+
+_OF_ONE_FILE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+"""Refusals of a link, and of a file that is too large."""
+
+_PAGE = 50
+_KEPT = 1000
+"""Entries of a discussion: the newest; the prompt has room for fewer."""
+
+_DECIDED = "verdict"
+_SAID_BY_VERDICT = "comment"
+_PATCH = "counter_patch"
+
+
+@dataclass(frozen=True, slots=True)
+class Dossier:
+    """What is known of a review beside its round.
+
+    Attributes:
+        earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
+        open_comments: Messages and comments that nothing has resolved, oldest first.
+        interdiff: What changed since the last round that was reviewed; null if none was, or it cannot be told.
+        conventions: What the project tells those who work on it, in the commit that the round is made against.
+    """
+
+    earlier: tuple[dict[str, Any], ...] = ()
+    open_comments: tuple[dict[str, Any], ...] = ()
+    interdiff: str | None = None
+    conventions: str | None = None
+
+
+def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
+    """Everything that can be had. A broker that refuses a part of it costs that part: the proposal is what counts.
+
+    Args:
+        broker: To the broker.
+        claimed: The review.
+        given_up: Ends the calls.
+        log: Where refusals are noted.
+
+    Raises:
+        Away: The broker does not answer.
+        GivenUp: `given_up` is set.
+    """
+    conventions = _conventions(broker, claimed, given_up)
+    try:
+        said = _entries(broker, claimed, given_up)
+        interdiff = _interdiff(broker, claimed, said, given_up)
+    except Refused as error:
+        log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
+        return Dossier(conventions=conventions)
+    earlier = [_decision(entry) for entry in said if _is_decision(entry)]
+    still_open = [_remark(entry) for entry in said if not _is_decision(entry) and entry.get("resolved_by") is None]
+    return Dossier(tuple(earlier), tuple(still_open), interdiff, conventions)
+
+
+# ------------------------------------------------------------------------------------------ earlier rounds
+
+
+def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> list[dict[str, Any]]:
+    """The newest of what was said, oldest first."""
+    newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+    asked = claimed.request(limit=_PAGE)
+    while True:
+        answer = broker.call("get_discussion", asked, until=given_up)
+        newest.extend(cast("list[dict[str, Any]]", answer.get("entries") or []))
+        if (page := answer.get("next_page")) is None:
+            return [*newest]
+        asked["page"] = page
+
+
+def _interdiff(
+    broker: BrokerClient, claimed: Claimed, said: list[dict[str, Any]], given_up: threading.Event
+) -> str | None:
+    rounds = [entry["round"] for entry in said if entry.get("kind") == _DECIDED and entry["round"] < claimed.round]
+    if not rounds:
+        return None
+    # None of the whole diff again.
+    asked = claimed.request(round=claimed.round, since_round=max(rounds), files=[])
+    return broker.call("get_proposal", asked, until=given_up).get("interdiff")
+
+
+def _is_decision(entry: dict[str, Any]) -> bool:
+    if entry.get("kind") == _PATCH:
+        return True
+    return entry.get("kind") == _DECIDED and entry.get("verdict") != _SAID_BY_VERDICT
+
+
+def _decision(entry: dict[str, Any]) -> dict[str, Any]:
+    """A verdict, or what became of a counter-patch; without its diff, which is another's or has become a round."""
+    decided = {"counter_patch": entry.get("status")} if entry.get("kind") == _PATCH else {}
+    return {**_picked(entry, "round", "at", "author", "verdict"), **decided, "reason": entry.get("body")}
+
+
+def _remark(entry: dict[str, Any]) -> dict[str, Any]:
+    return _picked(entry, "round", "at", "author", "sender_role", "file", "line", "body")
+
+
+def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: entry[name] for name in names if entry.get(name) is not None}
+
+
+# --------------------------------------------------------------------------------------------- conventions
+
+
+def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
+    """What the files of the base commit say to those who work on the project; null if none of them is to be had.
+
+    Never those of the working folder: whoever proposes may have written them a moment ago. A link, and what is no text
+    in UTF-8, is passed over.
+    """
+    parts: list[str] = []
+    for name in CONVENTION_FILES:
+        asked = claimed.request(round=claimed.round, path=name, side="before")
+        try:
+            found = broker.call("get_round_file", asked, until=given_up, insist=False)
+        except Refused as error:
+            if error.code in _OF_ONE_FILE:
+                continue
+            # There is no base commit, or the broker cannot read the repository now: the review goes on without.
+            break
+        lines = cast("list[str]", found.get("lines") or [])
+        if content := "\n".join(lines).removeprefix("\ufeff").strip():
+            left = int(found.get("total_lines") or 0) - len(lines)
+            parts.append(f"[{name}]\n\n{content}\n" + (f"[{left} more lines]\n" if left > 0 else ""))
+    return "\n".join(parts) or None

@@ -1,0 +1,233 @@
+"""What a supervisor and its reviewer processes tell each other: the job, orders to stop, and how a process ended.
+
+    signal, or a line on standard input ─▶ a queue ─▶ the main thread ─▶ events that the other threads look at
+
+A handler of signals interrupts the main thread anywhere: it may only put something into a queue that is made for
+it, since an event that is being looked at cannot be set from there.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tandem.pool.reviewers import Effort, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+Mode = Literal["worker", "agent"]
+
+DRAIN: Final = b"drain\n"
+"""A line on standard input after the job: finish the review under way, then end."""
+
+CANCEL: Final = b"cancel\n"
+"""A line on standard input after the job: break it off, say so to the broker, and end."""
+
+
+class Exit(IntEnum):
+    """The exit status of a reviewer process."""
+
+    IN_ORDER = 0
+    """It was told to end, or the agent's program ended by itself."""
+    FAULT = 1
+    """A fault of ours; its log has the traceback."""
+    BAD_JOB = 2
+    """The job cannot be done as it is written; the last line of standard error says why."""
+    PROGRAM_FAILED = 3
+    """The program cannot be started, or failed at once."""
+    SUPERVISOR_GONE = 4
+    """Standard input ended."""
+    BROKER_GONE = 5
+    """The broker refuses it, or stays away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Limits):
+    r"""What one reviewer process is to do. The names are those of the JSON.
+
+    Attributes:
+        broker: The broker's URL, without the operation.
+        access: The token that the broker lets it in with; null for a broker that trusts everybody.
+        reviewer_id: Who it is.
+        project: Whose reviews it takes.
+        workspace: The project's folder, absolute; with `wsl_distro` its path inside the distribution.
+        wsl_distro: On Windows: the distribution of WSL that the program runs in.
+        mode: One run for each review, or one program that loops by itself.
+        provider: The client program's name in the settings.
+        command: How it is called, if not by its name.
+        model: The model's name; null for the program's default.
+        effort: How hard the model thinks.
+        prompt_template: A template of the person's own; null for ours.
+        idle_seconds: How long an agent waits for a review before it ends itself.
+        attempt_seconds: What one run may take.
+        total_seconds: What an agent may take for its whole life.
+        log_file: Its log; the folder is there.
+        log_max_bytes: The size at which that is rotated.
+        log_backups: How many rotated logs are kept.
+        scratch: A private folder for it alone; with `wsl_distro` in that distribution (`\\wsl.localhost\…`).
+    """
+
+    broker: str
+    access: str | None = field(default=None, repr=False)
+    reviewer_id: str
+    project: str
+    workspace: str
+    wsl_distro: str | None = None
+    mode: Mode = "worker"
+    provider: str
+    command: tuple[str, ...] = ()
+    model: str | None = None
+    effort: Effort = "high"
+    prompt_template: str | None = None
+    idle_seconds: int
+    attempt_seconds: float
+    log_file: str
+    log_max_bytes: int
+    log_backups: int
+    scratch: str
+
+    def line(self) -> bytes:
+        """The job as it is written to the process, with its line end."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+
+def read_job(line: bytes) -> Job:
+    """The job that `Job.line` wrote."""
+    stated: dict[str, Any] = json.loads(line)
+    stated["command"] = tuple(stated["command"])
+    return Job(**stated)
+
+
+_Order = Literal["signal", "drain", "cancel", "gone"]
+_STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGBREAK")
+_ORDERS: Final[dict[bytes, _Order]] = {DRAIN.strip(): "drain", CANCEL.strip(): "cancel"}
+_MEANING: Final = {
+    "drain": "told to stop after the review under way",
+    "cancel": "told to stop at once",
+    "gone": "the supervisor is gone",
+}
+_LOOK_SECONDS = 1.0
+"""Windows tells of a signal only between two waits."""
+
+
+class StopRequests:
+    """What was ordered so far. The main thread sets it; the others look, or have themselves told.
+
+    Attributes:
+        drain: No further review is to be taken.
+        cancel: The review under way is to be ended.
+        abandoned: The supervisor is gone.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        """Begin without any.
+
+        Args:
+            note: Writes a line to the log.
+        """
+        self._note = note
+        self._signals = 0
+        self.drain: Final = threading.Event()
+        self.cancel: Final = threading.Event()
+        self.abandoned: Final = threading.Event()
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+
+    def take(self, news: _Order) -> None:
+        """Take an order. A signal asks to drain when it is the first, and to cancel when it is another."""
+        if news == "signal":
+            self._signals += 1
+            news = "drain" if self._signals == 1 else "cancel"
+        if news == "gone":
+            self.abandoned.set()
+        self.drain.set()
+        if news != "drain":
+            self.cancel.set()
+        self._note(_MEANING[news])
+        with self._lock:
+            listeners = [*self._listeners]
+        for listener in listeners:
+            listener()
+
+    @contextmanager
+    def telling(self, listener: Callable[[], None]) -> Generator[None]:
+        """Have a function called, which must be quick, now and whenever something was ordered."""
+        with self._lock:
+            self._listeners.append(listener)
+        try:
+            listener()
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+
+class ControlInput:
+    """Where the main thread hears of everything."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Begin to hear signals.
+
+        Args:
+            descriptor: Standard input.
+        """
+        # Unbuffered: whoever waits in a buffered reader holds up our end.
+        self._input = open(descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 - open to our end
+        # This kind may be filled by a handler that interrupts whoever empties it.
+        self._news: queue.SimpleQueue[_Order | Exit] = queue.SimpleQueue()
+        for name in _STOP_SIGNALS:
+            number: signal.Signals | None = getattr(signal, name, None)
+            if number is not None:
+                signal.signal(number, lambda _number, _frame: self._news.put("signal"))
+
+    def first_line(self) -> bytes | None:
+        """The job's line; null if the input ended before. Blocks until one of both."""
+        line = self._input.readline()
+        return line if line.endswith(b"\n") else None
+
+    def watch(self) -> None:
+        """From now on hear, in a thread, what comes on standard input, and its end."""
+        threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
+
+    def ended(self, status: Exit) -> None:
+        """Tell the main thread that the work is over."""
+        self._news.put(status)
+
+    def obey(self, requests: StopRequests, patience_seconds: float) -> Exit | None:
+        """Passes on what comes until the work is over.
+
+        Args:
+            requests: Whom to tell.
+            patience_seconds: How long the work may go on once it was to be ended at once.
+
+        Returns:
+            How the work ended; null if it does not end.
+        """
+        deadline = float("inf")
+        while time.monotonic() < deadline:
+            try:
+                news = self._news.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                continue
+            if isinstance(news, Exit):
+                return news
+            requests.take(news)
+            if requests.cancel.is_set():
+                deadline = min(deadline, time.monotonic() + patience_seconds)
+        return None
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            for line in self._input:
+                if order := _ORDERS.get(line.strip()):
+                    self._news.put(order)
+        self._news.put("gone")

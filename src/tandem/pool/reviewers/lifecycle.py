@@ -1,0 +1,364 @@
+"""The reviewers of one supervisor: each from the order to start it to the report of its end.
+
+    starting ─▶ running, told to the broker ─▶ has its job ─▶ [asked to drain ─▶ cancelled ─▶ killed] ─▶ ended
+
+What is wanted of it only grows: run, drain, kill. A reviewer that is ended needs no broker for it, so that all of
+this goes on while the broker is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tandem.core.platforms import ProcessIdentity
+from tandem.errors import ConfigInvalid, TandemError
+from tandem.pool.answers import Order, Orders
+from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit, Job
+from tandem.pool.reviewers.processes import Start, WorkerProcess, end_marked
+from tandem.pool.reviewers.reviewer_files import ReviewerFiles
+
+REPORT_SECONDS: Final = 2.0
+"""Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""
+
+QUICK_SECONDS: Final = 10.0
+"""A reviewer that ends out of order within so long of its start has failed at once."""
+
+_AGAIN_SECONDS = 5.0
+"""After a kill that had no effect."""
+
+_SEVERITY = {"run": 0, "drain": 1, "kill": 2}
+_MEANING: Final[dict[int, str]] = {
+    Exit.FAULT: "It stopped by a fault of its own",
+    Exit.BAD_JOB: "It was given a job that it cannot do",
+    Exit.PROGRAM_FAILED: "Its program cannot be started, or failed at once",
+    Exit.SUPERVISOR_GONE: "It lost its supervisor",
+    Exit.BROKER_GONE: "The broker refused it, or stayed away",
+}
+_log = logging.getLogger("tandem.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorContext:
+    """What all reviewers of a supervisor share.
+
+    Attributes:
+        files: Their folders and jobs.
+        argv: How a worker is started.
+        environment: What each of them inherits.
+        folder: Where their processes start.
+        projects: Whose reviewers may be started; null for all.
+        on_news: Is called when there is something to report.
+    """
+
+    files: ReviewerFiles
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    folder: Path
+    projects: tuple[str, ...] | None
+    on_news: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a reviewer ended.
+
+    Attributes:
+        exit_code: Its exit status, or the negative number of a signal; null if it never started.
+        quick: Whether it failed at once, or its program did.
+        error: What went wrong, for people.
+    """
+
+    exit_code: int | None
+    quick: bool
+    error: str | None
+
+
+class ReviewerLifecycle:
+    """One reviewer.
+
+    Attributes:
+        reviewer_id: Its id.
+        identity: Its process; null before it has one.
+        ended: How it ended; null as long as it has not.
+    """
+
+    def __init__(self, order: Order, context: SupervisorContext, living: Callable[[], Collection[str]]) -> None:
+        """Not started yet.
+
+        Args:
+            order: What the broker says of it.
+            context: What all reviewers share.
+            living: Gives the ids of all that have not ended.
+        """
+        self.reviewer_id = order.reviewer_id
+        self.identity: ProcessIdentity | None = None
+        self.ended: Ended | None = None
+        self._order = order
+        self._context = context
+        self._files = context.files
+        self._settings = context.files.settings
+        self._living = living
+        self._wanted = order.wanted
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._exit_code: int | None = None
+        self._job: Job | None = None
+        self._told_broker = False
+        self._began = self._loop.time()
+        self._drained_at: float | None = None
+        self._asked_to_drain = False
+        self._cancelled_at: float | None = None
+        self._forced: str | None = None
+
+    @property
+    def starting(self) -> bool:
+        """Whether it has neither a process nor an end yet."""
+        return self.identity is None and self.ended is None
+
+    def report(self) -> dict[str, Any]:
+        """What the broker is told of it, once it is not starting any more."""
+        pid, started_us = self.identity or (None, None)
+        ended = self.ended
+        return {
+            "reviewer_id": self.reviewer_id,
+            "wanted": self._order.wanted,
+            "pid": pid,
+            "started_us": started_us,
+            "state": "running" if ended is None else "ended",
+            "exit_code": None if ended is None else ended.exit_code,
+            "quick": ended is not None and ended.quick,
+            "error": None if ended is None else ended.error,
+        }
+
+    def broker_knows(self) -> None:
+        """The broker was told which process it is: now it may get its job."""
+        self._told_broker = True
+        self._changed.set()
+
+    def follow(self, order: Order) -> None:
+        """Does what the broker says of it now."""
+        self._order = order
+        self.want(order.wanted)
+        # An agent is asked to drain when it holds no review.
+        self._changed.set()
+
+    def want(self, wanted: str) -> None:
+        """Has it run, drain or end, unless it is to do more than that already."""
+        if _SEVERITY.get(wanted, 0) > _SEVERITY.get(self._wanted, 0):
+            _log.info("reviewer %s: %s", self.reviewer_id, wanted)
+            self._wanted = wanted
+            self._changed.set()
+
+    async def live(self) -> None:
+        """Its whole life; `ended` says how it went. Never raises."""
+        try:
+            self.ended = await self._live()
+        except Exception:  # noqa: BLE001 - the others go on; it is logged and reported
+            _log.exception("the supervision of reviewer %s failed", self.reviewer_id)
+            self.ended = Ended(None, quick=True, error="Its supervisor failed; the supervisor's log says how.")
+        finally:
+            self._context.on_news()
+        _log.info("reviewer %s ended: %s", self.reviewer_id, self.ended)
+
+    async def _live(self) -> Ended:
+        if self._wanted != "run":
+            return Ended(None, quick=False, error=None)
+        try:
+            process = await asyncio.to_thread(self._start)
+        except (TandemError, OSError) as error:
+            await asyncio.to_thread(self._files.clear, self.reviewer_id)
+            reason = error.message if isinstance(error, TandemError) else f"It cannot be started: {error}."
+            return Ended(None, quick=True, error=reason)
+        _log.info("reviewer %s started: process %d", self.reviewer_id, process.identity.pid)
+        self.identity = process.identity
+        self._context.on_news()
+        try:
+            code = await self._accompany(process)
+        except BaseException:
+            process.kill()
+            raise
+        seconds = self._loop.time() - self._began
+        await asyncio.to_thread(self._files.clear, self.reviewer_id)
+        return await asyncio.to_thread(self._judged, code, seconds)
+
+    def _start(self) -> WorkerProcess:
+        context, project = self._context, self._order.project
+        if context.projects is not None and project not in context.projects:
+            raise ConfigInvalid(f"This supervisor does not serve the project {project!r}.", setting="projects")
+        self._job = self._files.prepare(self._order, self._living())
+        log_file = self._files.log_file(self.reviewer_id)
+        marks = self._files.marks(self.reviewer_id)
+        start = Start(self.reviewer_id, marks, context.argv, context.environment, context.folder, log_file)
+        return WorkerProcess(start, self._on_end)
+
+    def _on_end(self, code: int) -> None:
+        def note() -> None:
+            self._exit_code = code
+            self._changed.set()
+
+        # RuntimeError: the loop is closed, and nobody asks any more.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(note)
+
+    async def _accompany(self, process: WorkerProcess) -> int:
+        """Does what is wanted of it until it has ended; its exit status."""
+        while self._exit_code is None:
+            self._changed.clear()
+            due = await self._step(process)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._changed.wait()
+        return self._exit_code
+
+    async def _step(self, process: WorkerProcess) -> float:
+        """Does what is due now; says when to look again at the latest."""
+        now = self._loop.time()
+        settings = self._settings
+        longest = settings.max_ttl_seconds + settings.attempt_seconds + settings.grace_seconds
+        if now - self._began >= longest:
+            return await self._kill(process, f"It had not ended {longest:g} s after its start and was killed.")
+        if self._wanted == "kill":
+            return await self._cancel(process, now)
+        if self._wanted == "drain":
+            return min(await self._drain(process, now), self._began + longest)
+        if self._told_broker and self._job is not None:
+            job, self._job = self._job, None
+            await asyncio.to_thread(process.write, job.line())
+        return self._began + longest
+
+    async def _drain(self, process: WorkerProcess, now: float) -> float:
+        if self._drained_at is None:
+            self._drained_at = now
+        patient_until = self._drained_at + self._settings.attempt_seconds
+        # The program of an agent has no ear for us: it is asked to end when it is idle, or has had its time.
+        busy = self._settings.mode == "agent" and self._order.review_id is not None
+        if not self._asked_to_drain and (not busy or now >= patient_until):
+            self._asked_to_drain = True
+            await self._tell(process, DRAIN)
+        return float("inf") if self._asked_to_drain else patient_until
+
+    async def _cancel(self, process: WorkerProcess, now: float) -> float:
+        if self._cancelled_at is None:
+            self._cancelled_at = now
+            await self._tell(process, CANCEL)
+        patient_until = self._cancelled_at + self._settings.grace_seconds + REPORT_SECONDS
+        if now >= patient_until:
+            return await self._kill(process, "It did not end when it was told to, and was killed.")
+        return patient_until
+
+    async def _tell(self, process: WorkerProcess, line: bytes) -> None:
+        if self._job is None:
+            await asyncio.to_thread(process.write, line)
+        else:
+            # It waits for its job, and takes the end of its input as the order to end.
+            await asyncio.to_thread(process.hang_up)
+
+    async def _kill(self, process: WorkerProcess, why: str) -> float:
+        self._forced = why
+        await asyncio.to_thread(process.kill)
+        return self._loop.time() + _AGAIN_SECONDS
+
+    def _judged(self, code: int, seconds: float) -> Ended:
+        asked = self._wanted != "run"
+        quick = code == Exit.PROGRAM_FAILED or not (
+            code == Exit.IN_ORDER or asked or self._forced or seconds >= QUICK_SECONDS
+        )
+        if self._forced is not None:
+            return Ended(code, quick, self._forced)
+        if code == Exit.IN_ORDER or (asked and (code < 0 or code == Exit.SUPERVISOR_GONE)):
+            # Whom we hung up on before it had a job takes us for gone.
+            return Ended(code, quick, None)
+        last_words = self._files.last_words(self.reviewer_id)
+        said = f" The end of its log: {last_words}" if last_words else " Its log is empty."
+        return Ended(code, quick, f"{_meaning(code)}.{said}")
+
+
+def _meaning(code: int) -> str:
+    if code >= 0:
+        return _MEANING.get(code, f"It ended with exit status {code}")
+    with suppress(ValueError):
+        return f"It was ended by a signal ({signal.Signals(-code).name})"
+    return f"It was ended by signal {-code}"
+
+
+class ReviewerSet:
+    """The reviewers that the broker still has to hear something of."""
+
+    def __init__(self, context: SupervisorContext) -> None:
+        """An empty set of reviewers that share what the context says."""
+        self._context = context
+        self._reviewers: dict[str, ReviewerLifecycle] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def starting(self) -> bool:
+        """Whether there will be news of a start in a moment."""
+        return any(one.starting for one in self._reviewers.values())
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What the broker is to be told: of each reviewer that is not just being started."""
+        return [one.report() for one in self._reviewers.values() if not one.starting]
+
+    def obey(self, orders: Orders, reports: list[dict[str, Any]], *, may_start: bool) -> None:
+        """Does what the broker answered.
+
+        Args:
+            orders: The answer.
+            reports: What the broker was told before.
+            may_start: Whether reviewers that are not there yet are started.
+        """
+        listed = {order.reviewer_id: order for order in orders.reviewers}
+        for told in reports:
+            reviewer = self._reviewers[told["reviewer_id"]]
+            if told["state"] == "running":
+                reviewer.broker_knows()
+            elif reviewer.reviewer_id not in listed:
+                del self._reviewers[reviewer.reviewer_id], self._lives[reviewer.reviewer_id]
+        for reviewer in self._reviewers.values():
+            order = listed.pop(reviewer.reviewer_id, None)
+            if order is None:
+                # The broker has given it up, and with it its claim.
+                reviewer.want("kill")
+            else:
+                reviewer.follow(order)
+        for order in listed.values() if may_start else ():
+            reviewer = ReviewerLifecycle(order, self._context, self._living)
+            self._reviewers[order.reviewer_id] = reviewer
+            self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
+
+    def end_processes(self) -> None:
+        """Kills all that any reviewer has running, whatever it is at; blocks."""
+        for reviewer_id in self._living():
+            end_marked(self._context.files.marks(reviewer_id))
+
+    def want(self, wanted: str) -> None:
+        """Has every reviewer drain or end."""
+        for reviewer in self._reviewers.values():
+            reviewer.want(wanted)
+
+    async def until_ended(self, seconds: float) -> bool:
+        """Waits until all have ended, for so long at most; says whether they have."""
+        lives = [life for life in self._lives.values() if not life.done()]
+        if not lives:
+            return True
+        _, left = await asyncio.wait(lives, timeout=seconds)
+        return not left
+
+    async def abandon(self) -> None:
+        """Forgets all of them; what could not be ended is killed once more, and not waited for."""
+        lives = list(self._lives.values())
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+        self._reviewers.clear()
+        self._lives.clear()
+
+    def _living(self) -> tuple[str, ...]:
+        return tuple(self._reviewers)

@@ -1,0 +1,116 @@
+"""What became of a run, and why, in one line for the log and for whoever looks after the reviewers."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+from tandem.core.visible import visible_line
+from tandem.pool.reviewers import Finished
+from tandem.pool.reviewers.verdicts import Answer, Unreadable, WrongDigest
+
+LAST_LINE_LENGTH: Final = 300
+_REASON_LENGTH = 600
+
+_TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_SEE_LOG = "Its log has all that it wrote."
+
+
+class Outcome(StrEnum):
+    """How a reviewer's run ended. Only a verdict changes the review."""
+
+    VERDICT = "verdict"
+    """The program answered, and the answer counts."""
+    NO_VERDICT = "no_verdict"
+    """The program ended in order and said nothing."""
+    UNREADABLE = "unreadable"
+    """It said something that is no answer, or not to what it was asked."""
+    TIMEOUT = "timeout"
+    """It took too long, or was silent for too long."""
+    CRASHED = "crashed"
+    """It ended with an error, or by a signal."""
+    CANCELLED = "cancelled"
+    """It was ended because its verdict was not wanted any more."""
+
+
+_ENDED_BY_US: dict[str, Outcome] = {
+    "cancelled": Outcome.CANCELLED,
+    "timeout": Outcome.TIMEOUT,
+    "silence": Outcome.TIMEOUT,
+    "too_much_output": Outcome.UNREADABLE,
+}
+
+
+def outcome_of(finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> Outcome:
+    """What became of a run. How the program ended counts first: no answer makes up for a failure.
+
+    Args:
+        finished: How the program ended.
+        answer: What `read_answer` made of its words, or raised; null if it wrote none at all.
+    """
+    if finished.ended_by != "itself":
+        return _ENDED_BY_US[finished.ended_by]
+    if finished.exit_code != 0:
+        return Outcome.CRASHED
+    if answer is None:
+        return Outcome.NO_VERDICT
+    return Outcome.VERDICT if isinstance(answer, Answer) and not finished.output_was_cut else Outcome.UNREADABLE
+
+
+def one_line(text: str, most: int = _REASON_LENGTH) -> str:
+    """A text as one line of at most so many characters, with nothing that a terminal or a page would act on."""
+    shown = visible_line(" ".join(_TERMINAL_SEQUENCE.sub("", text).split()))
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def last_line(stderr: bytes) -> str:
+    """The last line of a program's complaints that says something."""
+    lines = (one_line(line, LAST_LINE_LENGTH) for line in reversed(stderr.decode("utf-8", "replace").splitlines()))
+    return next((line for line in lines if line), "")
+
+
+def reason_of(outcome: Outcome, finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> str:
+    """What to say of a run that was not cancelled.
+
+    Args:
+        outcome: What `outcome_of` says of it.
+        finished: How the program ended.
+        answer: What was made of its words.
+    """
+    match outcome:
+        case Outcome.TIMEOUT:
+            return _too_slow(finished)
+        case Outcome.CRASHED:
+            return _crashed(finished)
+        case Outcome.UNREADABLE:
+            return _unreadable(finished, answer)
+        case Outcome.NO_VERDICT:
+            return f"The program ended in order and gave no answer. {_SEE_LOG}"
+        case _:
+            return answer.verdict if isinstance(answer, Answer) else str(outcome)
+
+
+def _too_slow(finished: Finished) -> str:
+    if finished.ended_by == "silence":
+        return f"The program fell silent and was ended after {finished.seconds:.0f} s. {_SEE_LOG}"
+    if not finished.stdout and not finished.stderr_tail:
+        return (
+            f"The program said nothing and was ended after {finished.seconds:.0f} s. See whether its service answers."
+        )
+    return f"The program was ended after {finished.seconds:.0f} s. {_SEE_LOG} Give it more time, or less to do."
+
+
+def _crashed(finished: Finished) -> str:
+    code = finished.exit_code
+    how = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
+    said = last_line(finished.stderr_tail)
+    return f"The program ended {how}: {said}" if said else f"The program ended {how}. {_SEE_LOG}"
+
+
+def _unreadable(finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> str:
+    if finished.ended_by == "too_much_output":
+        return f"The program wrote without end and was ended. {_SEE_LOG}"
+    if finished.output_was_cut:
+        return f"The program wrote more than is kept, so that its answer may not be whole. {_SEE_LOG}"
+    return one_line(f"The program's answer cannot be used: {answer}")

@@ -1,0 +1,378 @@
+"""Running one program with limits, and ending it with everything that it started.
+
+    start ─▶ prompt on standard input ─▶ output is pumped by two threads ─▶ it ends, or is ended ─▶ nothing is left
+
+However a program behaves, `run` comes back: it may hang, ignore signals, fork children that leave its
+session, close its output, fill its standard error, write without end, or never read what it is given.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, BinaryIO, Self
+
+from tandem.core import files
+from tandem.core.platforms import ProcessIdentity
+from tandem.core.scratch import remove_tree
+from tandem.errors import Unavailable
+from tandem.pool.reviewers import (
+    DESK_FOLDER,
+    GIVEN_FOLDER,
+    HOME_FOLDER,
+    RUN_VARIABLE,
+    TEMPORARY_FOLDER,
+    EndedBy,
+    Finished,
+    Invocation,
+    Limits,
+    wsl,
+)
+from tandem.pool.reviewers.processes import Tree, has_ended, identity_of, start_program
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_LOOK_SECONDS = 0.05
+_DESCENDANTS_EVERY_SECONDS = 1.0
+_STDERR_TAIL_BYTES = 16 * 1024
+_ENDLESS_TIMES = 16
+_ENDLESS_BYTES = 64 * 1024 * 1024
+"""A program that wrote more than this, and so many times what is kept of its output, is taken to have no end."""
+_LAST_WORDS_SECONDS = 2.0
+"""How long a dead program's output may take to be read."""
+_CHUNK_BYTES = 64 * 1024
+_ENOUGH_MS = 250
+"""How often a reader that waits looks whether more still matters."""
+_CAN_WAIT = hasattr(select, "poll")
+"""Windows cannot wait for pipes: a reader that is stuck there ends with our own process."""
+
+
+_PRIVATE_FOLDERS = (HOME_FOLDER, DESK_FOLDER, GIVEN_FOLDER, TEMPORARY_FOLDER)
+
+
+@contextmanager
+def folder_for_run(parent: str) -> Generator[Path]:
+    """A private folder for one run; gone afterwards, whatever the program made of it.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    try:
+        yield folder
+    finally:
+        # What stays is the supervisor's to remove.
+        remove_tree(str(folder))
+
+
+def lay_out(scratch: Path, contents: Mapping[str, bytes]) -> None:
+    """Makes the folders that a run needs and writes its files, all for the user alone.
+
+    Args:
+        scratch: A folder that exists and that nobody else can look into.
+        contents: By path below `scratch`, with `/` between the parts.
+
+    Raises:
+        OSError: The disk does not take it, or a file is there already.
+    """
+    for name in _PRIVATE_FOLDERS:
+        (scratch / name).mkdir(mode=0o700, exist_ok=True)
+    for name, content in contents.items():
+        path = scratch / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.write_new(path, content, durable=False)
+
+
+def run(
+    invocation: Invocation,
+    limits: Limits,
+    *,
+    on_start: Callable[[ProcessIdentity], None],
+    cancelled: threading.Event,
+    log: BinaryIO | None = None,
+    hidden: bytes = b"",
+) -> Finished:
+    """Runs a program to its end and takes all of its processes away; blocks meanwhile.
+
+    Args:
+        invocation: What to run. Its files have to be there already (`lay_out`).
+        limits: When to end it.
+        on_start: Is told, once, which process it is.
+        cancelled: Ends it when set.
+        log: Gets a copy of both outputs as they come; the caller rotates and closes it.
+        hidden: What stands in the log as stars: others read it while the program runs.
+
+    Raises:
+        Unavailable: The program cannot be started.
+    """
+    if cancelled.is_set():
+        return Finished(None, b"", b"", "cancelled", 0.0, output_was_cut=False)
+    token = secrets.token_hex(16)
+    with tempfile.TemporaryFile() as source:
+        # A file and not a pipe: a program that never reads its prompt cannot block anybody.
+        source.write(invocation.stdin)
+        source.seek(0)
+        started = time.monotonic()
+        process, environment = _start(invocation, token, source)
+
+    def signal_inside(name: str) -> None:
+        if invocation.wsl_distro is not None:
+            wsl.signal_all(invocation.wsl_distro, token, name, environment)
+
+    tree = Tree({RUN_VARIABLE: token}, process)
+    with _Running(process, tree, signal_inside, limits, Log(log, hidden)) as running:
+        running.listen()
+        on_start(identity_of(process))
+        ended_by = running.watch(cancelled, started, talks=invocation.talks)
+    seconds = time.monotonic() - started
+    return Finished(
+        process.returncode,
+        running.stdout.content(),
+        running.stderr.content(),
+        ended_by,
+        seconds,
+        output_was_cut=running.stdout.was_cut,
+    )
+
+
+class _Running:
+    """A program that runs; leaving the block ends what is left of it, whatever happened inside."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        tree: Tree,
+        signal_inside: Callable[[str], None],
+        limits: Limits,
+        log: Log,
+    ) -> None:
+        self.stdout = Tail(limits.output_bytes)
+        self.stderr = Tail(_STDERR_TAIL_BYTES)
+        self._process = process
+        self._tree = tree
+        self._signal_inside = signal_inside
+        self._limits = limits
+        self._news = threading.Event()
+        self._pumps = [
+            Pump(_pipe(process.stdout), self.stdout, log, self._news),
+            Pump(_pipe(process.stderr), self.stderr, log, self._news),
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._signal_inside("KILL")
+            # Only now is it reaped: until here its number could not become anybody else's.
+            self._tree.end()
+        finally:
+            for pump in self._pumps:
+                pump.finish(_LAST_WORDS_SECONDS)
+
+    def listen(self) -> None:
+        """Begins to read what it writes."""
+        for pump in self._pumps:
+            pump.start()
+
+    def watch(self, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
+        """Waits until the program ends, or ends it; says which."""
+        looked = started
+        while not has_ended(self._process):
+            now = time.monotonic()
+            if reason := self._reason_to_end(cancelled, started, now, talks=talks):
+                self._stop()
+                return reason
+            if now - looked > _DESCENDANTS_EVERY_SECONDS:
+                self._tree.look()
+                looked = now
+            self._news.wait(_LOOK_SECONDS)
+            self._news.clear()
+        return "itself"
+
+    def _reason_to_end(self, cancelled: threading.Event, started: float, now: float, *, talks: bool) -> EndedBy | None:
+        if cancelled.is_set():
+            return "cancelled"
+        if now - started > self._limits.total_seconds:
+            return "timeout"
+        if self.stdout.total + self.stderr.total > max(_ENDLESS_BYTES, _ENDLESS_TIMES * self._limits.output_bytes):
+            return "too_much_output"
+        return self._silence(started, now) if talks else None
+
+    def _silence(self, started: float, now: float) -> EndedBy | None:
+        spoke = max(self.stdout.last, self.stderr.last)
+        if spoke == 0.0:
+            start_seconds = self._limits.start_seconds
+            return "timeout" if start_seconds is not None and now - started > start_seconds else None
+        silence_seconds = self._limits.silence_seconds
+        return "silence" if silence_seconds is not None and now - spoke > silence_seconds else None
+
+    def _stop(self) -> None:
+        """Asks it to end, and waits as long as it is granted."""
+        deadline = time.monotonic() + self._limits.grace_seconds
+        self._signal_inside("TERM")
+        self._tree.ask_to_stop()
+        while not has_ended(self._process) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _start(invocation: Invocation, token: str, source: IO[bytes]) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    """Starts it; gives the process, and the environment that it was started with."""
+    argv, folder = [*invocation.argv], invocation.folder
+    environment = {**invocation.environment, RUN_VARIABLE: token}
+    if invocation.wsl_distro is not None:
+        argv, environment = wsl.wrapped(invocation, invocation.wsl_distro, token, os.environ)
+        folder = os.curdir
+    try:
+        process = start_program(argv, folder, environment, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except OSError as error:
+        raise _cannot_start(argv[0], folder, error) from error
+    return process, environment
+
+
+def _cannot_start(program: str, folder: str, error: OSError) -> Unavailable:
+    if not os.path.isdir(folder):  # noqa: PTH112 - a text, as given
+        return Unavailable(f"The reviewer cannot start in {folder!r}: that is no folder. Restore it.", path=folder)
+    return Unavailable(
+        f"The reviewer's program {program!r} cannot be started ({error.strerror}). Install it and put it on the"
+        " PATH of the broker, or choose another provider.",
+        program=program,
+    )
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise ValueError("no pipe was asked for")
+    return stream
+
+
+class Tail:
+    """The end of a stream of bytes.
+
+    Attributes:
+        total: How many bytes came.
+        last: When the last ones came, on the monotonic clock; 0 before the first.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.total = 0
+        self.last = 0.0
+        self._limit = limit_bytes
+        self._kept = bytearray()
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the beginning is gone."""
+        return self.total > self._limit
+
+    def add(self, chunk: bytes) -> None:
+        """Takes the next bytes."""
+        self.total += len(chunk)
+        self.last = time.monotonic()
+        self._kept += chunk
+        # Not each time: moving the bytes costs more than keeping them twice.
+        if len(self._kept) > 2 * self._limit + _CHUNK_BYTES:
+            del self._kept[: -self._limit]
+
+    def content(self) -> bytes:
+        """At most the last `limit_bytes`."""
+        return bytes(self._kept[max(0, len(self._kept) - self._limit) :])
+
+
+@dataclass(slots=True)
+class Log:
+    """Where a copy of the output goes: both streams, one chunk after the other.
+
+    Attributes:
+        file: The log; null for none.
+        hidden: What is written as stars; empty for nothing.
+    """
+
+    file: BinaryIO | None
+    hidden: bytes = b""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def write(self, chunk: bytes, *, is_last: bool = False) -> bytes:
+        """Writes a chunk of one stream; a log that cannot be written is no reason to lose a review.
+
+        Returns:
+            Its end, if what is to be hidden may go on in the next chunk: that has to begin with it.
+        """
+        shown = chunk.replace(self.hidden, b"*" * len(self.hidden)) if self.hidden else chunk
+        longest = 0 if is_last else min(len(shown), len(self.hidden) - 1)
+        kept = next((size for size in range(longest, 0, -1) if shown.endswith(self.hidden[:size])), 0)
+        shown, rest = shown[: len(shown) - kept], shown[len(shown) - kept :]
+        with self._lock, suppress(OSError, ValueError):
+            if self.file is not None and shown:
+                self.file.write(shown)
+                self.file.flush()
+        return rest
+
+
+class Pump:
+    """A thread that reads a program's output to its end, or until it is told that nothing more matters."""
+
+    def __init__(self, pipe: IO[bytes], tail: Tail, log: Log, at_end: threading.Event) -> None:
+        self._pipe = pipe
+        self._tail = tail
+        self._log = log
+        self._at_end = at_end
+        self._enough = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begins to read.
+
+        Raises:
+            RuntimeError: There are no more threads.
+        """
+        thread = threading.Thread(target=self._run, name="reviewer-output", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def finish(self, seconds: float) -> None:
+        """Reads what is still there, for so long at most, and closes the pipe.
+
+        Somebody who left the program's session, its ancestors and its environment may hold the other end open.
+        """
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+            self._enough.set()
+            if _CAN_WAIT:
+                thread.join()
+        if thread is None or not thread.is_alive():
+            self._pipe.close()
+
+    def _run(self) -> None:
+        descriptor = self._pipe.fileno()
+        unsure = b""
+        # An error is an end too: there is nothing more to be had.
+        with suppress(OSError):
+            while self._waits(descriptor) and (chunk := os.read(descriptor, _CHUNK_BYTES)):
+                self._tail.add(chunk)
+                unsure = self._log.write(unsure + chunk)
+        self._log.write(unsure, is_last=True)
+        self._at_end.set()
+
+    def _waits(self, descriptor: int) -> bool:
+        """Waits until there is something to read; false once it is enough."""
+        if not _CAN_WAIT:
+            return True
+        # Not `select`: its descriptors end at 1023.
+        waiting = select.poll()
+        waiting.register(descriptor, select.POLLIN)
+        while not waiting.poll(_ENOUGH_MS):
+            if self._enough.is_set():
+                return False
+        return not self._enough.is_set()

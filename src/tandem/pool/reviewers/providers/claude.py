@@ -1,0 +1,119 @@
+"""Claude Code: `claude -p` with three tools that read, confined to the repository, and a JSON schema.
+
+Measured with 2.1.330 (see `tests/clients`). Without these options a repository's own settings run commands
+(hooks, a key helper, MCP servers) as soon as the program starts in it.
+"""
+
+from __future__ import annotations
+
+import json
+
+from tandem.pool.reviewers import (
+    GIVEN_FOLDER,
+    HOME_FOLDER,
+    Finished,
+    Invocation,
+    Provider,
+    Reply,
+    RunContext,
+)
+from tandem.pool.reviewers.providers import clean_room, output
+
+_HOME = ".claude"
+_LOGIN = ".credentials.json"
+_SERVERS = "mcp.json"
+_READING = "Read,Grep,Glob"
+
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+_PASSED = (*_KEYS, "ANTHROPIC_BASE_URL")
+_CLOUDS = {
+    "CLAUDE_CODE_USE_BEDROCK": (
+        "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_BEARER_TOKEN_BEDROCK",
+        "ANTHROPIC_BEDROCK_BASE_URL",
+    ),
+    "CLAUDE_CODE_USE_VERTEX": (
+        "CLOUD_ML_REGION", "ANTHROPIC_VERTEX_PROJECT_ID", "ANTHROPIC_VERTEX_BASE_URL", "GOOGLE_APPLICATION_CREDENTIALS",
+    ),
+}  # fmt: skip
+"""Keys of clouds, handed on only where Claude is told to use that cloud."""
+
+_CLEAN = (
+    "--tools", _READING, "--restricted", "--safe-mode", "--setting-sources", "", "--strict-mcp-config",
+    "--disable-slash-commands", "--no-session-persistence", "--permission-prompts", "none", "--no-chrome",
+)  # fmt: skip
+
+
+class Claude(Provider):
+    """The provider `claude`."""
+
+    name = "claude"
+
+    def review(self, context: RunContext, prompt: str) -> Invocation:
+        """One review; the program says nothing before its one JSON object at the end."""
+        form = ["--output-format", "json", "--json-schema", json.dumps(context.schema)]
+        return self._invocation(context, prompt, [*_CLEAN, *form], {}, talks=False)
+
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+        """The loop over MCP; safe mode would leave out the server, the rest of it is in the other options."""
+        server = {"type": "http", "url": clean_room.url("mcp_url", mcp_url), **clean_room.server_headers(access)}
+        servers = json.dumps({"mcpServers": {"tandem": server}}).encode()
+        options = [option for option in _CLEAN if option != "--safe-mode"]
+        options += ["--mcp-config", clean_room.path(context, _SERVERS), "--allowedTools", "mcp__tandem__*"]
+        options += ["--output-format", "stream-json", "--verbose"]
+        return self._invocation(context, prompt, options, {_SERVERS: servers}, talks=True)
+
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+        """The structured output, else the result's text; tokens and cost from the same object."""
+        results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
+        result = results[-1] if results else {}
+        structured = result.get("structured_output")
+        text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
+        usage = output.part(result, "usage")
+        return Reply(
+            None if result.get("is_error") else text,
+            output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            output.count(usage, "output_tokens"),
+            output.amount(result, "total_cost_usd"),
+        )
+
+    def _invocation(
+        self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
+    ) -> Invocation:
+        argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(context, GIVEN_FOLDER)]
+        argv += ["--effort", context.effort]
+        if context.model is not None:
+            argv += ["--model", context.model]
+        clouds = [
+            name for switch, names in _CLOUDS.items() if context.environment.get(switch) for name in (switch, *names)
+        ]
+        environment = clean_room.environment(
+            context,
+            (*_PASSED, *clouds),
+            CLAUDE_CONFIG_DIR=clean_room.path(context, HOME_FOLDER, _HOME),
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            DISABLE_AUTOUPDATER="1",
+        )
+        if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
+            files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
+        return Invocation(
+            argv=tuple(argv),
+            environment=environment,
+            folder=context.workspace,
+            stdin=prompt.encode(),
+            files=files,
+            talks=talks,
+            wsl_distro=context.wsl_distro,
+        )
+
+
+def _login(context: RunContext) -> bytes | None:
+    """The login without its refresh token: that can be used once, and the user needs it.
+
+    It lasts some hours then; whoever wants more sets CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token`). On macOS
+    it is in the keychain, out of reach.
+    """
+    tokens = output.part(output.parsed(clean_room.login(context, _HOME, _LOGIN)), "claudeAiOauth")
+    if "refreshToken" in tokens:
+        tokens["refreshToken"] = None
+    # Nothing else of the file: it also keeps the logins of MCP servers.
+    return json.dumps({"claudeAiOauth": tokens}).encode() if tokens else None

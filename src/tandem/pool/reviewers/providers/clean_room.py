@@ -1,0 +1,133 @@
+"""What every provider's clean room is made of: paths, a small environment, a copied login.
+
+A program that reviews sees nothing of the user's configuration. Its home folder is a fresh one in the run's
+scratch folder; of the environment it gets what is listed here and by its provider, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from tandem.bridge import credentials
+from tandem.errors import ConfigInvalid
+from tandem.pool.reviewers import (
+    HOME_FOLDER,
+    REENTRY_VARIABLE,
+    SUPERVISOR_VARIABLE,
+    TEMPORARY_FOLDER,
+    RunContext,
+    wsl,
+)
+
+_FILE_LIMIT_BYTES = 1024 * 1024
+
+_URL = re.compile(r"https?://[A-Za-z0-9._~:/?&=%@\[\]-]{1,1000}")
+
+_LANGUAGE = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+_WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
+KEPT: Final = (*_LANGUAGE, *_PROXIES, *(name.lower() for name in _PROXIES), *_CERTIFICATES, *_WINDOWS)
+"""What every program gets of the supervisor's environment, besides a PATH."""
+
+
+def url(variable: str, value: str) -> str:
+    """The address of a service, fit to be an argument.
+
+    Raises:
+        ConfigInvalid: It is no http(s) URL, or has characters that a URL has only escaped.
+    """
+    if not _URL.fullmatch(value):
+        raise ConfigInvalid(f"{variable} is no usable http(s) URL; correct it.", setting=variable)
+    return value
+
+
+def server_headers(access: str | None) -> dict[str, dict[str, str]]:
+    """What the configuration of an MCP server has besides its address, to be let in with a token."""
+    return {} if access is None else {"headers": credentials.headers(access)}
+
+
+def path(context: RunContext, *parts: str) -> str:
+    """A path below the scratch folder, as the program calls it.
+
+    Raises:
+        ConfigInvalid: The scratch folder is not in the distribution of WSL.
+    """
+    if context.wsl_distro is None:
+        return os.path.join(context.scratch, *parts)  # noqa: PTH118 - a text, which may belong to another system
+    return "/".join([wsl.inside(context.scratch, context.wsl_distro).rstrip("/"), *parts])
+
+
+def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) -> dict[str, str]:
+    """The whole environment of a program.
+
+    Args:
+        context: The run's.
+        passed: Variables that are handed on where they are set: keys, and what says where they are used.
+        **ours: Further variables; these win.
+    """
+    handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := context.environment.get(name))}
+    fixed = {
+        "PATH": _search_path(context),
+        "HOME": path(context, HOME_FOLDER),
+        "TMPDIR": path(context, TEMPORARY_FOLDER),
+        "TERM": "dumb",
+        "NO_COLOR": "1",
+        REENTRY_VARIABLE: context.reviewer_id,
+    }
+    return {**handed, **fixed, **ours}
+
+
+def _search_path(context: RunContext) -> str:
+    """PATH without relative folders and without those of the repository: what is under review must not be run."""
+    stated = context.environment.get("PATH") or os.defpath
+    repository = Path(os.path.realpath(context.workspace))
+    entries = [entry for entry in stated.split(os.pathsep) if Path(entry).is_absolute()]
+    return os.pathsep.join(entry for entry in entries if not Path(os.path.realpath(entry)).is_relative_to(repository))
+
+
+def login(context: RunContext, *parts: str) -> bytes | None:
+    """A file with a login from the user's home folder; null if there is none.
+
+    Args:
+        context: The run's.
+        *parts: Its path below the home folder.
+    """
+    found = [content for folder in _homes(context) if (content := file(folder.joinpath(*parts))) is not None]
+    # Several homes of a distribution: whose it would be is not ours to guess.
+    return found[0] if len(found) == 1 else None
+
+
+def _homes(context: RunContext) -> list[Path]:
+    if context.wsl_distro is None:
+        stated = context.environment.get("HOME") or context.environment.get("USERPROFILE")
+        return [Path(stated)] if stated else []
+    shared = Path(wsl.from_windows("/home", context.wsl_distro))
+    try:
+        return [*shared.iterdir(), Path(wsl.from_windows("/root", context.wsl_distro))]
+    except OSError:
+        return []
+
+
+def file(path: Path, limit_bytes: int = _FILE_LIMIT_BYTES) -> bytes | None:
+    """What a file holds; null if it is not there, cannot be read, or is larger than that."""
+    try:
+        if not path.is_file() or path.stat().st_size > limit_bytes:
+            return None
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def told_where(workspace: str, prompt: str) -> str:
+    """The prompt of a program that starts in another folder than the repository."""
+    return (
+        f"The repository is in the folder {json.dumps(workspace, ensure_ascii=False)}. Wherever the following text"
+        " says your working folder, it means this one, and you start outside it: name files in it by their full"
+        f" path.\n\n{prompt}"
+    )

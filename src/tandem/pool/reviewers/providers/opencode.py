@@ -1,0 +1,167 @@
+"""opencode: `opencode run` outside the repository, with three tools that read, and events as output.
+
+Measured with 1.18.33 (see `tests/clients`). Started in the repository, it runs the plugins that it finds
+there, whatever its settings say; so it starts in an empty folder, and the repository is a folder that it may
+read. It has no schema: the prompt says what the answer has to look like.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tandem.errors import ConfigInvalid
+from tandem.pool.reviewers import (
+    DESK_FOLDER,
+    GIVEN_FOLDER,
+    HOME_FOLDER,
+    Finished,
+    Invocation,
+    Provider,
+    Reply,
+    RunContext,
+)
+from tandem.pool.reviewers.providers import clean_room, output
+
+_LOGIN_FOLDER = (".local", "share", "opencode")
+_LOGIN = "auth.json"
+_ROTATING = ("anthropic", "openai")
+"""Whose refresh tokens can be used once only, by the user or by us."""
+
+_COMPATIBLE = "@ai-sdk/openai-compatible"
+_WITH_OWN_CLIENT = ("anthropic", "google", "openai", "openrouter")
+
+_SWITCHES = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_CLAUDE_CODE": "1",
+    "OPENCODE_DISABLE_EXTERNAL_SKILLS": "1",
+    "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+    "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+    "OPENCODE_DISABLE_SHARE": "1",
+    "OPENCODE_PURE": "1",
+    # It would install the development kit for plugins into each new home.
+    "npm_config_offline": "true",
+}
+
+
+class Opencode(Provider):
+    """The provider `opencode`."""
+
+    name = "opencode"
+
+    def review(self, context: RunContext, prompt: str) -> Invocation:
+        """One review."""
+        return self._invocation(context, prompt, _settings(context))
+
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+        """The loop over MCP."""
+        settings = _settings(context)
+        server = {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}
+        # They are in the environment, as all of the settings are: others on the machine cannot read that.
+        settings["mcp"] = {"tandem": {**server, **clean_room.server_headers(access)}}
+        settings["permission"]["tandem_*"] = "allow"
+        return self._invocation(context, prompt, settings)
+
+    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+        """The last text; tokens and cost summed over the steps."""
+        texts: list[str] = []
+        steps: list[dict[str, Any]] = []
+        for event in output.objects(finished.stdout):
+            inner = output.part(event, "part")
+            if event.get("type") == "text" and (said := output.text(inner, "text")):
+                texts.append(said)
+            elif event.get("type") == "step_finish":
+                steps.append(inner)
+        tokens = [output.part(step, "tokens") for step in steps]
+        read = [output.count(one, "input") or 0 for one in tokens]
+        read += [output.count(output.part(one, "cache"), "read", "write") or 0 for one in tokens]
+        wrote = [output.count(one, "output", "reasoning") or 0 for one in tokens]
+        cost = [value for step in steps if (value := output.amount(step, "cost")) is not None]
+        return Reply(
+            texts[-1] if texts else None,
+            sum(read) if steps else None,
+            sum(wrote) if steps else None,
+            sum(cost) if any(cost) else None,
+        )
+
+    def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
+        service, model = _model(context)
+        # A title of ours: it would ask a model for one.
+        argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]
+        argv += ["--variant", context.effort]
+        name = re.sub("[^A-Z0-9]", "_", service.upper())
+        key = f"{name}_API_KEY"
+        settings |= _service(context, service, model, key, f"{name}_BASE_URL")
+        files: dict[str, bytes] = {}
+        if not context.environment.get(key) and (saved := _login(context, service)):
+            files["/".join((HOME_FOLDER, *_LOGIN_FOLDER, _LOGIN))] = saved
+        environment = clean_room.environment(context, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
+        return Invocation(
+            argv=tuple(argv),
+            environment=environment,
+            folder=clean_room.path(context, DESK_FOLDER),
+            stdin=clean_room.told_where(context.workspace, prompt).encode(),
+            files=files,
+            wsl_distro=context.wsl_distro,
+        )
+
+
+def _model(context: RunContext) -> tuple[str, str]:
+    """The service and the model. Without one opencode would send the repository's code to whom it likes.
+
+    Raises:
+        ConfigInvalid: There is none, or it does not name its service.
+    """
+    service, _, model = (context.model or "").partition("/")
+    if not model:
+        raise ConfigInvalid("The reviewer provider 'opencode' needs a model as SERVICE/MODEL.", setting="model")
+    return service, model
+
+
+def _settings(context: RunContext) -> dict[str, Any]:
+    """Everything that is not reading is refused, and so is everything outside the repository."""
+    outside = {"*": "deny"}
+    for folder in (context.workspace, clean_room.path(context, GIVEN_FOLDER)):
+        outside |= {folder: "allow", f"{folder}/**": "allow"}
+    reading = dict.fromkeys(("grep", "glob", "list"), "allow")
+    return {
+        "$schema": "https://opencode.ai/config.json",
+        "autoupdate": False,
+        "share": "disabled",
+        "snapshot": False,
+        "lsp": False,
+        "formatter": False,
+        "instructions": [],
+        "plugin": [],
+        "mcp": {},
+        "permission": {
+            "*": "deny",
+            **reading,
+            "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny"},
+            "external_directory": outside,
+        },
+    }
+
+
+def _service(context: RunContext, service: str, model: str, key: str, address: str) -> dict[str, Any]:
+    """The settings for a service at another address, such as a model on this machine: `NAME_BASE_URL`."""
+    stated = context.environment.get(address)
+    if not stated:
+        return {}
+    options = {"baseURL": clean_room.url(address, stated)}
+    if context.environment.get(key):
+        # opencode takes it from the environment.
+        options["apiKey"] = f"{{env:{key}}}"
+    client = {} if service in _WITH_OWN_CLIENT else {"npm": _COMPATIBLE}
+    return {"provider": {service: {**client, "options": options, "models": {model: {}}}}}
+
+
+def _login(context: RunContext, service: str) -> bytes | None:
+    """The login for this service alone."""
+    entry = output.part(output.parsed(clean_room.login(context, *_LOGIN_FOLDER, _LOGIN)), service)
+    if not entry:
+        return None
+    if service in _ROTATING and "refresh" in entry:
+        entry["refresh"] = ""
+    return json.dumps({service: entry}).encode()

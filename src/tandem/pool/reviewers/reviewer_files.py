@@ -1,0 +1,189 @@
+"""The files of reviewers, and their jobs: what each is given before it starts, and what is removed when it has ended.
+
+    <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
+    <scratch>/<reviewer id>/                its own; gone when it has ended
+
+All of this blocks for the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from tandem.core import platforms
+from tandem.core.scratch import remove_tree
+from tandem.errors import ConfigInvalid
+from tandem.pool.answers import Order
+from tandem.pool.reviewers import logs, processes, wsl
+from tandem.pool.reviewers.job import Job
+from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
+from tandem.settings import pool as pool_settings
+from tandem.settings.pool import PoolSettings
+
+REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
+"""What a reviewer's id looks like: fit to be the name of a file on every system."""
+
+KEPT_LOGS: Final = 50
+"""Of so many reviewers the logs are kept."""
+
+_AS_SET = tuple(one.name for one in fields(Job) if one.name in {*PoolSettings.model_fields} - {"wsl_distro"})
+"""What a job says as the settings have it; in a distribution the programs run on Windows alone."""
+
+_PRIVATE = 0o700
+_log = logging.getLogger("tandem.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewerFiles:
+    """The folders of one supervisor's reviewers, and what their jobs say.
+
+    Attributes:
+        settings: The pool's settings.
+        broker_url: Where the reviewers find the broker.
+        supervisor_id: Whose reviewers they are; all their processes say so.
+        scratch: Where their scratch folders are; nobody else's are there.
+        log_dir: Where their logs are.
+    """
+
+    settings: PoolSettings
+    broker_url: str
+    supervisor_id: str
+    scratch: Path
+    log_dir: Path
+
+    def log_file(self, reviewer_id: str) -> Path:
+        """A reviewer's log."""
+        return self.log_dir / f"{reviewer_id}.log"
+
+    def prepare(self, order: Order, living: Collection[str]) -> Job:
+        """Makes a reviewer's folders and removes logs that are too old; gives its job.
+
+        Args:
+            order: The reviewer.
+            living: The ids of reviewers whose logs stay in any case.
+
+        Raises:
+            ConfigInvalid: It cannot work on this host; the message says why.
+            OSError: The disk does not take it.
+        """
+        if not REVIEWER_ID.fullmatch(order.reviewer_id):
+            raise ConfigInvalid(
+                f"{order.reviewer_id[:60]!r} is no id of a reviewer, such as 'codex-r1-k3f9q2'; this supervisor"
+                " and its broker need the same version."
+            )
+        workspace = self._workspace(order)
+        platforms.make_private(str(self.log_dir))
+        self._remove_old_logs({order.reviewer_id, *living})
+        scratch = self.scratch / order.reviewer_id
+        _remove(scratch)
+        platforms.make_private(str(self.scratch))
+        scratch.mkdir(_PRIVATE)
+        return self._job(order, workspace, scratch)
+
+    def marks(self, reviewer_id: str) -> dict[str, str]:
+        """What the environment of a reviewer's processes has, and no other."""
+        return processes.marks_of(reviewer_id, self.supervisor_id)
+
+    def clear(self, reviewer_id: str) -> None:
+        """Removes an ended reviewer's scratch folder, which may have a login in it."""
+        if REVIEWER_ID.fullmatch(reviewer_id):
+            _remove(self.scratch / reviewer_id)
+
+    def leftovers(self) -> list[str]:
+        """Reviewers whose scratch folders are there."""
+        try:
+            return [entry.name for entry in self.scratch.iterdir() if REVIEWER_ID.fullmatch(entry.name)]
+        except OSError:
+            return []
+
+    def last_words(self, reviewer_id: str) -> str | None:
+        """The last line of a reviewer's log, printable and not too long; null if there is none."""
+        log = logs.newest(self.log_dir, reviewer_id)
+        with suppress(OSError):
+            if log is not None and (said := logs.last_part(log, 1).lines):
+                return one_line(said[-1], LAST_LINE_LENGTH)
+        return None
+
+    def _workspace(self, order: Order) -> str:
+        if pool_settings.THROUGH_WSL:
+            if self.settings.workspace_wsl_path is None:
+                raise ConfigInvalid(
+                    "On Windows reviewers run in WSL: set workspace_wsl_path to the repository's folder in there.",
+                    setting="workspace_wsl_path",
+                )
+            return self.settings.workspace_wsl_path
+        if self.settings.workspace_path != pool_settings.AUTO:
+            found = _folder(self.settings.workspace_path, "The folder of workspace_path")
+            if order.root is not None and Path(order.root).is_dir() and not Path(order.root).samefile(found):
+                # On another host the project's folder has another name; here it is simply another project's.
+                raise ConfigInvalid(
+                    f"workspace_path is {found!r}, and the project {order.project!r} is in {order.root!r}: its reviewer"
+                    f" would read something else. Set workspace_path to '{pool_settings.AUTO}'.",
+                    setting="workspace_path",
+                )
+            return found
+        if order.root is None:
+            raise ConfigInvalid(
+                f"The project {order.project!r} has no folder that a reviewer could read; set workspace_path.",
+                setting="workspace_path",
+            )
+        return _folder(order.root, f"The folder of the project {order.project!r}")
+
+    def _job(self, order: Order, workspace: str, scratch: Path) -> Job:
+        settings = self.settings
+        template = settings.prompt_template_path
+        return Job(
+            broker=self.broker_url,
+            access=order.access,
+            reviewer_id=order.reviewer_id,
+            project=order.project,
+            workspace=workspace,
+            wsl_distro=settings.wsl_distro if pool_settings.THROUGH_WSL else None,
+            effort=settings.reasoning_effort,
+            prompt_template=None if template is None else str(template),
+            idle_seconds=round(settings.idle_timeout_seconds),
+            # What it is at when its time is up, it may finish.
+            total_seconds=settings.max_ttl_seconds + settings.attempt_seconds,
+            log_file=str(self.log_file(order.reviewer_id)),
+            scratch=str(scratch),
+            **{name: getattr(settings, name) for name in _AS_SET},
+        )
+
+    def _remove_old_logs(self, living: Collection[str]) -> None:
+        old = [log for log in logs.logs_in(self.log_dir) if log.reviewer_id not in living]
+        old.sort(key=logs.Log.written_at, reverse=True)
+        for log in old[max(0, KEPT_LOGS - len(living)) :]:
+            for path in logs.rotated(log.path):
+                # FileNotFoundError: it was rotated away just now.
+                with suppress(OSError):
+                    path.unlink()
+
+
+def scratch_below(folder: Path, supervisor_id: str, settings: PoolSettings) -> Path:
+    """Where a supervisor's reviewers have their scratch folders: in its own folder, or where WSL can reach them."""
+    if pool_settings.THROUGH_WSL:
+        return Path(wsl.from_windows(f"/tmp/tandem-{supervisor_id}", settings.wsl_distro))  # noqa: S108 - inside WSL
+    return folder / "scratch"
+
+
+def _folder(path: str, what: str) -> str:
+    if not Path(path).is_dir():
+        raise ConfigInvalid(
+            f"{what}, {path!r}, is not there on this host. Restore it, run the reviewers on the host that has it, or"
+            " set workspace_path to a copy.",
+            setting="workspace_path",
+            path=path,
+        )
+    return path
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder whose programs are gone."""
+    if not remove_tree(str(folder)):
+        _log.warning("the scratch folder %s could not be removed", folder)

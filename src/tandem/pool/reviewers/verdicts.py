@@ -1,0 +1,369 @@
+"""The answer of a reviewer's program: the form that it is asked for, and reading what came, strictly.
+
+Whatever is not plainly an answer is refused: a refused run is tried again, a wrong approval stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, cast
+
+from tandem.core.texts import json_kind
+
+Decision = Literal["approved", "changes_requested", "rejected"]
+
+DECISIONS: Final[tuple[Decision, ...]] = ("approved", "changes_requested", "rejected")
+_WITH_COUNTER_PATCH: Final[Decision] = "changes_requested"
+"""The only one that a counter-patch goes with."""
+
+ANSWER_LIMIT_BYTES: Final = 1_000_000
+TEXT_LIMIT_BYTES: Final = 64_000
+"""Of the reason and of each comment; a counter-patch has the whole answer's limit."""
+
+COMMENT_LIMIT: Final = 200
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with exactly these properties, as the strictest of the providers wants it declared."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+_COMMENT: dict[str, Any] = _closed(
+    {
+        "file": {"type": "string", "description": "The file's path from the root of the repository."},
+        "line": {
+            "type": ["integer", "null"],
+            "description": "The line, from 1, as the change leaves the file; null for the file as a whole.",
+        },
+        "body": {"type": "string", "description": "What is wrong, what follows from it, and what to do."},
+    }
+)
+
+# What leads to the verdict stands before it: a model writes the fields in this order.
+SCHEMA: Final[dict[str, Any]] = _closed(
+    {
+        # Its value stands in the prompt alone: a schema is an argument of some programs, which others can read.
+        "nonce": {"type": "string", "description": "The nonce that the task tells you to name, exactly."},
+        "digest": {
+            "type": ["string", "null"],
+            "description": "The digest that the task tells you to name, exactly; null if it says null.",
+        },
+        "summary": {
+            "type": ["string", "null"],
+            "description": "What you read and checked, in a sentence or two.",
+        },
+        "comments": {
+            "type": "array",
+            "description": f"Every finding that has a place, at most {COMMENT_LIMIT}; empty if there is none.",
+            "items": _COMMENT,
+        },
+        "reason": {
+            "type": "string",
+            "description": "Why, so that the proposer can act on it; never empty unless the verdict is approved.",
+        },
+        "verdict": {"type": "string", "enum": [*DECISIONS]},
+        "counter_patch": {
+            "type": ["string", "null"],
+            "description": "Only with changes_requested: the full replacement of what was proposed. Else null.",
+        },
+    }
+)
+"""Within what structured outputs of all providers support: no lengths, no ranges."""
+
+FIELDS: Final[tuple[str, ...]] = tuple(SCHEMA["properties"])
+_COMMENT_FIELDS: Final[tuple[str, ...]] = tuple(_COMMENT["properties"])
+
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "nonce": "the nonce of that task",
+    "digest": "the digest of that change",
+    "summary": "Read the change and the three callers of parse_amount; no test passes a comma.",
+    "comments": [
+        {
+            "file": "src/amounts.py",
+            "line": 42,
+            "body": "parse_amount('1,50') raises ValueError here, which the import in orders.py no longer catches: "
+            "one such line stops the whole import. Catch it there and count the line as refused.",
+        }
+    ],
+    "reason": "An amount with a comma now stops the import of orders (see src/amounts.py:42). "
+    "Handle it, and add a test that imports one.",
+    "verdict": "changes_requested",
+    "counter_patch": None,
+}
+"""For the prompt. Whoever only copies it names a nonce and a digest that are nobody's."""
+
+
+_QUOTED_LENGTH: Final = 200
+"""A refusal quotes at most so many characters of what it refuses."""
+
+_AROUND_FAULT = 60
+_FENCED = re.compile(r"```(?:json)?[ \t]*\r?\n(?P<inside>.*)\n[ \t]*```", re.DOTALL)
+"""A fence around the whole answer is not a word beside it: models that no schema holds cannot leave it out."""
+
+
+class Unreadable(Exception):
+    """The text holds no answer that could be acted on; the message says why."""
+
+
+def _quoted(text: str, most: int = _QUOTED_LENGTH) -> str:
+    """The start of a text in quotes, at most so many characters, with escapes for what cannot be shown."""
+    shown = repr(text[:most])
+    whole = len(text) <= most and len(shown) <= most
+    return shown if whole else f"{shown[: most - 1]}…"
+
+
+def _check_text(where: str, text: str, limit_bytes: int) -> None:
+    """Refuse a text that cannot be stored; `where` names it in the refusal.
+
+    Raises:
+        Unreadable: It has NUL characters or lone surrogates, or is over the limit.
+    """
+    if "\0" in text:
+        raise Unreadable(f"there is a NUL character in {where}")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        around = _quoted(text[max(0, error.start - _AROUND_FAULT) :])
+        raise Unreadable(f"there is a lone surrogate in {where}: {around}") from None
+    if size > limit_bytes:
+        raise Unreadable(f"{where} has {size} bytes; {limit_bytes} is the most")
+
+
+def _only_object(text: str) -> dict[str, Any]:
+    """The JSON object that a text is, white space around it and one fence around all of it aside.
+
+    An object between words is refused: it may be one that the program quotes.
+
+    Raises:
+        Unreadable: It is anything else, or the object is broken, has a property twice or a number that JSON does not
+            know.
+    """
+    bare = text.removeprefix("\ufeff").strip()
+    fenced = _FENCED.fullmatch(bare)
+    if fenced is not None:
+        bare = fenced["inside"].strip()
+    if not bare:
+        raise Unreadable("it is empty")
+    if not bare.startswith("{"):
+        raise Unreadable(f"it is not one JSON object and nothing else: {_quoted(bare)}")
+    try:
+        found, end = _DECODER.raw_decode(bare)
+    except json.JSONDecodeError as error:
+        half = error.pos >= len(bare) or error.msg.startswith("Unterminated")
+        fault = "the text ends before its JSON object does" if half else f"this is no JSON ({error.msg})"
+        raise Unreadable(f"{fault}: {_quoted(bare[max(0, error.pos - _AROUND_FAULT) :])}") from None
+    except RecursionError:
+        raise Unreadable("the JSON object is nested too deeply") from None
+    except ValueError:
+        # What Python refuses to make of thousands of digits.
+        raise Unreadable("a number in the JSON object is too long to be read") from None
+    if rest := bare[end:].strip():
+        raise Unreadable(f"something follows the JSON object, which has to stand alone: {_quoted(rest)}")
+    return found
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        raise Unreadable(f"the property {_quoted(twice)} is there twice")
+    return found
+
+
+def _no_number(name: str) -> Any:
+    raise Unreadable(f"{name} is no number of JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
+
+
+_PATH_LENGTH = 4096
+_LAST_LINE = 2**31 - 1
+"""As long and as large as the broker takes them."""
+
+
+class WrongDigest(Exception):
+    """The answer is about other content than was to be reviewed; the message names both."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineComment:
+    """A finding at its place; `line` is null when it concerns the whole file."""
+
+    file: str
+    line: int | None
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reviewer decided, as `submit_verdict` takes it."""
+
+    verdict: Decision
+    reason: str | None
+    comments: tuple[LineComment, ...] = ()
+    counter_patch: str | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Those arguments of `submit_verdict` that come from the answer."""
+        return asdict(self)
+
+
+def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> Answer:
+    """The answer that a program gave: one JSON object and nothing else, with the nonce of its run.
+
+    A proposal can hold whole answers, and a program may quote them. It cannot hold the nonce, which is drawn when the
+    round is fixed already.
+
+    A comment on a file that the change does not touch moves into the reason, as does the summary: that
+    something elsewhere breaks is worth saying, but there is no line of the change to show it at.
+
+    Args:
+        text: What the program wrote.
+        nonce: What its prompt told this run to name.
+        digest: The digest of the round that was reviewed; null if it has none.
+        files: The paths that the change touches; null if every file may be commented on.
+
+    Raises:
+        Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce.
+        WrongDigest: The answer is about other content.
+    """
+    _check_text("the answer", text, ANSWER_LIMIT_BYTES)
+    found = _only_object(text)
+    _check_names("the answer", found, FIELDS)
+    if not secrets.compare_digest(_text(found, "nonce").encode(), nonce.encode()):
+        raise Unreadable("nonce is not the one that this run was told to name: this is no answer of its own")
+    verdict = _verdict(found)
+    reason = _text(found, "reason")
+    comments = _comments(found.get("comments", []))
+    summary = _text_or_none(found, "summary")
+    counter_patch = _text_or_none(found, "counter_patch", ANSWER_LIMIT_BYTES)
+    named = _text_or_none(found, "digest")
+    if verdict != "approved" and not reason.strip():
+        raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
+    if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
+        # To approve one content and to offer another is to approve neither.
+        raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
+    _check_digest(named, digest)
+    inside, outside = _by_place(comments, files)
+    return Answer(verdict, _whole_reason(reason, summary, outside), inside, counter_patch)
+
+
+def _verdict(found: dict[str, Any]) -> Decision:
+    stated = _text(found, "verdict")
+    for decision in DECISIONS:
+        if stated == decision:
+            return decision
+    why = "decides nothing" if stated == "comment" else "is unknown"
+    raise Unreadable(f"the verdict {_quoted(stated)} {why}; it must be one of {', '.join(DECISIONS)}")
+
+
+def _comments(stated: Any) -> list[LineComment]:
+    if not isinstance(stated, list):
+        raise Unreadable(f"comments must be an array, not {json_kind(stated)}")
+    entries = cast("list[Any]", stated)
+    if len(entries) > COMMENT_LIMIT:
+        raise Unreadable(f"there are {len(entries)} comments; {COMMENT_LIMIT} is the most")
+    return [_comment(f"comments[{place}]", entry) for place, entry in enumerate(entries)]
+
+
+def _comment(where: str, stated: Any) -> LineComment:
+    if not isinstance(stated, dict):
+        raise Unreadable(f"{where} must be an object, not {json_kind(stated)}")
+    found = cast("dict[str, Any]", stated)
+    _check_names(where, found, _COMMENT_FIELDS)
+    file = _text(found, "file", prefix=f"{where}.")
+    body = _text(found, "body", prefix=f"{where}.")
+    if not file.strip() or not body.strip():
+        raise Unreadable(f"{where}.{'body' if file.strip() else 'file'} is empty")
+    if len(file) > _PATH_LENGTH:
+        raise Unreadable(f"{where}.file has {len(file)} characters; {_PATH_LENGTH} is the most")
+    return LineComment(file, _line(where, found.get("line")), body)
+
+
+def _line(where: str, stated: Any) -> int | None:
+    if stated is None:
+        return None
+    # Python counts the truth values among the whole numbers; JSON does not.
+    if not isinstance(stated, int) or isinstance(stated, bool):
+        raise Unreadable(f"{where}.line must be a whole number or null, not {json_kind(stated)}")
+    if not 1 <= stated <= _LAST_LINE:
+        raise Unreadable(f"{where}.line must be from 1 to {_LAST_LINE}, or null")
+    return stated
+
+
+def _text(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES, *, prefix: str = "") -> str:
+    where = prefix + name
+    if name not in found:
+        raise Unreadable(f"{where} is missing")
+    stated = found[name]
+    if not isinstance(stated, str):
+        raise Unreadable(f"{where} must be a text, not {json_kind(stated)}")
+    _check_text(where, stated, limit_bytes)
+    return stated
+
+
+def _text_or_none(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES) -> str | None:
+    """A text that may be null. Models that no schema holds leave it out or empty: they mean the same."""
+    if found.get(name) is None:
+        return None
+    text = _text(found, name, limit_bytes)
+    return text if text.strip() else None
+
+
+def _check_names(where: str, found: dict[str, Any], allowed: tuple[str, ...]) -> None:
+    unknown = next((name for name in found if name not in allowed), None)
+    if unknown is not None:
+        raise Unreadable(f"{where} has the property {_quoted(unknown)}; it may have {', '.join(allowed)}")
+
+
+def _check_digest(named: str | None, digest: str | None) -> None:
+    if named == digest:
+        return
+    said, meant = (
+        "no digest" if one is None else f"the digest {_quoted(one, _QUOTED_LENGTH // 2)}" for one in (named, digest)
+    )
+    raise WrongDigest(f"the answer names {said}; what was to be reviewed has {meant}")
+
+
+def _by_place(
+    comments: list[LineComment], files: frozenset[str] | None
+) -> tuple[tuple[LineComment, ...], list[LineComment]]:
+    """The comments on files of the change, by their names there, and those on other files."""
+    if files is None:
+        return tuple(comments), []
+    inside: list[LineComment] = []
+    outside: list[LineComment] = []
+    for one in comments:
+        known = next((name for name in _spellings(one.file) if name in files), None)
+        if known is None:
+            outside.append(one)
+        else:
+            inside.append(LineComment(known, one.line, one.body))
+    return tuple(inside), outside
+
+
+def _spellings(file: str) -> Iterator[str]:
+    """A file's name, then without what models take over from the headers of a diff and from other systems."""
+    yield file
+    slashed = file.replace("\\", "/")
+    yield slashed
+    yield from (slashed.removeprefix(prefix) for prefix in ("./", "a/", "b/"))
+
+
+def _whole_reason(reason: str, summary: str | None, outside: list[LineComment]) -> str | None:
+    parts = [reason] if reason.strip() else []
+    if summary is not None:
+        parts.append(f"Checked: {summary}")
+    if outside:
+        places = ((one, f"{one.file}:{one.line}" if one.line else one.file) for one in outside)
+        parts.append("On files outside the change:\n" + "\n".join(f"- {place}: {one.body}" for one, place in places))
+    whole = "\n\n".join(parts)
+    _check_text("the reason, with the summary and the comments outside the change,", whole, TEXT_LIMIT_BYTES)
+    return whole or None

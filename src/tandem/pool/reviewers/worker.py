@@ -1,0 +1,552 @@
+"""The process of one reviewer: `python -m tandem.pool.reviewers.worker`, with its job as a line on standard input.
+
+    main thread      signals and standard input ─▶ requests
+    work             claims a review ─▶ reviews it ─▶ the next one; or runs the agent
+    lease            renews the claim of the review under way
+
+It ends by itself when there is nothing left that it could do; else its supervisor tells it to. In the mode `agent` one
+program works through the queue by itself, over MCP.
+
+    claimed ─▶ dossier ─▶ prompt ─▶ program, while the lease is renewed ─▶ answer ─▶ verdict ─▶ outcome
+
+Whatever happens, the claim does not stay behind: each way out of a review reports an outcome, and only a verdict that
+the program plainly gave, for exactly this content, is one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from tandem.core.platforms import ProcessIdentity
+from tandem.errors import ConfigInvalid, TandemError, Unavailable
+from tandem.pool.reviewers import (
+    GIVEN_FOLDER,
+    REENTRY_VARIABLE,
+    RUN_VARIABLE,
+    SUPERVISOR_VARIABLE,
+    Finished,
+    Invocation,
+    Provider,
+    Reply,
+    RunContext,
+    processes,
+    programs,
+)
+from tandem.pool.reviewers.broker_client import (
+    ANSWER_SECONDS,
+    Away,
+    BrokerClient,
+    GivenUp,
+    Refused,
+    with_key,
+)
+from tandem.pool.reviewers.dossier import gather
+from tandem.pool.reviewers.job import ControlInput, Exit, Job, StopRequests, read_job
+from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
+from tandem.pool.reviewers.logs import RotatingLog
+from tandem.pool.reviewers.outcomes import Outcome, last_line, one_line, outcome_of, reason_of
+from tandem.pool.reviewers.prompt import AGENT, build, build_agent, is_inline, load_template
+from tandem.pool.reviewers.providers import clean_room, provider
+from tandem.pool.reviewers.verdicts import SCHEMA, Answer, Unreadable, WrongDigest, read_answer
+
+_WAIT_SECONDS: Final = 10.0
+"""How long one wait for reviews lasts: those that were put off come without an event."""
+
+_MARKS = (REENTRY_VARIABLE, SUPERVISOR_VARIABLE)
+_QUICK_SECONDS = 0.5
+_PAUSE_SECONDS = 0.5
+"""A broker that stops answers waits at once; asking it all the time would only hold it up."""
+
+_END_SECONDS = 30.0
+"""How long, besides the program's grace, the work may take to end when it is to end at once."""
+
+AT_ONCE_SECONDS: Final = 10.0
+"""A program that fails within this time does not work at all: its next run would fail as well."""
+
+_NONCE_BYTES: Final = 16
+_DIFF_FILE = "proposal.diff"
+_LAST_REPORT_SECONDS = 2.0
+"""How long a report may take of one who is to end at once."""
+
+_OF_COUNTER_PATCH = frozenset({"INVALID_DIFF", "SCHEMA_INVALID", "TOO_LARGE", "INVALID_INPUT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of a run.
+
+    Attributes:
+        outcome: One of the six.
+        reason: Why, in a line.
+        seconds: How long the program ran.
+        usage: What it cost.
+        exit_code: How the program ended; null if it never began.
+        failed_at_once: Whether the program does not work at all.
+    """
+
+    outcome: Outcome
+    reason: str
+    seconds: float = 0.0
+    usage: Reply = field(default_factory=lambda: Reply(None))
+    exit_code: int | None = None
+    failed_at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How a program ended, what it said, whether its claim ended before it, and the nonce of its prompt."""
+
+    finished: Finished
+    reply: Reply
+    claim_ended: str | None
+    nonce: str
+
+
+class Worker:
+    """Takes one review after the other until it is told to stop."""
+
+    def __init__(self, job: Job, client: Provider, requests: StopRequests, log: RotatingLog) -> None:
+        """Prepare to work.
+
+        Raises:
+            ConfigInvalid: The prompt's template cannot be used.
+        """
+        self._job = job
+        self._requests = requests
+        self._log = log
+        self._broker = BrokerClient(job.broker, agent=job.reviewer_id, access=job.access)
+        self._provider = client
+        self._template = load_template(Path(job.prompt_template) if job.prompt_template else None)
+
+    def work(self) -> tuple[Exit, str]:
+        """Works until told to stop; the exit status, and why in a line."""
+        with self._requests.telling(self._broker.hang_up):
+            try:
+                return self._loop()
+            except GivenUp:
+                return Exit.IN_ORDER, "told to stop"
+            except Away as error:
+                return Exit.BROKER_GONE, one_line(str(error))
+            except Refused as error:
+                return Exit.BROKER_GONE, one_line(f"the broker refuses: {error}")
+            finally:
+                self._broker.close()
+
+    def _loop(self) -> tuple[Exit, str]:
+        page = self._list(None)
+        while not self._requests.drain.is_set():
+            # The place in the log was taken first: what comes up from here on ends the wait.
+            claimed = self._claim() if page.get("reviews") else None
+            if claimed is None:
+                page = self._wait(page)
+            elif self._requests.drain.is_set():
+                self._give_back(claimed)
+            else:
+                result = self._review(claimed)
+                if result.failed_at_once:
+                    return Exit.PROGRAM_FAILED, result.reason
+                page = self._list(None)
+        return Exit.IN_ORDER, "told to stop"
+
+    def _wait(self, page: dict[str, Any]) -> dict[str, Any]:
+        began = time.monotonic()
+        following = self._list(page.get("cursor"))
+        if not following.get("changed") and time.monotonic() - began < _QUICK_SECONDS:
+            self._requests.drain.wait(_PAUSE_SECONDS)
+        return following
+
+    def _list(self, cursor: str | None) -> dict[str, Any]:
+        """Whether something waits; with a cursor, once there is news."""
+        asked: dict[str, Any] = {"project": self._job.project, "status": "pending", "attention": False, "limit": 1}
+        if cursor is not None:
+            asked |= {"wait": True, "cursor": cursor, "timeout_s": _WAIT_SECONDS}
+        try:
+            return self._broker.call("list_reviews", asked, until=self._requests.drain)
+        except Refused as error:
+            if cursor is None or error.code != "CURSOR_EXPIRED":
+                raise
+            return self._list(None)
+
+    def _claim(self) -> Claimed | None:
+        asked = with_key({"reviewer_id": self._job.reviewer_id, "project": self._job.project})
+        # Once it is on its way its answer is waited for: who does not know that it holds a review cannot give it back.
+        answer = self._broker.call("claim_review", asked, until=self._requests.drain, hang_up=self._requests.cancel)
+        if answer.get("review") is None:
+            return None
+        return Claimed(
+            review_id=answer["review_id"],
+            project=self._job.project,
+            generation=answer["claim_generation"],
+            round=answer["round"],
+            lease_ends=instant_us(str(answer["lease_expires_at"])),
+            proposal=cast("dict[str, Any]", answer["review"]),
+        )
+
+    def _give_back(self, claimed: Claimed) -> None:
+        why = "The reviewer was told to stop before it began."
+        asked = with_key(claimed.request(claim_generation=claimed.generation, reason=why))
+        # If it cannot be told, the broker takes the claim back when it hears that we have ended.
+        with suppress(Away, Refused):
+            self._broker.call("release_claim", asked, until=self._requests.cancel, patience_seconds=_WAIT_SECONDS)
+
+    # ---------------------------------------------------------------------------------------- one review
+
+    def _review(self, claimed: Claimed) -> Result:
+        """Review what was claimed, and tell the broker; blocks as long as that takes.
+
+        Raises:
+            Away: The broker does not answer any more.
+            Refused: It does not want to hear of the outcome, and not because the claim is over.
+        """
+        try:
+            result = self._outcome(claimed)
+        except GivenUp:
+            result = Result(Outcome.CANCELLED, self._why_cancelled(None))
+        except Away:
+            raise
+        except Exception:
+            # The first fault is the one to tell of.
+            with suppress(Away, Refused):
+                reason = "A fault of the reviewer process. Its log has the traceback."
+                self._report(claimed, Result(Outcome.CRASHED, reason))
+            raise
+        self._report(claimed, result)
+        return result
+
+    def _outcome(self, claimed: Claimed) -> Result:
+        try:
+            run = self._run(claimed)
+        except (ConfigInvalid, Unavailable) as error:
+            return Result(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
+        except OSError as error:
+            words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
+            return Result(Outcome.CRASHED, one_line(words), failed_at_once=True)
+        answer = _answer_in(run, claimed)
+        result = self._result(run, answer)
+        if result.outcome is not Outcome.VERDICT or not isinstance(answer, Answer):
+            return result
+        outcome, reason = self._submit(claimed, answer)
+        return replace(result, outcome=outcome, reason=reason)
+
+    def _result(self, run: _Run, answer: Answer | Unreadable | WrongDigest | None) -> Result:
+        finished = run.finished
+        outcome = outcome_of(finished, answer)
+        if outcome is Outcome.CANCELLED and run.claim_ended == DEADLINE:
+            outcome = Outcome.TIMEOUT
+        reason = (
+            self._why_cancelled(run.claim_ended)
+            if finished.ended_by == "cancelled"
+            else reason_of(outcome, finished, answer)
+        )
+        return Result(
+            outcome,
+            reason,
+            finished.seconds,
+            run.reply,
+            finished.exit_code,
+            failed_at_once=outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS,
+        )
+
+    def _why_cancelled(self, claim_ended: str | None) -> str:
+        if claim_ended == DEADLINE:
+            return "The review's deadline came before an answer. Make it smaller, or raise review_deadline_seconds."
+        if claim_ended is not None:
+            return f"The claim was over before there was an answer ({claim_ended})."
+        if self._requests.abandoned.is_set():
+            return "The reviewer's supervisor is gone."
+        return "The reviewer was told to stop at once."
+
+    def _run(self, claimed: Claimed) -> _Run:
+        """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk."""
+        cancelled = threading.Event()
+        nonce = secrets.token_hex(_NONCE_BYTES)
+        grace_seconds = self._job.grace_seconds
+        lease = Lease(self._connected(), claimed, grace_seconds=grace_seconds, on_end=cancelled.set)
+
+        def obey() -> None:
+            if self._requests.cancel.is_set():
+                cancelled.set()
+
+        with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
+            context = _context(self._job, folder)
+            invocation = self._invocation(claimed, context, nonce)
+            programs.lay_out(folder, invocation.files)
+            finished = programs.run(
+                invocation,
+                replace(self._job, total_seconds=self._job.attempt_seconds),
+                on_start=lambda process: self._began(claimed, process),
+                cancelled=cancelled,
+                log=self._log.as_file(),
+                hidden=nonce.encode(),
+            )
+            return _Run(finished, self._provider.read(finished, context), lease.ended, nonce)
+
+    def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
+        self._log.note(
+            f"review {claimed.review_id}, round {claimed.round}, claim {claimed.generation}:"
+            f" {self._provider.name} runs as process {process.pid}"
+        )
+
+    def _invocation(self, claimed: Claimed, context: RunContext, nonce: str) -> Invocation:
+        found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
+        diff = claimed.proposal.get("diff")
+        prompt = build(
+            self._template,
+            claimed.proposal,
+            nonce=nonce,
+            earlier=found.earlier,
+            open_comments=found.open_comments,
+            interdiff=found.interdiff,
+            conventions=found.conventions,
+            diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
+        )
+        invocation = self._provider.review(context, prompt)
+        if is_inline(diff):
+            return invocation
+        given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": str(diff).encode("utf-8", "backslashreplace")}
+        return replace(invocation, files={**invocation.files, **given})
+
+    def _submit(self, claimed: Claimed, answer: Answer) -> tuple[Outcome, str]:
+        """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
+        try:
+            self._send(claimed, answer)
+        except Refused as error:
+            if answer.counter_patch is None or error.code not in _OF_COUNTER_PATCH:
+                return _refused(error)
+            left_out = f"A counter-patch was left out: Tandem refused it ({error.code})."
+            self._log.note(f"review {claimed.review_id}: the counter-patch is refused: {error.code}")
+            bare = replace(answer, counter_patch=None, reason=f"{answer.reason}\n\n{left_out}")
+            try:
+                self._send(claimed, bare)
+            except Refused as again:
+                return _refused(again)
+            return Outcome.VERDICT, f"{answer.verdict}. {left_out}"
+        return Outcome.VERDICT, answer.verdict
+
+    def _send(self, claimed: Claimed, answer: Answer) -> None:
+        verdict = claimed.request(
+            claim_generation=claimed.generation,
+            round=claimed.round,
+            reviewer_id=self._job.reviewer_id,
+            **answer.arguments(),
+        )
+        self._broker.call("submit_verdict", with_key(verdict), until=self._requests.cancel)
+
+    def _report(self, claimed: Claimed, result: Result) -> None:
+        """Tells the broker what became of the run; if the claim is over, that changes nothing here.
+
+        Raises:
+            Refused: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
+        """
+        usage = result.usage
+        outcome = {
+            "reviewer_id": self._job.reviewer_id,
+            "review_id": claimed.review_id,
+            "claim_generation": claimed.generation,
+            "outcome": str(result.outcome),
+            "reason": result.reason,
+            "seconds": round(result.seconds, 3),
+            "tokens_in": usage.tokens_in,
+            "tokens_out": usage.tokens_out,
+            "cost_usd": usage.cost_usd,
+            "exit_code": result.exit_code,
+        }
+        self._log.note(f"review {claimed.review_id}, claim {claimed.generation}: {result.outcome}: {result.reason}")
+        try:
+            self._deliver(with_key(outcome))
+        except Refused as error:
+            self._log.note(f"review {claimed.review_id}: the broker refuses the outcome: {error.code}")
+            if error.code not in OVER:
+                raise
+
+    def _deliver(self, report: dict[str, Any]) -> None:
+        try:
+            self._broker.call("report_outcome", report, until=self._requests.cancel)
+        except GivenUp:
+            # Who is to end at once still says what became of the claim, if somebody listens.
+            limit = _LAST_REPORT_SECONDS
+            last = self._connected(answer_seconds=limit)
+            try:
+                last.call("report_outcome", report, until=threading.Event(), patience_seconds=limit)
+            except Away:
+                self._log.note("the broker could not be told")
+            finally:
+                last.close()
+
+    def _connected(self, *, answer_seconds: float = ANSWER_SECONDS) -> BrokerClient:
+        job = self._job
+        return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
+
+
+def _answer_in(run: _Run, claimed: Claimed) -> Answer | Unreadable | WrongDigest | None:
+    """What the program's words are; null if it had none."""
+    if run.reply.text is None:
+        return None
+    try:
+        digest, files = claimed.proposal.get("digest"), _files_of(claimed.proposal)
+        return read_answer(run.reply.text, nonce=run.nonce, digest=digest, files=files)
+    except (Unreadable, WrongDigest) as error:
+        return error
+
+
+def _files_of(proposal: dict[str, Any]) -> frozenset[str] | None:
+    """The files that a comment may be on; null where no file is part of what is proposed."""
+    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
+    names = {file.get(name) for file in touched for name in ("path", "old_path")} | {proposal.get("path")}
+    return frozenset(name for name in names if name) or None
+
+
+def _refused(error: Refused) -> tuple[Outcome, str]:
+    if error.code in OVER:
+        return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
+    return Outcome.UNREADABLE, one_line(f"The verdict was refused ({error.code}): {error.message}")
+
+
+def main() -> int:
+    """Do the job that standard input says; the exit status."""
+    control = ControlInput(sys.stdin.fileno())
+    try:
+        line = control.first_line()
+        if line is None:
+            # Whoever wants no reviewer after all hangs up, too.
+            return _says(Exit.SUPERVISOR_GONE, "The supervisor went away before there was a job.")
+        job = read_job(line)
+        _refuse_reentry(job)
+        client = provider(job.provider, job.command)
+    except ConfigInvalid as error:
+        return _says(Exit.BAD_JOB, error.message)
+    os.environ[REENTRY_VARIABLE] = job.reviewer_id
+    try:
+        log = RotatingLog(job.log_file, max_bytes=job.log_max_bytes, backups=job.log_backups)
+    except OSError as error:
+        return _says(Exit.BAD_JOB, f"The reviewer's log {job.log_file} cannot be written: {error.strerror}.")
+    with log:
+        return _says(*_directed(job, client, control, log))
+
+
+def _refuse_reentry(job: Job) -> None:
+    """A reviewer's program starts no reviewer: it would be one that nobody counts."""
+    inside = os.environ.get(REENTRY_VARIABLE)
+    if RUN_VARIABLE in os.environ or inside not in {None, job.reviewer_id}:
+        raise ConfigInvalid(
+            f"A reviewer cannot start a reviewer: {REENTRY_VARIABLE} is set already. Start it from outside.",
+            setting=REENTRY_VARIABLE,
+        )
+
+
+def _directed(job: Job, client: Provider, control: ControlInput, log: RotatingLog) -> tuple[Exit, str]:
+    """Has the work done in a thread, and passes on to it what the supervisor wants."""
+    requests = StopRequests(log.note)
+    why = [""]
+
+    def work() -> None:
+        status, why[0] = _worked(job, client, requests, log)
+        control.ended(status)
+
+    log.note(f"reviewer {job.reviewer_id} begins: process {os.getpid()}, {job.provider}, mode {job.mode}")
+    control.watch()
+    threading.Thread(target=work, name="work", daemon=True).start()
+    status = control.obey(requests, job.grace_seconds + _END_SECONDS)
+    if status is None:
+        # It hangs somewhere, in the disk or the network; its program is not to outlive us.
+        processes.end_marked({name: os.environ[name] for name in _MARKS if name in os.environ})
+        status, why[0] = Exit.FAULT, "the work did not end"
+    if requests.abandoned.is_set():
+        status, why[0] = Exit.SUPERVISOR_GONE, "the supervisor is gone"
+    log.note(f"reviewer {job.reviewer_id} ends with {int(status)}: {why[0]}")
+    return status, why[0]
+
+
+def _worked(job: Job, client: Provider, requests: StopRequests, log: RotatingLog) -> tuple[Exit, str]:
+    try:
+        if job.mode == "agent":
+            return _run_agent(job, client, requests, log)
+        return Worker(job, client, requests, log).work()
+    except TandemError as error:
+        return Exit.BAD_JOB, error.message
+    except Exception as error:  # noqa: BLE001 - the edge: the process says what happened, and ends
+        for line in traceback.format_exc().splitlines():
+            log.note(line)
+        return Exit.FAULT, f"a fault of Tandem ({type(error).__name__}); the reviewer's log has its traceback"
+
+
+def _says(status: Exit, why: str) -> int:
+    """Tells the supervisor why, where that is worth knowing."""
+    if status is not Exit.IN_ORDER:
+        sys.stderr.write(f"{one_line(why)}\n")
+        sys.stderr.flush()
+    return int(status)
+
+
+def _run_agent(job: Job, provider: Provider, requests: StopRequests, log: RotatingLog) -> tuple[Exit, str]:
+    """Runs the program to its end, or until something is ordered; blocks meanwhile.
+
+    Returns:
+        The exit status, and why in a line.
+
+    Raises:
+        ConfigInvalid: The prompt's template, or a setting, cannot be used.
+        OSError: The files of the run cannot be written.
+    """
+    prompt = build_agent(
+        load_template(Path(job.prompt_template) if job.prompt_template else None, AGENT),
+        reviewer_id=job.reviewer_id,
+        project=job.project,
+        idle_seconds=job.idle_seconds,
+    )
+    with programs.folder_for_run(job.scratch) as folder:
+        try:
+            invocation = provider.agent(_context(job, folder), prompt, _mcp_url(job), job.access)
+            programs.lay_out(folder, invocation.files)
+            finished = programs.run(
+                invocation,
+                job,
+                on_start=lambda process: log.note(f"{provider.name} runs as the agent, process {process.pid}"),
+                cancelled=requests.drain,
+                log=log.as_file(),
+            )
+        except (ConfigInvalid, Unavailable) as error:
+            return Exit.PROGRAM_FAILED, one_line(error.message)
+    return _ended(finished, job)
+
+
+def _context(job: Job, folder: Path) -> RunContext:
+    """What one run of the job's program is given, in a folder of its own."""
+    environment = dict(os.environ)
+    return RunContext(
+        job.workspace, str(folder), job.model, job.effort, SCHEMA, environment, job.reviewer_id, job.wsl_distro
+    )
+
+
+def _mcp_url(job: Job) -> str:
+    """Where the program finds the reviewers' tools, for the job's project."""
+    return f"{job.broker.rstrip('/')}/mcp/reviewer?project={quote(job.project, safe='')}"
+
+
+def _ended(finished: Finished, job: Job) -> tuple[Exit, str]:
+    match finished.ended_by:
+        case "cancelled":
+            return Exit.IN_ORDER, "told to stop"
+        case "timeout" if finished.seconds >= job.total_seconds:
+            return Exit.IN_ORDER, f"its time of {job.total_seconds:.0f} s is up"
+        case "itself" if finished.exit_code == 0:
+            return Exit.IN_ORDER, "the program ended by itself"
+        case "itself":
+            said = last_line(finished.stderr_tail)
+            return Exit.PROGRAM_FAILED, f"the program ended with status {finished.exit_code}. {said}".strip()
+        case reason:
+            return Exit.PROGRAM_FAILED, f"the program was ended: {reason}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

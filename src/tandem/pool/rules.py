@@ -1,0 +1,288 @@
+"""The reviewer pool: its records, and what is to be done about it. Pure, so that every case can be tried.
+
+A pool belongs to one supervisor. The database says which reviewers there should be; the supervisor makes it so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from tandem.core.clock import MICROSECONDS
+from tandem.pool.answers import Rules
+
+RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
+Wanted = Literal["run", "drain", "kill"]
+PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
+
+LIVE_SECONDS = 150
+"""A supervisor that was not heard of for so long is taken to be gone; it calls at least every 50 s."""
+
+AT_ONCE_SECONDS = 15
+"""A reviewer that lives for so long has not ended at once."""
+
+CIRCUIT_FAILURES = 4
+"""So many quick exits in a row open the circuit."""
+
+_ID_DIGITS = 24
+"""Of the hash of a supervisor's secret: more than anybody finds another secret for."""
+
+_CIRCUIT_SECONDS = 300
+_LONGEST_CIRCUIT_SECONDS = 3600
+_LONGEST_DELAY_SECONDS = 600
+
+
+class ReviewerState(StrEnum):
+    """Where a reviewer is in its life."""
+
+    ACTIVE = "active"
+    """It is to run; `pid` is null until its process does."""
+    DRAINING = "draining"
+    """It finishes the review that it holds, takes nothing new, and ends."""
+    TERMINATED = "terminated"
+    """It has ended; `end_reason` and `exit_code` say how."""
+
+
+class DrainReason(StrEnum):
+    """Why a reviewer is drained."""
+
+    TTL = "ttl"
+    """It is older than `max_ttl_seconds`."""
+    IDLE = "idle"
+    """It holds nothing, has ended no run for `idle_timeout_seconds` (or none since its start), and the pool has more
+    than `min_pool_size`.
+    """
+    MANUAL = "manual"
+    """A person asked for it: `kill_reviewer`."""
+    SHUTDOWN = "shutdown"
+    """Its supervisor stops."""
+    STUCK = "stuck"
+    """It let its lease run out, so it does not even renew any more: it is ended at once."""
+    PAUSED = "paused"
+    """The pool is paused."""
+
+
+class Pool(NamedTuple):
+    """The pool of one supervisor. Field order is the column order of its table.
+
+    Times are microseconds since the epoch, UTC. `projects` is a JSON list, null for all that are registered;
+    `rules` the JSON of `Rules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
+    in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
+    """
+
+    id: str
+    incarnation: str
+    host: str
+    provider: str
+    mode: str
+    model: str | None
+    projects: str | None
+    rules: str
+    registered_at: int
+    ended_at: int | None = None
+    paused: str | None = None
+    paused_kind: str | None = None
+    paused_by: str | None = None
+    paused_at: int | None = None
+    circuit_until: int | None = None
+    circuit_opened: int = 0
+    forgiven: int = 0
+    last_seen_at: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return f"pool:{self.id}"
+
+    @property
+    def state(self) -> str:
+        """What the log says of it; a pool that is lost, or whose circuit is open, is running all the same."""
+        return "ended" if self.ended_at is not None else "paused" if self.paused is not None else "running"
+
+    def is_live(self, now_us: int) -> bool:
+        """Whether its supervisor is there to do anything."""
+        return self.ended_at is None and now_us - self.last_seen_at < LIVE_SECONDS * MICROSECONDS
+
+
+class Reviewer(NamedTuple):
+    """One reviewer of a pool. Field order is the column order of its table.
+
+    Times and durations are microseconds. `pid` and `started_us` are null until its process runs. `quick` says that it
+    ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how.
+    """
+
+    id: str
+    number: int
+    pool_id: str
+    incarnation: str
+    project: str
+    provider: str
+    mode: str
+    model: str | None
+    host: str
+    requested_by: str
+    state: str = ReviewerState.ACTIVE.value
+    pid: int | None = None
+    started_us: int | None = None
+    spawned_at: int = 0
+    last_active_at: int = 0
+    drain_reason: str | None = None
+    drained_at: int | None = None
+    kill: int = 0
+    ended_at: int | None = None
+    exit_code: int | None = None
+    end_reason: str | None = None
+    quick: int = 0
+    reviews_completed: int = 0
+    approvals: int = 0
+    rejections: int = 0
+    review_us: int = 0
+    outcomes: str = "{}"
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_microusd: int = 0
+    event_seq: int = 0
+    event_hash: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return f"reviewer:{self.id}"
+
+    @property
+    def name(self) -> str:
+        """What people call it: the id without its incarnation."""
+        return f"{self.provider}-r{self.number}"
+
+    def wanted(self, now_us: int, deadline_seconds: float, *, holds: bool) -> Wanted:
+        """What its supervisor should do.
+
+        A drain that takes longer than any review may becomes a kill. So does that of an agent that holds no
+        review: it runs the loop itself, and would only look for the next one.
+        """
+        if self.state == ReviewerState.ACTIVE:
+            return "run"
+        overdue = self.drained_at is not None and now_us - self.drained_at > _us(deadline_seconds)
+        done = self.mode == "agent" and not holds
+        return "kill" if self.kill or overdue or done else "drain"
+
+    def gave_up_at_once(self, now_us: int) -> bool:
+        """Whether an agent that ends now, unasked, has not even begun: its program would do so again and again."""
+        at_once = now_us - self.spawned_at < _us(AT_ONCE_SECONDS)
+        return self.mode == "agent" and self.drain_reason is None and self.outcomes == "{}" and at_once
+
+
+def supervisor_id(secret: str) -> str:
+    """The id that goes with a supervisor's secret: whoever shows the secret is the supervisor."""
+    return f"sv_{hashlib.sha256(secret.encode()).hexdigest()[:_ID_DIGITS]}"
+
+
+def reviewer_id(provider: str, number: int, incarnation: str) -> str:
+    """`codex-r1-k3f9q2`: numbers begin anew with each incarnation of the supervisor, whose letters tell them apart."""
+    return f"{provider}-r{number}-{incarnation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one project asks of the pools.
+
+    Attributes:
+        project: The project.
+        pending: Reviews that could be claimed now.
+        active: Reviewers that are to run, of all pools that are live.
+        own: Of these, the pool's own.
+    """
+
+    project: str
+    pending: int = 0
+    active: int = 0
+    own: int = 0
+
+    def is_due(self, ratio: float) -> bool:
+        """Whether a reviewer more is needed."""
+        return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
+
+
+def next_start(demands: Iterable[Demand], rules: Rules, size: int) -> str | None:
+    """The project that the pool's next reviewer is for; null if none is due.
+
+    Args:
+        demands: Of every project that the pool serves.
+        rules: The pool's.
+        size: How many of the pool's reviewers have not ended, draining ones included.
+    """
+    if size >= rules.max_pool_size:
+        return None
+    served = sorted(demands, key=lambda one: (one.active, -one.pending, one.project))
+    due = next((one.project for one in served if one.is_due(rules.scaling_ratio)), None)
+    if due is None and served and sum(one.own for one in served) < rules.min_pool_size:
+        return served[0].project
+    return due
+
+
+def drain_reason(reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now_us: int) -> DrainReason | None:
+    """Why an active reviewer should end, if it should.
+
+    Args:
+        reviewer: The reviewer.
+        rules: Its pool's.
+        busy: Whether it holds a review, or its project has one for it.
+        spare: Whether the pool has more reviewers than it always keeps.
+        now_us: The time.
+    """
+    if now_us - reviewer.spawned_at > _us(rules.max_ttl_seconds):
+        return DrainReason.TTL
+    if not busy and spare and now_us - reviewer.last_active_at > _us(rules.idle_timeout_seconds):
+        return DrainReason.IDLE
+    return None
+
+
+def start_at(newest: Reviewer | None, failures: int, rules: Rules) -> int:
+    """When the next reviewer may be started: after the cooldown, which grows with quick exits in a row."""
+    if newest is None:
+        return 0
+    seconds = min(rules.spawn_cooldown_seconds * 2**failures, _LONGEST_DELAY_SECONDS)
+    # A long cooldown of the configuration is meant; only its growth is limited.
+    return newest.spawned_at + _us(max(seconds, rules.spawn_cooldown_seconds))
+
+
+def failures_in_a_row(newest_first: Sequence[Reviewer], forgiven: int) -> int:
+    """How many of the newest reviewers ended at once, up to one that did not, or that had given a verdict before."""
+    count = 0
+    for reviewer in newest_first:
+        if reviewer.number <= forgiven or not reviewer.quick or reviewer.reviews_completed:
+            break
+        count += 1
+    return count
+
+
+def circuit_seconds(times_opened: int) -> int:
+    """How long an open circuit keeps anything from being started, longer each time in a row."""
+    return min(_CIRCUIT_SECONDS * 2 ** min(times_opened, 10), _LONGEST_CIRCUIT_SECONDS)
+
+
+def over_budget(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
+    """Whether one run cost more than a review may."""
+    return _over(cost_usd, rules.budget_per_review) or _over(tokens, rules.token_budget_per_review)
+
+
+def spent(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
+    """Whether a day's runs cost as much as they may."""
+    return _reached(cost_usd, rules.budget_per_day) or _reached(tokens, rules.token_budget_per_day)
+
+
+def _over(amount: float, limit: float | None) -> bool:
+    return limit is not None and amount > limit
+
+
+def _reached(amount: float, limit: float | None) -> bool:
+    return limit is not None and amount >= limit
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * MICROSECONDS)

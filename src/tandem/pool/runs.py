@@ -1,0 +1,254 @@
+"""What reviewers of a pool did: verdicts, runs without one, and what they used up."""
+
+from __future__ import annotations
+
+import orjson
+from typing_extensions import override
+
+from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.errors import Forbidden, UnknownReviewer
+from tandem.pool import plan as pool_plan
+from tandem.pool import queries as reviewers
+from tandem.pool.answers import OutcomeReported
+from tandem.pool.requests import ReportOutcome
+from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, RunOutcome, over_budget, spent
+from tandem.reviews import attention
+from tandem.reviews import queries as reviews
+from tandem.reviews.attention import Failure
+from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.rules import Review
+from tandem.store import events
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+_SUPERVISOR = "supervisor"
+
+
+class PoolReviews(Participant):
+    """Reviews that reviewers of a pool do: their verdicts are counted."""
+
+    @override
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        note_verdict(unit, decision.reviewer, decision.verdict, decision.review, decision.at_us)
+
+
+def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now_us: int) -> None:
+    """Count a verdict for the reviewer of a pool who gave it, in the verdict's own transaction.
+
+    Args:
+        unit: The unit of work, which has written an event already.
+        reviewer_id: Who gave it; people and outside agents have no row to count it in.
+        verdict: What was decided.
+        review: The review as it was held.
+        now_us: The time.
+    """
+    before = reviewers.find(unit, reviewer_id)
+    if before is None:
+        return
+    took = now_us - (review.claimed_at or now_us)
+    after = _counted(before, "verdict", now_us)._replace(
+        reviews_completed=before.reviews_completed + 1,
+        approvals=before.approvals + int(verdict == "approved"),
+        rejections=before.rejections + int(verdict == "rejected"),
+        review_us=before.review_us + took,
+    )
+    facts = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
+    reviewers.put(unit, before, after, actor=reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+
+
+def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> None:
+    """Take a held, locked review from its holder; for a reviewer of a pool this is a run without a verdict.
+
+    Args:
+        unit: The unit of work.
+        before: The review.
+        reason: Why, in words, for the log.
+        outcome: How the run ended; one that was cancelled is not a try that counts.
+        now_us: The time.
+    """
+    holder = reviewers.find(unit, before.reviewer_id or "")
+    counts = holder is not None and outcome != "cancelled"
+    delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
+    attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    if holder is not None:
+        # Read again: only now does nobody else write to it.
+        current = require(unit, holder.id)
+        facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
+        counted = _counted(current, outcome, now_us)
+        reviewers.put(unit, current, counted, actor="broker", kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+
+
+def expire(unit: Unit, review_id: str, now_us: int) -> None:
+    """Take a held review back whose lease has run out. A reviewer of a pool is ended: it is stuck."""
+    before = reviews.get(unit, review_id, lock=True)
+    reclaim(unit, before, "lease expired", "timeout", now_us)
+    reviewer = reviewers.find(unit, before.reviewer_id or "")
+    if reviewer is not None and reviewer.ended_at is None:
+        # Else it would count as one who works, and nobody would be started in its place.
+        pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor="broker", now_us=now_us, kill=True)
+
+
+async def reclaim_abandoned(services: Services) -> int:
+    """Take back what reviewers held whose processes have ended; how many reviews there were."""
+    found = await services.store.read(reviewers.list_abandoned)
+    done = 0
+    for review_id, holder in found:
+        done += await services.store.write(
+            lambda unit, review=review_id, who=holder: _reclaim_from(unit, services, review, who)
+        )
+    return done
+
+
+def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -> int:
+    before = reviews.get(unit, review_id, lock=True)
+    reviewer = require(unit, holder)
+    if not before.held or before.reviewer_id != holder or reviewer.ended_at is None:
+        return 0
+    # Whom we ended, or lost with its supervisor, has not failed.
+    on_its_own = reviewer.drain_reason is None and reviewer.exit_code is not None
+    outcome: RunOutcome = "cancelled" if not on_its_own else "crashed" if reviewer.exit_code else "no_verdict"
+    why = f"its reviewer has ended ({reviewer.end_reason})"
+    reclaim(unit, before, why, outcome, services.clock.now_us())
+    return 1
+
+
+async def report_outcome(services: Services, caller: Caller, request: ReportOutcome) -> OutcomeReported:
+    """Take in how a run ended: without a verdict the claim is taken back, and what it used up is counted.
+
+    Raises:
+        UnknownReviewer: No pool has such a reviewer.
+        NotFound: There is no such review.
+        Forbidden: The caller is neither the reviewer nor a supervisor.
+    """
+    access = caller.access
+    if access is not None and _SUPERVISOR not in access.roles and not access.owns(request.reviewer_id):
+        raise Forbidden("Only a reviewer itself, or a supervisor, says how its runs ended.", field="reviewer_id")
+
+    def work(unit: Unit) -> OutcomeReported:
+        now = services.clock.now_us()
+        before = reviews.get(unit, request.review_id, lock=True)
+        holds = before.held and before.reviewer_id == request.reviewer_id
+        if request.outcome == "verdict" or not holds or before.claim_generation != request.claim_generation:
+            after = before
+        else:
+            pool = _pool(unit, require(unit, request.reviewer_id))
+            after = attention.take_back(unit, before, _failure(request, pool), now)
+        events.lock(unit)
+        reviewer = require(unit, request.reviewer_id)
+        pool = _pool(unit, reviewer)
+        _use(unit, reviewer, request, now)
+        paused = _check_budgets(unit, pool, request, now)
+        return OutcomeReported(
+            review_id=after.id,
+            status=after.state,
+            attempts=after.attempts,
+            not_before=None if after.not_before is None else isoformat(after.not_before),
+            attention=after.attention,
+            paused=paused.paused,
+        )
+
+    return await transact(services, caller, work)
+
+
+def _failure(request: ReportOutcome, pool: Pool) -> Failure:
+    # Who was stopped has not failed: the next reviewer may take it at once.
+    counts = request.outcome != "cancelled"
+    delay = pool_plan.rules_of(pool).retry_delay_seconds if counts else None
+    words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
+    return Failure(Kind.CLAIM_RELEASED, request.reviewer_id, words, delay)
+
+
+def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
+    """Write what the run used up; a verdict itself was counted when it was given."""
+    tokens_in, tokens_out, cost_usd = _used(request)
+    after = before if request.outcome == "verdict" else _counted(before, request.outcome, now_us)
+    after = after._replace(
+        tokens_in=before.tokens_in + tokens_in,
+        tokens_out=before.tokens_out + tokens_out,
+        cost_microusd=before.cost_microusd + round(cost_usd * 1_000_000),
+    )
+    if after == before:
+        return
+    facts = {
+        "outcome": request.outcome,
+        "review_id": request.review_id,
+        "reason": request.reason,
+        "seconds": request.seconds,
+        "tokens_in": tokens_in,
+        "tokens_out": tokens_out,
+        "cost_usd": cost_usd,
+        "exit_code": request.exit_code,
+    }
+    data = {name: value for name, value in facts.items() if value is not None}
+    reviewers.put(unit, before, after, actor=request.reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=data)
+
+
+def _used(request: ReportOutcome) -> tuple[int, int, float]:
+    """Tokens that the model read, tokens that it wrote, and USD, by the program's own account."""
+    return request.tokens_in or 0, request.tokens_out or 0, request.cost_usd or 0.0
+
+
+def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) -> Pool:
+    """Pause a pool whose run, or day, cost more than it may."""
+    rules = pool_plan.rules_of(pool)
+    tokens_in, tokens_out, cost_usd = _used(request)
+    tokens = tokens_in + tokens_out
+    if over_budget(rules, cost_usd=cost_usd, tokens=tokens):
+        why = (
+            f"a run of {request.reviewer_id} on {request.review_id} went over the budget for one review"
+            f" ({cost_usd:.2f} USD, {tokens} tokens)"
+        )
+        return pool_plan.pause(unit, pool, why, "budget_per_review", actor="broker", now_us=now_us)
+    day = utc_day(now_us)
+    used = reviewers.spent_on(unit, pool.id, day)
+    if spent(rules, cost_usd=used.cost_microusd / 1_000_000, tokens=used.tokens):
+        why = f"the budget for {day} is used up ({used.cost_microusd / 1_000_000:.2f} USD, {used.tokens} tokens)"
+        return pool_plan.pause(unit, pool, why, "budget_per_day", actor="broker", now_us=now_us)
+    return pool
+
+
+def _counted(before: Reviewer, outcome: RunOutcome, now_us: int) -> Reviewer:
+    outcomes: dict[str, int] = orjson.loads(before.outcomes)
+    outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    return before._replace(outcomes=orjson.dumps(outcomes).decode(), last_active_at=now_us)
+
+
+def require(unit: Unit, reviewer_id: str) -> Reviewer:
+    """A reviewer of a pool.
+
+    Raises:
+        UnknownReviewer: No pool of this broker has it.
+    """
+    found = reviewers.find(unit, reviewer_id)
+    if found is None:
+        raise unknown(reviewer_id)
+    return found
+
+
+def is_draining(unit: Unit, reviewer_id: str) -> bool:
+    """Whether a reviewer of a pool is to take nothing new."""
+    found = reviewers.find(unit, reviewer_id)
+    return found is not None and found.state != ReviewerState.ACTIVE
+
+
+def project_of(unit: Unit, reviewer_id: str) -> str | None:
+    """The project of a pool's reviewer that has not ended; null for everybody else."""
+    found = reviewers.find(unit, reviewer_id)
+    return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
+
+
+def unknown(reviewer_id: str) -> UnknownReviewer:
+    """What is said of an id that no reviewer has."""
+    return UnknownReviewer(
+        f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+        reviewer_id=reviewer_id,
+    )
+
+
+def _pool(unit: Unit, reviewer: Reviewer) -> Pool:
+    found = reviewers.find_pool(unit, reviewer.pool_id)
+    if found is None:
+        raise LookupError(f"the pool {reviewer.pool_id} of {reviewer.id} is missing from the store")
+    return found

@@ -1,0 +1,226 @@
+"""Supervisors of reviewer pools: registered, heard of, and told what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from tandem.contract.answer import time_or_none
+from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS
+from tandem.errors import InvalidSession
+from tandem.pool import plan as pool_plan
+from tandem.pool import queries as reviewers
+from tandem.pool import runs as reviewer_runs
+from tandem.pool.answers import Order, Orders, Registered
+from tandem.pool.plan import Circumstances, Decision
+from tandem.pool.requests import ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
+from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
+from tandem.store import events
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact, wait_seconds
+from tandem.store.event import Kind
+from tandem.store.waits import topic
+
+_KILL_GRACE_SECONDS = 60
+_PASS_GRACE_SECONDS = 600
+"""How much longer a reviewer's pass is good for than the reviewer may live: it ends with the reviewer anyway."""
+_LEAST_WAIT_SECONDS = 0.05
+_DID_NOTHING = "the program ended at once without a review; look at its log: tandem reviewers logs"
+
+
+async def supervisor_register(services: Services, caller: Caller, request: SupervisorRegister) -> Registered:
+    """Take in a supervisor that starts; what its earlier starts left behind counts as ended from here on."""
+    pool_id = supervisor_id(request.secret)
+
+    def work(unit: Unit) -> Registered:
+        events.lock(unit)
+        now = services.clock.now_us()
+        before = reviewers.find_pool(unit, pool_id)
+        for one in reviewers.list_live(unit, pool_id):
+            _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
+        pool = reviewers.put(
+            unit,
+            before,
+            _registered(before, pool_id, request, now),
+            actor=pool_id,
+            kind=Kind.POOL_REGISTERED,
+            at_us=now,
+            data={
+                "incarnation": request.incarnation,
+                "host": request.host,
+                "provider": request.provider,
+                "mode": request.mode,
+            },
+        )
+        return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq))
+
+    answer = await transact(services, caller, work)
+    await reviewer_runs.reclaim_abandoned(services)
+    return answer
+
+
+async def supervisor_heartbeat(services: Services, _caller: Caller, request: SupervisorHeartbeat) -> Orders:
+    """Take in what a supervisor says of its reviewers, decide what is due, and answer with what it should do.
+
+    Raises:
+        InvalidSession: The supervisor was registered anew meanwhile, or never.
+    """
+    await services.store.write(lambda unit: _take_in(unit, services, request))
+    if any(one.state == "ended" for one in request.reviewers):
+        await reviewer_runs.reclaim_abandoned(services)
+    known = {one.reviewer_id: one.wanted for one in request.reviewers if one.state != "ended"}
+
+    async def look() -> Orders:
+        now = services.clock.now_us()
+        registered = tuple(name for name in services.projects.names() if services.projects.root(name) is not None)
+        circumstances = Circumstances(registered, request.quiet, request.closing, now)
+
+        def work(unit: Unit) -> tuple[Decision, dict[str, str], int]:
+            events.lock(unit)
+            decision = pool_plan.decide(unit, _current(unit, request), circumstances)
+            return decision, reviewers.held_reviews(unit), events.head(unit)[1]
+
+        decision, held, newest = await services.store.write(work)
+        return _orders(services, decision, held, known, newest, now)
+
+    return await _answer_in_time(services, request, look)
+
+
+async def _answer_in_time(
+    services: Services, request: SupervisorHeartbeat, look_for: Callable[[], Awaitable[Orders]]
+) -> Orders:
+    """Look until there is something to do, or something is due that no event announces, or the time is up."""
+    if not request.wait:
+        return await look_for()
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_seconds(services, request)
+    names = [topic(state=state) for state in ("pending", ReviewerState.ACTIVE, ReviewerState.DRAINING)]
+    with services.waits.parking(*names, f"pool:{supervisor_id(request.secret)}") as pause:
+        while True:
+            orders = await look_for()
+            left = deadline - loop.time()
+            if orders.changed or services.waits.closing or left <= 0:
+                return orders
+            woken = await pause(max(_LEAST_WAIT_SECONDS, min(left, orders.again_s)))
+            if not woken and services.waits.closing:
+                return orders
+
+
+def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, now_us: int) -> Pool:
+    fresh = Pool(
+        id=pool_id,
+        incarnation=request.incarnation,
+        host=request.host,
+        provider=request.provider,
+        mode=request.mode,
+        model=request.model,
+        projects=None if request.projects is None else orjson.dumps(sorted(request.projects)).decode(),
+        rules=orjson.dumps(request.rules.model_dump()).decode(),
+        registered_at=now_us,
+        last_seen_at=now_us,
+    )
+    if before is None:
+        return fresh
+    # A person's pause, and that of a budget, outlast a restart.
+    kept = ("paused", "paused_kind", "paused_by", "paused_at", "event_seq", "event_hash")
+    return fresh._replace(**{name: getattr(before, name) for name in kept})
+
+
+def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> None:
+    events.lock(unit)
+    pool = _current(unit, request)
+    now = services.clock.now_us()
+    for seen in request.reviewers:
+        reviewer = reviewers.find(unit, seen.reviewer_id)
+        if reviewer is None or reviewer.pool_id != pool.id or reviewer.ended_at is not None:
+            continue
+        if reviewer.pid is None and seen.pid is not None:
+            reviewer = _spawned(unit, reviewer, seen, now)
+        if seen.state == "ended":
+            idle = reviewer.gave_up_at_once(now)
+            why = seen.error or (_DID_NOTHING if idle else f"exit status {seen.exit_code}")
+            _terminate(unit, reviewer, seen.exit_code, why, quick=seen.quick or idle, now_us=now)
+    if request.closing and not reviewers.list_live(unit, pool.id):
+        after = pool._replace(ended_at=now, last_seen_at=now)
+        reviewers.put(unit, pool, after, actor=pool.id, kind=Kind.POOL_ENDED, at_us=now, data={})
+    else:
+        reviewers.touch_pool(unit, pool.id, now)
+
+
+def _spawned(unit: Unit, before: Reviewer, seen: ReviewerSighting, now_us: int) -> Reviewer:
+    after = before._replace(pid=seen.pid, started_us=seen.started_us)
+    facts = {"pid": seen.pid, "provider": before.provider, "host": before.host}
+    return reviewers.put(
+        unit, before, after, actor=before.pool_id, kind=Kind.REVIEWER_SPAWNED, at_us=now_us, data=facts
+    )
+
+
+def _terminate(unit: Unit, before: Reviewer, exit_code: int | None, why: str, *, quick: bool, now_us: int) -> None:
+    after = before._replace(
+        state=ReviewerState.TERMINATED.value, ended_at=now_us, exit_code=exit_code, end_reason=why, quick=int(quick)
+    )
+    facts = {"exit_code": exit_code, "reviews_completed": before.reviews_completed, "reason": why, "quick": quick}
+    reviewers.put(unit, before, after, actor=before.pool_id, kind=Kind.REVIEWER_TERMINATED, at_us=now_us, data=facts)
+
+
+def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
+    pool_id = supervisor_id(request.secret)
+    pool = reviewers.find_pool(unit, pool_id)
+    if pool is None or pool.incarnation != request.incarnation:
+        raise InvalidSession(
+            "Another start of this supervisor has registered, or none has: end your reviewers, and register anew.",
+            supervisor_id=pool_id,
+        )
+    return pool
+
+
+def _orders(
+    services: Services,
+    decision: Decision,
+    held: dict[str, str],
+    known: dict[str, str | None],
+    newest: int,
+    now_us: int,
+) -> Orders:
+    deadline = services.policy.review_deadline_seconds + _KILL_GRACE_SECONDS
+    passes = _passes(services, decision, known)
+    orders = tuple(
+        Order(
+            reviewer_id=one.id,
+            name=one.name,
+            project=one.project,
+            root=services.projects.root(one.project),
+            wanted=one.wanted(now_us, deadline, holds=one.id in held),
+            drain_reason=one.drain_reason,
+            review_id=held.get(one.id),
+            access=passes.get(one.id),
+        )
+        for one in decision.live
+    )
+    return Orders(
+        reviewers=orders,
+        paused=decision.pool.paused,
+        circuit_open_until=time_or_none(decision.pool.circuit_until),
+        again_s=max(0.0, (decision.again_us - now_us) / MICROSECONDS),
+        changed={one.reviewer_id: one.wanted for one in orders} != known,
+        cursor=services.waits.cursor(newest),
+    )
+
+
+def _passes(services: Services, decision: Decision, known: dict[str, str | None]) -> dict[str, str]:
+    """What reviewers that are to be started show the broker, where it needs tokens."""
+    if not services.gatekeeper.required:
+        return {}
+    longest = (
+        pool_plan.rules_of(decision.pool).max_ttl_seconds
+        + services.policy.review_deadline_seconds
+        + _PASS_GRACE_SECONDS
+    )
+    return {
+        one.id: services.gatekeeper.pass_for(one.id, one.project, longest)
+        for one in decision.live
+        if one.state == ReviewerState.ACTIVE and one.id not in known
+    }

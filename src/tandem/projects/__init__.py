@@ -1,0 +1,1 @@
+"""The folders that a broker works for."""

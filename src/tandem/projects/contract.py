@@ -1,0 +1,102 @@
+"""The operations on projects: what they ask and what they answer. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from tandem.contract.fields import AlwaysTrue, ProjectName
+from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.contract.request import (
+    FilePath,
+    Name,
+    Refusals,
+    Request,
+)
+from tandem.errors import (
+    NotFound,
+    TimedOut,
+)
+
+
+class RegisterProject(Request):
+    """Register a folder as a project; its name defaults to the folder's."""
+
+    refusals: ClassVar[Refusals] = (TimedOut,)
+
+    root: Annotated[FilePath, Field(description="The folder: absolute, in a git repository.")]
+    name: Annotated[Name | None, Field(description="The project's name.")] = None
+
+
+class ListProjects(Request):
+    """All registered projects; with a token of one project, that one."""
+
+    refusals: ClassVar[Refusals] = ()
+    keeps_to_caller: ClassVar[bool] = True
+
+
+class RemoveProject(Request):
+    """Forget a project's folder; its reviews stay."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    name: Annotated[Name, Field(description="The project's name.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectView:
+    """A registered project and its folder."""
+
+    project: ProjectName
+    root: Annotated[str, Field(description="The top level of its git repository.")]
+    registered_at: Annotated[str, Field(description="When it was registered.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectList:
+    """All registered projects, by name."""
+
+    projects: Annotated[tuple[ProjectView, ...], Field(description="The projects, by name.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectRemoved:
+    """The project is a label again; its reviews stay."""
+
+    project: ProjectName
+    removed: AlwaysTrue
+
+
+OPERATIONS = (
+    Operation(
+        "register_project",
+        "project",
+        "add",
+        RegisterProject,
+        ProjectView,
+        ADMIN,
+        REPEATABLE_WRITE,
+    ),
+    Operation(
+        "list_projects",
+        "project",
+        "list",
+        ListProjects,
+        ProjectList,
+        EVERY_ROLE,
+        READ,
+        listed=False,
+        for_agents=False,
+    ),
+    Operation(
+        "remove_project",
+        "project",
+        "remove",
+        RemoveProject,
+        ProjectRemoved,
+        ADMIN,
+        WRITE,
+    ),
+)

@@ -1,0 +1,89 @@
+"""Registering folders as projects, and forgetting them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from tandem.contract.caller import Caller
+from tandem.core.clock import isoformat
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.repository import Repository
+from tandem.projects import queries as projects
+from tandem.projects.contract import (
+    ListProjects,
+    ProjectList,
+    ProjectRemoved,
+    ProjectView,
+    RegisterProject,
+    RemoveProject,
+)
+from tandem.projects.queries import ProjectRecord
+from tandem.store.base import Unit
+from tandem.store.context import Services
+from tandem.store.event import Kind
+
+
+async def register_project(services: Services, caller: Caller, request: RegisterProject) -> ProjectView:
+    """Register a folder.
+
+    Raises:
+        InvalidInput: The folder is not in a git repository, or the name is another folder's.
+    """
+    root, git = Path(request.root), services.projects.git
+    if not root.is_absolute():
+        raise InvalidInput("Give the folder's absolute path.", field="root")
+    repository = await asyncio.to_thread(
+        Repository.discover, root, git=git.executable, timeout_seconds=git.timeout_seconds
+    )
+    top = str(repository.root)
+    await asyncio.to_thread(repository.close)
+    name = request.name or Path(top).name
+
+    def work(unit: Unit) -> ProjectRecord:
+        existing = projects.find(unit, name)
+        if existing and existing.root == top:
+            return existing
+        if existing and existing.root:
+            raise InvalidInput(
+                f"'{name}' is registered for another folder; choose a name.", field="name", actual=existing.root
+            )
+        return _put(unit, services, caller, name, top)
+
+    record = await services.store.write(work)
+    await services.projects.load()
+    return _view(record)
+
+
+async def remove_project(services: Services, caller: Caller, request: RemoveProject) -> ProjectRemoved:
+    """Forget a project's folder; its reviews stay under the name, as a label.
+
+    Raises:
+        NotFound: No such project is registered.
+    """
+    name = request.name
+
+    def work(unit: Unit) -> None:
+        existing = projects.find(unit, name)
+        if existing is None or existing.root is None:
+            raise NotFound(f"No project '{name}' is registered.", project=name, allowed=services.projects.names())
+        _put(unit, services, caller, name, None)
+
+    await services.store.write(work)
+    await services.projects.load()
+    return ProjectRemoved(name, removed=True)
+
+
+async def list_projects(services: Services, _caller: Caller, _request: ListProjects) -> ProjectList:
+    """All registered projects, by name, as far as the caller may know them."""
+    await services.projects.learn()
+    return ProjectList(tuple(_view(record) for record in services.projects.records()))
+
+
+def _put(unit: Unit, services: Services, caller: Caller, name: str, root: str | None) -> ProjectRecord:
+    actor, now = caller.agent or caller.principal, services.clock.now_us()
+    return projects.put(unit, name=name, root=root, at=now, actor=actor, kind=Kind.PROJECT_REGISTERED)
+
+
+def _view(record: ProjectRecord) -> ProjectView:
+    return ProjectView(record.name, record.root or "", isoformat(record.registered_at))

@@ -1,0 +1,161 @@
+"""Projects: folders that a person registered, and the git repositories in them."""
+
+from __future__ import annotations
+
+import asyncio
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem.errors import InvalidInput, Unavailable
+from tandem.git.repository import Repository
+from tandem.git.runner import Limits
+from tandem.projects import queries as rows
+from tandem.projects.queries import ProjectRecord
+from tandem.store.base import Store, Unit
+from tandem.store.event import Event, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """How git is run."""
+
+    executable: str
+    timeout_seconds: float
+    inflated_limit_bytes: int
+
+    def repository(self, root: Path) -> Repository:
+        """A repository in which git is run so."""
+        return Repository(root, self.executable, self.timeout_seconds, Limits(self.inflated_limit_bytes))
+
+
+class ProjectMoved(Unavailable):
+    """A project was registered, moved or removed while something was validated for it; nothing was written."""
+
+    def __init__(self, project: str) -> None:
+        super().__init__(f"The folder of '{project}' changed meanwhile; send the same call again.", project=project)
+
+
+class Projects:
+    """The registered projects, kept in memory: every call needs one.
+
+    Attributes:
+        git: How git is run in them.
+    """
+
+    def __init__(self, store: Store, git: GitSettings) -> None:
+        self._store = store
+        self.git = git
+        self._by_name: dict[str, ProjectRecord] = {}
+        self._repositories: dict[str, Repository] = {}
+        self._shown: str | None = None
+        # One at a time, so that what was read last counts.
+        self._loading = asyncio.Lock()
+
+    def only(self, project: str) -> Projects:
+        """These projects for a caller who is let in to one of them, and hears of no other."""
+        one = copy(self)
+        one._shown = project  # noqa: SLF001 - its own
+        return one
+
+    async def load(self) -> None:
+        """Read what is registered; again whenever another node may have changed it."""
+        async with self._loading:
+            records = await self._store.read(rows.list_registered)
+            self._by_name.clear()
+            self._by_name.update((record.name, record) for record in records)
+            for root in self._repositories.keys() - {record.root for record in records}:
+                self._repositories.pop(root).close()
+
+    async def learn(self, *candidates: str | None) -> None:
+        """Hear of the project of a call from the database, if it is none that is known here.
+
+        Another node may have registered it just now, and the log says so a moment later only.
+        """
+        if self._store.dialect == "sqlite":
+            return
+        named = next(filter(None, candidates), None)
+        if named is None or (
+            named not in self._by_name and await self._store.read(lambda unit: rows.find(unit, named)) is not None
+        ):
+            await self.load()
+
+    def registration(self, project: str) -> int:
+        """Which registration is known here: the number of its event; 0 for a label."""
+        record = self._by_name.get(project)
+        return record.event_seq if record is not None else 0
+
+    async def has_moved(self, project: str, registration: int) -> bool:
+        """Whether another registration counts by now than was known."""
+        if self._store.dialect != "sqlite":
+            await self.load()
+        return self.registration(project) != registration
+
+    def check(self, unit: Unit, project: str, registration: int) -> None:
+        """Within a unit of work that has taken its number of the log: what was validated is what is registered.
+
+        Raises:
+            ProjectMoved: The project has another folder by now, or has one at all, or none.
+        """
+        found = rows.find(unit, project)
+        if (found.event_seq if found is not None and found.root is not None else 0) != registration:
+            raise ProjectMoved(project)
+
+    async def notice(self, batch: list[Event]) -> None:
+        """Read the projects again when the log says that one was registered or removed, on whatever node."""
+        if any(event.kind == Kind.PROJECT_REGISTERED for event in batch):
+            await self.load()
+
+    async def close(self) -> None:
+        """End the git processes that were kept."""
+        repositories, self._repositories = self._repositories, {}
+        for repository in repositories.values():
+            await asyncio.to_thread(repository.close)
+
+    def names(self) -> list[str]:
+        """The registered names, as far as the caller may know them."""
+        return sorted(name for name in self._by_name if self._shown in (None, name))
+
+    def records(self) -> list[ProjectRecord]:
+        """What is registered, by name, as far as the caller may know it."""
+        return [self._by_name[name] for name in self.names()]
+
+    def root(self, project: str) -> str | None:
+        """The folder of a registered project; null for a label."""
+        record = self._by_name.get(project)
+        return record.root if record is not None else None
+
+    def resolve(self, *candidates: str | None) -> str | None:
+        """The project of a call: the first that was named, else the only one registered."""
+        for candidate in candidates:
+            if candidate:
+                return candidate
+        return next(iter(self._by_name)) if len(self._by_name) == 1 else None
+
+    def require(self, *candidates: str | None) -> str:
+        """As `resolve`, for operations that cannot do without a project.
+
+        Raises:
+            InvalidInput: None was named, and there is not exactly one registered.
+        """
+        found = self.resolve(*candidates)
+        if found is None:
+            known = ", ".join(self.names()) or "none yet: tandem project add"
+            raise InvalidInput(
+                f"Say which project this is for: send project. Registered: {known}.",
+                field="project",
+                allowed=self.names(),
+            )
+        return found
+
+    async def repository(self, project: str) -> Repository | None:
+        """The repository of a registered project; null for a label. Cheap: git is not run for it."""
+        await self.learn(project)
+        record = self._by_name.get(project)
+        if record is None or record.root is None:
+            return None
+        found = self._repositories.get(record.root)
+        if found is None:
+            found = self.git.repository(Path(record.root))
+            self._repositories[record.root] = found
+        return found

@@ -1,0 +1,1 @@
+"""Reviews: proposals, claims, discussions, counter-patches and verdicts."""

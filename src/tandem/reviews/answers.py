@@ -1,0 +1,478 @@
+"""What operations answer: the typed responses of the contract, declared once for every face.
+
+Times are ISO 8601 in UTC. Cursors and page tokens are opaque.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from tandem.contract.fields import (
+    Attention,
+    Changed,
+    CreatedAt,
+    Cursor,
+    Digest,
+    NextPage,
+    Outcome,
+    ProjectName,
+    ReviewId,
+    RoundNumber,
+    StateName,
+    UpdatedAt,
+    VerdictName,
+)
+from tandem.git.changes import AffectedFile
+
+Turn = Annotated[
+    str,
+    Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),
+]
+Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
+LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
+Author = Annotated[str, Field(description="Who wrote it.")]
+Origin = Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
+AcceptedBy = Annotated[
+    str,
+    Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
+]
+PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is created.")]
+CategoryName = Annotated[str, Field(description="What kind of review it is.")]
+ParentId = Annotated[str, Field(description="The rejected review that this one follows.")]
+Validated = Annotated[bool, Field(description="Whether the broker computed the digest from a real repository.")]
+ReviewerId = Annotated[str, Field(description="Who reviews, or gave the latest verdict.")]
+ClaimGeneration = Annotated[
+    int,
+    Field(description="The number of the claim, from `claim_review`; every later write of the reviewer names it."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCreated:
+    """A change was proposed, or a proposal revised."""
+
+    review_id: ReviewId
+    project: ProjectName
+    status: StateName
+    round: RoundNumber
+    digest: Digest | None
+    validated: Validated
+    priority: PriorityName
+    category: CategoryName
+    affected_files: Files
+    cursor: Cursor
+    parent_id: ParentId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewStatus:
+    """Where a review stands, and what the proposer should do next."""
+
+    review_id: ReviewId
+    project: ProjectName
+    status: StateName
+    outcome: Outcome | None
+    round: RoundNumber
+    digest: Digest | None
+    verdict: VerdictName | None
+    verdict_reason: Annotated[str | None, Field(description="The reason that came with the verdict.")]
+    reviewer_id: ReviewerId | None
+    claim_generation: Annotated[
+        int, Field(description="The number of the latest claim; it rises whenever the review changes hands.")
+    ]
+    lease_expires_at: LeaseEnd | None
+    counter_patch_id: Annotated[str | None, Field(description="The latest counter-patch.")]
+    counter_patch_status: Annotated[
+        str | None, Field(description="The latest counter-patch: `pending`, `accepted`, `rejected` or `superseded`.")
+    ]
+    turn: Turn | None
+    attention: Attention | None
+    next_action: Annotated[
+        str,
+        Field(
+            description=(
+                "What the proposer does now: `wait`, `answer_message`, `decide_counter_patch`, `revise`, "
+                "`apply_and_close`, `revert`, `escalate` or `none`."
+            )
+        ),
+    ]
+    changed: Changed
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPatchView:
+    """A counter-patch as its proposer sees it."""
+
+    id: Annotated[str, Field(description="The counter-patch.")]
+    author: Author
+    round: RoundNumber
+    status: Annotated[str, Field(description="`pending`, `accepted`, `rejected` or `superseded`.")]
+    diff: Annotated[str | None, Field(description="The replacement diff.")]
+    description: Annotated[str | None, Field(description="The replacement text, for a review of a text.")]
+    affected_files: Files
+    digest: Digest | None
+    created_at: CreatedAt
+    reason: Annotated[str | None, Field(description="Why, in words.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A round's whole content with the identity of who made it."""
+
+    review_id: ReviewId
+    project: ProjectName
+    status: StateName
+    round: RoundNumber
+    current_round: Annotated[int, Field(description="The review's current round.")]
+    intent: Annotated[str, Field(description="What the change is for.")]
+    category: CategoryName
+    priority: PriorityName
+    agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
+    agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
+    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
+    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
+    proposer_id: Annotated[str, Field(description="Who put the review up.")]
+    author: Author
+    origin: Origin
+    description: Annotated[str | None, Field(description="The details in words, or the whole text of `path`.")]
+    diff: Annotated[str | None, Field(description="The change as a unified git diff.")]
+    base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
+    base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
+    path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
+    metadata: Annotated[dict[str, Any], Field(description="Further facts for readers, stored as given.")]
+    digest: Digest | None
+    validated: Validated
+    affected_files: Files
+    parent_id: ParentId | None
+    child_ids: Annotated[tuple[str, ...], Field(description="The reviews that follow this one.")]
+    counter_patch: Annotated[CounterPatchView | None, Field(description="The pending counter-patch, if there is one.")]
+    created_at: CreatedAt
+    submitter: Annotated[
+        str,
+        Field(
+            description=(
+                "Who sent the newest content that was no counter-patch; as the proposer, they give no verdict on it."
+            )
+        ),
+    ]
+    accepted_by: AcceptedBy | None = None
+    interdiff: Annotated[str | None, Field(description="What changed since the round that was asked for.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRow:
+    """One line of a list."""
+
+    review_id: ReviewId
+    project: ProjectName
+    status: StateName
+    outcome: Outcome | None
+    category: CategoryName
+    priority: PriorityName
+    intent: Annotated[str, Field(description="What the change is for.")]
+    agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
+    agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
+    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
+    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
+    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
+    proposer_id: Annotated[str, Field(description="Who put the review up.")]
+    reviewer_id: ReviewerId | None
+    parent_id: ParentId | None
+    round: RoundNumber
+    digest: Digest | None
+    verdict: VerdictName | None
+    turn: Turn | None
+    attention: Attention | None
+    created_at: CreatedAt
+    updated_at: UpdatedAt
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPage:
+    """A page of reviews, highest priority and oldest first."""
+
+    reviews: Annotated[tuple[ReviewRow, ...], Field(description="The reviews of the page.")]
+    next_page: NextPage | None
+    cursor: Cursor
+    changed: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim that was given, with the proposal; or an empty queue (`review` is null)."""
+
+    review: Annotated[Proposal | None, Field(description="The proposal; null with an empty queue.")]
+    review_id: Annotated[str | None, Field(description="The review; null with an empty queue.")] = None
+    status: StateName | None = None
+    reviewer_id: Annotated[str | None, Field(description="Who holds the claim.")] = None
+    claim_generation: ClaimGeneration | None = None
+    lease_expires_at: LeaseEnd | None = None
+    round: RoundNumber | None = None
+    applies_to_head: Annotated[
+        bool | None,
+        Field(description="Whether the round still applies to the project's HEAD; null if nobody can tell."),
+    ] = None
+    cursor: Cursor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRenewed:
+    """The lease's new end."""
+
+    review_id: ReviewId
+    claim_generation: ClaimGeneration
+    lease_expires_at: LeaseEnd
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReleased:
+    """The review is back in the queue."""
+
+    review_id: ReviewId
+    status: StateName
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictGiven:
+    """The verdict stands."""
+
+    review_id: ReviewId
+    status: StateName
+    round: RoundNumber
+    verdict: VerdictName
+    verdict_id: Annotated[str, Field(description="The verdict.")]
+    counter_patch_id: Annotated[str | None, Field(description="The counter-patch that came with it.")]
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPatchDecided:
+    """A counter-patch was accepted (it is now the round's content) or rejected."""
+
+    review_id: ReviewId
+    counter_patch_id: Annotated[str, Field(description="The counter-patch.")]
+    status: StateName
+    round: RoundNumber
+    digest: Digest | None
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSent:
+    """The message is part of the discussion."""
+
+    review_id: ReviewId
+    message_id: Annotated[str, Field(description="The message.")]
+    status: StateName
+    round: RoundNumber
+    turn: Turn | None
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class DiscussionEntry:
+    """A message, line comment, verdict or counter-patch, in the order it happened.
+
+    `kind` is one of `message`, `comment`, `verdict`, `counter_patch`.
+    """
+
+    kind: Annotated[str, Field(description="`message`, `comment` (on a line), `verdict` or `counter_patch`.")]
+    id: Annotated[str, Field(description="The message, verdict or counter-patch.")]
+    round: RoundNumber
+    at: Annotated[str, Field(description="When it happened.")]
+    author: Author
+    sender_role: Annotated[str, Field(description="The side that speaks.")]
+    body: Annotated[
+        str | None, Field(description="The text: a message, a remark, or the reason of a verdict or of a decision.")
+    ]
+    verdict: VerdictName | None = None
+    verdict_id: Annotated[str | None, Field(description="The verdict that a line comment came with.")] = None
+    file: Annotated[str | None, Field(description="The file that a remark is about.")] = None
+    line: Annotated[int | None, Field(description="The line after the change, from 1; null for the whole file.")] = None
+    status: Annotated[
+        str | None, Field(description="A counter-patch's status: `pending`, `accepted`, `rejected` or `superseded`.")
+    ] = None
+    diff: Annotated[str | None, Field(description="A counter-patch's replacement diff.")] = None
+    description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
+    metadata: Annotated[dict[str, Any] | None, Field(description="Further facts for readers, stored as given.")] = None
+    resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
+    resolved_by: Annotated[str | None, Field(description="The message that settled this one.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Discussion:
+    """A page of a review's discussion, oldest first."""
+
+    review_id: ReviewId
+    round: RoundNumber
+    turn: Turn | None
+    entries: Annotated[tuple[DiscussionEntry, ...], Field(description="The rows of the page.")]
+    next_page: NextPage | None
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRow:
+    """A round without its content."""
+
+    round: RoundNumber
+    origin: Origin
+    author: Author
+    accepted_by: AcceptedBy | None
+    digest: Digest | None
+    created_at: CreatedAt
+    verdict: Annotated[
+        str | None, Field(description="The last verdict on the round, `comment` included; null without one.")
+    ]
+    decision: Annotated[str | None, Field(description="The last verdict that decided on the round; null without one.")]
+
+
+@dataclass(frozen=True, slots=True)
+class FullReview:
+    """A review as a whole, read at one moment: where it stands, one round's content, all rounds, and what was said."""
+
+    status: Annotated[ReviewStatus, Field(description="Where the review stands, as `get_review_status` answers.")]
+    proposal: Annotated[Proposal, Field(description="The round's content, as `get_proposal` answers.")]
+    rounds: Annotated[tuple[RoundRow, ...], Field(description="All rounds, oldest first.")]
+    discussion: Annotated[
+        Discussion,
+        Field(description="Its first entries, as many as a page has; `get_discussion` goes on with `next_page`."),
+    ]
+    actions: Annotated[
+        tuple[str, ...],
+        Field(description="What its state allows; who may do it is in [the life cycle](life-cycle.md)."),
+    ]
+    speaker: Annotated[
+        str | None, Field(description="The side that spoke last in this round and claim; null if neither did.")
+    ]
+    viewed: Annotated[
+        tuple[str, ...], Field(description="The files of the round that `person` has marked as viewed, in order.")
+    ]
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewClosed:
+    """The review is over."""
+
+    review_id: ReviewId
+    status: StateName
+    outcome: Outcome
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One event of the log; `seq` is null for a token of one project, as it counts all projects' events."""
+
+    seq: Annotated[
+        int | None,
+        Field(
+            description=(
+                "The event's number; given in the order of commits. Null for a token of one project, as it "
+                "counts all projects' events."
+            )
+        ),
+    ]
+    at: Annotated[str, Field(description="When it happened.")]
+    project: Annotated[str, Field(description="The project; empty for the log's own events.")]
+    subject: Annotated[
+        str,
+        Field(
+            description=(
+                "What it happened to: a review, `cycle:<id>`, `session:<id>`, "
+                "`key:<project>/<workflow>/<role>`, `project:<name>`, `pool:<supervisor>`, `reviewer:<id>` "
+                "or `log`."
+            )
+        ),
+    ]
+    actor: Annotated[str, Field(description="Who did it.")]
+    kind: Annotated[str, Field(description="What happened; see the kinds.")]
+    old: Annotated[str | None, Field(description="The state before, where there is one.")]
+    new: Annotated[str | None, Field(description="The state after, where there is one.")]
+    data: Annotated[dict[str, Any], Field(description="The facts; which ones depends on the kind.")]
+    hash: Annotated[
+        str, Field(description="SHA-256 over the event and the hash of the one before it on the same subject.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Every event of one review, oldest first."""
+
+    review_id: ReviewId
+    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first.")]
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """Events of the log after a cursor, oldest first; `cursor` is where to go on."""
+
+    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first.")]
+    cursor: Cursor
+    changed: Changed
+    more: Annotated[bool, Field(description="Whether there are further events already.")]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedEntry:
+    """A review with the newest thing that happened to it."""
+
+    review: Annotated[ReviewRow, Field(description="The review.")]
+    last_event: Annotated[EventView, Field(description="The newest thing that happened to it.")]
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityFeed:
+    """Reviews by latest activity, newest first."""
+
+    entries: Annotated[tuple[FeedEntry, ...], Field(description="The rows of the page.")]
+    next_page: NextPage | None
+    cursor: Cursor
+    changed: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts and mean times for one slice of the reviews; times are null where there were none."""
+
+    submitted: Annotated[int, Field(description="Reviews created.")]
+    revised: Annotated[int, Field(description="Revisions submitted.")]
+    claimed: Annotated[int, Field(description="Claims.")]
+    approved: Annotated[int, Field(description="Verdicts `approved`.")]
+    changes_requested: Annotated[int, Field(description="Verdicts `changes_requested`.")]
+    rejected: Annotated[int, Field(description="Verdicts `rejected`.")]
+    comments: Annotated[int, Field(description="Verdicts `comment`.")]
+    closed: Annotated[int, Field(description="Reviews closed.")]
+    withdrawn: Annotated[int, Field(description="Reviews closed undecided.")]
+    approval_rate: Annotated[
+        float | None, Field(description="Approvals in all deciding verdicts, from 0 to 1; null without any.")
+    ]
+    mean_seconds_to_claim: Annotated[float | None, Field(description="Mean time from creation to the first claim.")]
+    mean_seconds_to_verdict: Annotated[
+        float | None, Field(description="Mean time from the claim to the deciding verdict.")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Counts per state now, and tallies over the asked time, whole and by slice; by day only since a day."""
+
+    project: ProjectName | None
+    since: Annotated[str | None, Field(description="The day that the tallies begin with; null for all time.")]
+    open: Annotated[dict[str, int], Field(description="How many reviews are in each state now.")]
+    total: Annotated[Tally, Field(description="The tally of everything.")]
+    by_category: Annotated[dict[str, Tally], Field(description="A tally for each category.")]
+    by_reviewer: Annotated[dict[str, Tally], Field(description="A tally for each reviewer.")]
+    by_day: Annotated[
+        dict[str, Tally],
+        Field(description="A tally for each day (UTC), at most the newest 400; empty without `since`."),
+    ]
+    by_project: Annotated[dict[str, Tally], Field(description="A tally for each project.")]

@@ -1,0 +1,213 @@
+"""Claims: who holds a review, since which generation, and until when."""
+
+from __future__ import annotations
+
+from tandem.contract.access import Access, Names
+from tandem.core.clock import MICROSECONDS
+from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+from tandem.reviews.discussion_rules import reset_turn
+from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rules import Action, Guard, Review, State, Step, step
+from tandem.settings.policy import Policy
+
+COUNTER_PATCH = "counter_patch"
+"""The origin of a round that is an accepted counter-patch."""
+
+RETRIES = 2
+"""How often a review is tried again after a run without a verdict, before a person is asked."""
+
+_RETRY_GROWTH = 4
+
+
+def reviewer_step(
+    action: Action, review: Review, *, generation: int | None, reviewer_id: str | None, access: Access | None = None
+) -> tuple[Step, str]:
+    """The step of a reviewer's write and who takes it, once the fence has let it pass.
+
+    A generation that is no longer the current one is refused before anything else is looked at: the
+    claim it belonged to is over, whatever the review has become since.
+
+    Raises:
+        StaleClaim: The generation is not the current one.
+        InvalidTransition: The state has no such step.
+        NotClaimant: The reviewer is not the holder (or, after a verdict, not who gave it), or the holder's name is
+            not one of the caller's: to know the generation is not enough.
+        InvalidInput: Neither generation nor reviewer was given.
+    """
+    if generation is not None and generation < review.claim_generation:
+        raise _stale(review, generation)
+    found = step(action, review)
+    if generation is not None and generation != review.claim_generation:
+        raise _stale(review, generation)
+    if generation is None and reviewer_id is None:
+        raise InvalidInput(
+            "Say which claim this is: send the claim_generation that claim_review answered.", field="claim_generation"
+        )
+    entitled = review.verdict_by if found.guard is Guard.LAST_REVIEWER else review.reviewer_id
+    if entitled is None or (reviewer_id is not None and reviewer_id != entitled):
+        raise NotClaimant(
+            f"This review is not yours to answer: it is {_whose(found.guard)} {entitled or 'nobody'}. Claim it first.",
+            review_id=review.id,
+            expected=entitled,
+            actual=reviewer_id,
+        )
+    if access is not None and not access.owns(entitled):
+        raise NotClaimant(
+            f"This review is {_whose(found.guard)} {entitled}, who came with another token than yours. Claim it first.",
+            review_id=review.id,
+            expected=entitled,
+            actual=access.name,
+        )
+    return found, entitled
+
+
+def _whose(guard: Guard) -> str:
+    return "reviewed by" if guard is Guard.LAST_REVIEWER else "claimed by"
+
+
+def _stale(review: Review, generation: int) -> StaleClaim:
+    return StaleClaim(
+        "Your claim has ended and changes nothing any more; claim the review again if it is still open.",
+        review_id=review.id,
+        expected=review.claim_generation,
+        actual=generation,
+        status=review.state,
+    )
+
+
+def is_own(names: Names, *, proposer: str, submitter: str, origin: str, author: str, accepted_by: str | None) -> bool:
+    """Whether a round's content is a caller's own, so that somebody else gives the verdict on it.
+
+    A counter-patch had its second pair of eyes when another principal than its author accepted it.
+
+    Args:
+        names: The caller's.
+        proposer: Who proposed the review.
+        submitter: Who sent the newest content that was no counter-patch.
+        origin: How the round came about.
+        author: Who wrote it.
+        accepted_by: Who accepted it, if it is a counter-patch.
+    """
+    seen = origin == COUNTER_PATCH and accepted_by is not None and not names.include(accepted_by)
+    return names.include(proposer) or names.include(submitter) or (names.include(author) and not seen)
+
+
+def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
+    """Refuse a verdict on content that the caller wrote.
+
+    Args:
+        review: The review.
+        names: The caller's.
+        submitter: Who sent the newest content that was no counter-patch.
+        current: The current round.
+
+    Raises:
+        SelfApproval: They proposed the review or made the round, or it is their counter-patch and nobody else is
+            known to have accepted it.
+    """
+    if is_own(
+        names,
+        proposer=review.proposer_id,
+        submitter=submitter,
+        origin=current.origin,
+        author=current.author,
+        accepted_by=current.accepted_by,
+    ):
+        raise SelfApproval(
+            "Nobody gives the verdict on content that they wrote; release the claim and let another reviewer take it.",
+            review_id=review.id,
+            reviewer_id=review.reviewer_id,
+            proposer_id=review.proposer_id,
+            author=current.author,
+        )
+
+
+def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | None) -> str | None:
+    """Who accepts a counter-patch, for the record; null if that may be its author.
+
+    Who states no name is taken for the proposer, unless the author stated none either.
+
+    Raises:
+        SelfApproval: It is its author.
+    """
+    if names.include(patch.author) or names.include(patch.sent_by):
+        raise SelfApproval(
+            "Nobody accepts their own counter-patch: the proposer decides about it, or sends the content as a revision."
+            " Callers of one name count as one.",
+            review_id=review.id,
+            counter_patch_id=patch.id,
+            author=patch.author,
+            sent_by=patch.sent_by,
+        )
+    return None if stated is None and patch.sent_by is None else stated or review.proposer_id
+
+
+def check_round(review: Review, asked: int | None) -> int:
+    """The round that a verdict is for: the one asked for, else the one the claim was given.
+
+    Raises:
+        StaleRound: It is no longer the current one.
+    """
+    meant = asked if asked is not None else review.claim_round
+    if meant != review.round:
+        raise StaleRound(
+            f"Round {review.round} is the current one; read it with get_proposal and send round={review.round}.",
+            review_id=review.id,
+            expected=review.round,
+            actual=meant,
+        )
+    return review.round
+
+
+def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tuple[Review, bool]:
+    """The review claimed by a reviewer, and whether that is a new claim (not the holder's own again).
+
+    Raises:
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in this state.
+    """
+    found = step(Action.CLAIM, review)
+    if not found.new_generation:
+        if review.reviewer_id != reviewer_id:
+            raise AlreadyClaimed(
+                f"{review.reviewer_id} holds this review; claim another, or wait until it is released.",
+                review_id=review.id,
+                reviewer_id=review.reviewer_id,
+            )
+        return renewed(review._replace(claim_round=review.round), now_us, policy), False
+    fresh = review._replace(
+        state=found.to or review.state,
+        claim_generation=review.claim_generation + 1,
+        reviewer_id=reviewer_id,
+        claim_round=review.round,
+        claimed_at=now_us,
+        first_claimed_at=review.first_claimed_at or now_us,
+        updated_at=now_us,
+    )
+    return renewed(reset_turn(fresh), now_us, policy), True
+
+
+def renewed(review: Review, now_us: int, policy: Policy) -> Review:
+    """The review with its lease extended, though never past the claim's hard deadline."""
+    # A claim of a time to come was made while the clock was ahead.
+    deadline = min(review.claimed_at or now_us, now_us) + round(policy.review_deadline_seconds * MICROSECONDS)
+    wanted = now_us + round(policy.claim_timeout_seconds * MICROSECONDS)
+    return review._replace(lease_expires_at=min(wanted, deadline))
+
+
+def end_claim(review: Review, found: Step, now_us: int) -> Review:
+    """The review after its claim ended without a verdict, or at a verdict, revision or close."""
+    return review._replace(
+        state=found.to or review.state,
+        claim_generation=review.claim_generation + int(found.new_generation),
+        reviewer_id=review.reviewer_id if found.to not in (State.PENDING, State.CLOSED) else None,
+        claim_round=None,
+        claimed_at=None,
+        lease_expires_at=None,
+        updated_at=now_us,
+    )
+
+
+def retry_at(attempts: int, delay_seconds: float, now_us: int) -> int:
+    """When a review is tried again after so many runs without a verdict."""
+    return now_us + round(delay_seconds * _RETRY_GROWTH ** (attempts - 1) * MICROSECONDS)

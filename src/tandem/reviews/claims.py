@@ -1,0 +1,221 @@
+"""Claims: taken, renewed, given back, and run out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import orjson
+
+from tandem.contract import answer
+from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.errors import StaleClaim, TandemError, Unavailable
+from tandem.git.changes import Change
+from tandem.reviews import attention, contents, views, writing
+from tandem.reviews import claim_rules as claims
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed
+from tandem.reviews.discussion_rules import with_turn
+from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import Action, Review
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+_log = logging.getLogger("tandem.claims")
+
+
+async def claim_review(services: Services, caller: Caller, request: ClaimReview) -> Claim:
+    """Claim one review, or the next in the queue; an empty queue answers with no review.
+
+    Raises:
+        NotFound: There is no such review.
+        AlreadyClaimed: Another reviewer holds it.
+        InvalidTransition: It cannot be claimed in its state.
+    """
+    reviewer_id = request.reviewer_id
+    project = services.projects.resolve(request.project, caller.project)
+    heads: dict[tuple[str, int], bool | None] = {}
+
+    def work(unit: Unit) -> Claim:
+        now = services.clock.now_us()
+        if request.review_id is not None:
+            before = reviews.get(unit, request.review_id, request.project, lock=True)
+        else:
+            if services.pool.is_draining(unit, reviewer_id):
+                return Claim(review=None)
+            found = reviews.find_next(
+                unit,
+                names=caller.names(reviewer_id),
+                now_us=now,
+                project=project,
+                category=request.category,
+            )
+            if found is None:
+                return Claim(review=None)
+            before = found
+        # Who may not claim it hears so before git is asked anything.
+        after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
+        current = reviews.get_round(unit, before.id, before.round)
+        if current.validated and (before.id, before.round) not in heads:
+            raise _HeadUnknown(before.project, current)
+        if before.attention is not None:
+            # Somebody looks: it is no longer out of the queue.
+            before = attention.clear_attention(unit, before, reviewer_id, now)
+            after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
+        review = _take(unit, before, after, now, is_new=is_new)
+        return _claim(services, unit, review, current, applies_to_head=heads.get((review.id, review.round)))
+
+    for _ in range(_HEAD_LOOKS):
+        try:
+            return await transact(services, caller, work)
+        except _HeadUnknown as unknown:
+            # Git does not run inside a transaction: this one is given up, and begun again with the answer.
+            current = unknown.current
+            heads[current.review_id, current.round] = await _applies_to_head(services, unknown.project, current)
+    raise Unavailable("The queue moves too fast to claim from; try again.")
+
+
+_HEAD_LOOKS = 20
+"""A look is lost only when another reviewer was faster, so this many mean that the queue is swarmed."""
+
+
+class _HeadUnknown(Exception):
+    """The review that would be claimed has a change, of which it is not known yet whether it fits HEAD."""
+
+    def __init__(self, project: str, current: Round) -> None:
+        super().__init__(current.review_id)
+        self.project = project
+        self.current = current
+
+
+def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
+    holder = after.reviewer_id or ""
+    if is_new:
+        return writing.change_review(
+            unit,
+            before,
+            after,
+            actor=holder,
+            kind=Kind.REVIEW_CLAIMED,
+            data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": holder},
+        )
+    if after.claim_round != before.claim_round:
+        # The holder has now been given a round that came up under its claim: that is worth an event,
+        # since from here on a verdict without a round means the new one.
+        return writing.change_review(
+            unit,
+            before,
+            after._replace(updated_at=now),
+            actor=holder,
+            kind=Kind.REVIEW_CLAIMED,
+            data={"claim_generation": after.claim_generation, "round": after.round, "again": True},
+        )
+    reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
+    return after
+
+
+def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
+    return answer.shown(
+        Claim,
+        review,
+        review=views.proposal(unit, review, current),
+        review_id=review.id,
+        status=review.state,
+        applies_to_head=applies_to_head,
+        cursor=services.waits.cursor(review.event_seq),
+    )
+
+
+async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
+    """Whether the round still fits what the project has now; null where nobody can tell."""
+    repository = await services.projects.repository(project)
+    if repository is None:
+        return None
+    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+    try:
+        async with services.validations:
+            return await asyncio.to_thread(repository.applies_to, changes, contents.HEAD)
+    except TandemError as error:
+        # The claim stands; that git cannot say is no reason to take it back.
+        _log.warning("cannot tell whether the claim applies to HEAD: %s", error.message)
+        return None
+
+
+async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -> ClaimRenewed:
+    """Extend a lease, up to the claim's hard deadline.
+
+    Raises:
+        StaleClaim: The generation does not hold the claim any more.
+    """
+    generation = request.claim_generation
+
+    def work(unit: Unit) -> ClaimRenewed:
+        review = reviews.get(unit, request.review_id, request.project, lock=True)
+        claims.reviewer_step(Action.RENEW, review, generation=generation, reviewer_id=None, access=caller.access)
+        renewed = claims.renewed(review, services.clock.now_us(), services.policy)
+        until = renewed.lease_expires_at or 0
+        if not reviews.renew(unit, review.id, generation, until):
+            raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
+        return ClaimRenewed(review.id, generation, isoformat(until))
+
+    return await transact(services, caller, work)
+
+
+async def release_claim(services: Services, caller: Caller, request: ReleaseClaim) -> ClaimReleased:
+    """Give a claim back; the review returns to the queue.
+
+    Raises:
+        StaleClaim: The generation does not hold the claim any more.
+    """
+    contents.check_text(services, "reason", request.reason)
+
+    def work(unit: Unit) -> ClaimReleased:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        found, holder = claims.reviewer_step(
+            Action.RELEASE, before, generation=request.claim_generation, reviewer_id=None, access=caller.access
+        )
+        after = with_turn(claims.end_claim(before, found, services.clock.now_us()))
+        written = writing.change_review(
+            unit,
+            before,
+            after,
+            actor=holder,
+            kind=Kind.CLAIM_RELEASED,
+            data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
+        )
+        return ClaimReleased(written.id, written.state, services.waits.cursor(written.event_seq))
+
+    return await transact(services, caller, work)
+
+
+async def expire(services: Services, limit: int = 100) -> int:
+    """Put reviews whose lease has run out back into the queue; how many there were.
+
+    A lease that a clock ahead of this one gave is cut to what one would be that is given now.
+    """
+    now = services.clock.now_us()
+    latest = now + round((services.policy.claim_timeout_seconds + _SINCE_THE_LOOK_SECONDS) * MICROSECONDS)
+    found = await services.store.read(lambda unit: reviews.list_expired(unit, now, latest, limit))
+    done = 0
+    for review_id in found:
+        done += await services.store.write(lambda unit, name=review_id: _expire_one(unit, services, name, now, latest))
+    return done
+
+
+_SINCE_THE_LOOK_SECONDS = 60
+"""Leases that are taken meanwhile end a little later."""
+
+
+def _expire_one(unit: Unit, services: Services, review_id: str, now: int, latest: int) -> int:
+    before = reviews.get(unit, review_id, lock=True)
+    if before.lease_expires_at is None or not before.held:
+        return 0
+    if before.lease_expires_at > latest:
+        reviews.renew(unit, before.id, before.claim_generation, latest)
+    if before.lease_expires_at > now:
+        return 0
+    services.pool.expire(unit, before.id, now)
+    return 1

@@ -1,0 +1,145 @@
+"""What was proposed: limits, validation in the repository, digest. Before any transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, replace
+from typing import Any
+
+import orjson
+
+from tandem.errors import InvalidInput, TandemError, TooLarge
+from tandem.git.changes import ValidatedContent
+from tandem.git.paths import unsafe_reason
+from tandem.git.validation import parse_only
+from tandem.projects.registry import ProjectMoved
+from tandem.reviews.requests import CreateReview
+from tandem.reviews.rounds import Round
+from tandem.store.context import Services
+
+HEAD = "HEAD"
+
+
+def check_text(services: Services, field: str, text: str | None) -> None:
+    """Refuse a text over the limit.
+
+    Raises:
+        TooLarge: It is.
+    """
+    _check_size(field, text, services.policy.text_limit_bytes)
+
+
+def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:
+    """The JSON text of an object from a client, within the limit.
+
+    Raises:
+        TooLarge: It is over the limit.
+    """
+    try:
+        text = orjson.dumps(metadata or {}).decode()
+    except orjson.JSONEncodeError as error:
+        raise InvalidInput(f"metadata cannot be stored as JSON: {error}.", field="metadata") from error
+    check_text(services, "metadata", text)
+    return text
+
+
+def _check_size(field: str, text: str | None, limit: int) -> None:
+    # A text of n characters has n to 4n bytes: encode only where that leaves it open.
+    if text is None or len(text) * 4 <= limit:
+        return
+    actual = len(text.encode())
+    if actual > limit:
+        raise TooLarge(f"{field} is over the limit of {limit} bytes.", field=field, limit=limit, actual=actual)
+
+
+async def validate(services: Services, project: str, request: CreateReview) -> ValidatedContent:
+    """Check a proposal's content and compute its digest, in the project's repository if it has one.
+
+    Raises:
+        InvalidInput: The fields do not go together, or a path or base is unusable.
+        InvalidDiff: The diff does not apply, or leaves the repository.
+        TooLarge: It is over a limit.
+        ProjectMoved: Another folder was registered for the project meanwhile.
+    """
+    _check_size("diff", request.diff, services.policy.diff_limit_bytes)
+    check_text(services, "description", request.description)
+    # Before git is asked: what is registered while git runs is then noticed when the proposal is written.
+    registration = services.projects.registration(project)
+    try:
+        content = await _validated(services, project, request)
+    except TandemError:
+        if await services.projects.has_moved(project, registration):
+            raise ProjectMoved(project) from None
+        raise
+    looked_at = request.path is not None or (request.diff is not None and not request.skip_diff_validation)
+    return replace(content, registration=registration) if looked_at else content
+
+
+async def _validated(services: Services, project: str, request: CreateReview) -> ValidatedContent:
+    if request.path is not None:
+        if request.diff is not None:
+            raise InvalidInput("Send either a diff, or path with the file's whole text in description.", field="path")
+        if request.description is None:
+            raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
+        return await text_facts(services, project, request.path, request.description)
+    if request.diff is None:
+        if request.base is not None:
+            raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
+        return ValidatedContent("")
+    return await diff_facts(services, project, request.diff, request.base, skip_validation=request.skip_diff_validation)
+
+
+async def diff_facts(
+    services: Services, project: str, diff: str, base: str | None, *, skip_validation: bool = False
+) -> ValidatedContent:
+    """What a diff does to its base; only parsed where there is no repository or it was asked for."""
+    repository = await services.projects.repository(project)
+    async with services.validations:
+        if repository is None or skip_validation:
+            return await asyncio.to_thread(parse_only, diff)
+        return await asyncio.to_thread(repository.validate_diff, diff, base)
+
+
+async def text_facts(services: Services, project: str, path: str, text: str) -> ValidatedContent:
+    """The digest of a text that is a file's whole content; none for a label project."""
+    repository = await services.projects.repository(project)
+    if repository is None:
+        reason = unsafe_reason(path)
+        if reason is not None:
+            raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
+        return ValidatedContent(text)
+    async with services.validations:
+        return await asyncio.to_thread(repository.text_change, path, text)
+
+
+async def replacement_facts(
+    services: Services, project: str, replaced: Round, body: str, *, base: str | None
+) -> ValidatedContent:
+    """What a counter-patch would be as the content of a round.
+
+    Args:
+        services: The services.
+        project: The review's project.
+        replaced: The round whose content it replaces.
+        body: The whole new diff, or text.
+        base: What a diff is validated against.
+    """
+    if replaced.path is not None:
+        check_text(services, "counter_patch", body)
+        return await text_facts(services, project, replaced.path, body)
+    if replaced.diff_id is None:
+        check_text(services, "counter_patch", body)
+        return ValidatedContent(body)
+    _check_size("counter_patch", body, services.policy.diff_limit_bytes)
+    # What its proposer had not validated stays without a digest: a reviewer cannot open a gate for it.
+    return await diff_facts(services, project, body, base, skip_validation=not replaced.validated)
+
+
+def files_json(facts: ValidatedContent) -> str:
+    """Affected files in their stored form."""
+    return orjson.dumps([asdict(file) for file in facts.affected_files]).decode()
+
+
+def changes_json(facts: ValidatedContent) -> str:
+    """Raw entries in their stored form."""
+    return orjson.dumps([change._asdict() for change in facts.changes]).decode()

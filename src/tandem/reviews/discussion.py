@@ -1,0 +1,216 @@
+"""The discussion of a review: saying something, and reading what was said."""
+
+from __future__ import annotations
+
+import orjson
+
+from tandem.contract import answer
+from tandem.contract.caller import Caller
+from tandem.core.clock import isoformat
+from tandem.errors import NotFound
+from tandem.reviews import claim_rules as claims
+from tandem.reviews import contents, writing
+from tandem.reviews import discussion_queries as rows
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
+from tandem.reviews.discussion_rules import Message, check_turn, record_speaker
+from tandem.reviews.requests import AddMessage, GetDiscussion
+from tandem.reviews.rules import Action, Review, step
+from tandem.reviews.writing import Rows
+from tandem.store import pages
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+_BEFORE_ALL = (0, -2)
+
+
+async def add_message(services: Services, caller: Caller, request: AddMessage) -> MessageSent:
+    """Add a message; the sides alternate, decided within the transaction.
+
+    Raises:
+        TurnViolation: This side spoke last.
+        StaleClaim: A reviewer's claim generation is over.
+        NotClaimant: A reviewer who does not hold the claim (or gave no verdict here).
+        InvalidTransition: Nothing is discussed in this state.
+        NotFound: There is no such review, or nothing by the id to be resolved.
+    """
+    contents.check_text(services, "body", request.body)
+    metadata = contents.check_metadata(services, request.metadata)
+    message_id = services.clock.new_id("ms")
+
+    def work(unit: Unit) -> MessageSent:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        sender, entered = _enter(services, before, caller, request)
+        check_turn(before, request.sender_role)
+        if request.resolves is not None:
+            _check_resolvable(unit, before.id, request.resolves)
+        now = services.clock.now_us()
+        message = _message(message_id, before, sender, request, metadata, now)
+        written = writing.change_review(
+            unit,
+            before,
+            record_speaker(entered._replace(updated_at=now), request.sender_role, "message"),
+            actor=sender,
+            kind=Kind.MESSAGE_SENT,
+            data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
+            rows=Rows(messages=(message,)),
+        )
+        if request.resolves is not None:
+            written = writing.change_review(
+                unit,
+                written,
+                written,
+                actor=sender,
+                kind=Kind.MESSAGE_RESOLVED,
+                data={"message_id": request.resolves, "resolved_by": message_id},
+                rows=Rows(resolved=(request.resolves, message_id)),
+            )
+        return MessageSent(
+            review_id=written.id,
+            message_id=message_id,
+            status=written.state,
+            round=written.round,
+            turn=written.turn,
+            cursor=services.waits.cursor(written.event_seq),
+        )
+
+    return await transact(services, caller, work)
+
+
+def _enter(services: Services, before: Review, caller: Caller, request: AddMessage) -> tuple[str, Review]:
+    """Who speaks, and the review as speaking makes it; a holder's word renews the lease."""
+    if request.sender_role == "proposer":
+        found = step(Action.PROPOSER_MESSAGE, before)
+        return caller.agent or before.proposer_id, before._replace(state=found.to or before.state)
+    found, reviewer = claims.reviewer_step(
+        Action.REVIEWER_MESSAGE,
+        before,
+        generation=request.claim_generation,
+        reviewer_id=request.reviewer_id,
+        access=caller.access,
+    )
+    entered = before._replace(state=found.to or before.state)
+    if before.held:
+        entered = claims.renewed(entered, services.clock.now_us(), services.policy)
+    return reviewer, entered
+
+
+def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
+    if rows.find_message(unit, review_id, message_id) is None:
+        raise NotFound(
+            f"The review '{review_id}' has no message or comment '{message_id}'; get_discussion lists them.",
+            review_id=review_id,
+            message_id=message_id,
+        )
+
+
+def _message(message_id: str, review: Review, sender: str, request: AddMessage, metadata: str, now: int) -> Message:
+    return Message(
+        id=message_id,
+        review_id=review.id,
+        seq=0,
+        position=0,
+        round=review.round,
+        kind="message",
+        sender_role=request.sender_role,
+        sender_id=sender,
+        body=request.body,
+        metadata=metadata,
+        resolves=request.resolves,
+        created_at=now,
+    )
+
+
+async def get_discussion(services: Services, _caller: Caller, request: GetDiscussion) -> Discussion:
+    """A page of what was said, oldest first.
+
+    Raises:
+        NotFound: There is no such review.
+        InvalidInput: The page token is none of ours.
+    """
+    pages.check_limit(services, request.limit)
+    after = pages.decode(services, request.page, int, int) if request.page else _BEFORE_ALL
+
+    def work(unit: Unit) -> Discussion:
+        review = reviews.get(unit, request.review_id, request.project)
+        return read_page(unit, services, review, limit=request.limit, round_number=request.round, after=after)
+
+    return await services.store.read(work)
+
+
+def read_page(
+    unit: Unit,
+    services: Services,
+    review: Review,
+    *,
+    limit: int,
+    round_number: int | None = None,
+    after: tuple[int, int] = _BEFORE_ALL,
+) -> Discussion:
+    """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
+    found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
+    listed = found[:limit]
+    return answer.shown(
+        Discussion,
+        review,
+        review_id=review.id,
+        entries=tuple(_entry(unit, review.id, kind, entry_id) for kind, entry_id, _, _ in listed),
+        next_page=pages.encode(services, listed[-1][2], listed[-1][3]) if len(found) > limit else None,
+        cursor=services.waits.cursor(review.event_seq),
+    )
+
+
+def _entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> DiscussionEntry:
+    match kind:
+        case "verdict":
+            return _verdict_entry(unit, entry_id)
+        case "counter_patch":
+            return _counter_patch_entry(unit, review_id, entry_id)
+        case _:
+            return _message_entry(unit, review_id, entry_id)
+
+
+def _verdict_entry(unit: Unit, verdict_id: str) -> DiscussionEntry:
+    found = rows.find_verdict(unit, verdict_id)
+    if found is None:
+        raise LookupError(f"the verdict {verdict_id} is missing")
+    return answer.shown(
+        DiscussionEntry,
+        found,
+        kind="verdict",
+        at=isoformat(found.created_at),
+        author=found.reviewer_id,
+        sender_role="reviewer",
+        body=found.reason,
+    )
+
+
+def _counter_patch_entry(unit: Unit, review_id: str, patch_id: str) -> DiscussionEntry:
+    found = rows.find_counter_patch(unit, review_id, patch_id)
+    if found is None:
+        raise LookupError(f"the counter-patch {patch_id} is missing")
+    body = reviews.find_content(unit, found.content_id)
+    return answer.shown(
+        DiscussionEntry,
+        found,
+        kind="counter_patch",
+        at=isoformat(found.created_at),
+        sender_role="reviewer",
+        body=found.reason,
+        diff=None if found.is_text else body,
+        description=body if found.is_text else None,
+    )
+
+
+def _message_entry(unit: Unit, review_id: str, message_id: str) -> DiscussionEntry:
+    found = rows.find_message(unit, review_id, message_id)
+    if found is None:
+        raise LookupError(f"the message {message_id} is missing")
+    return answer.shown(
+        DiscussionEntry,
+        found,
+        at=isoformat(found.created_at),
+        author=found.sender_id,
+        metadata=orjson.loads(found.metadata),
+    )

@@ -1,0 +1,142 @@
+"""Files as a round's change found them or leaves them, from the project's repository."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from base64 import b64encode
+from dataclasses import dataclass
+
+import orjson
+
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import Change
+from tandem.git.repository import Repository
+from tandem.git.rounds import RoundPatch, text_of
+from tandem.reviews import queries as reviews
+from tandem.reviews.page_answers import RoundFile
+from tandem.reviews.page_requests import GetRoundFile
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import Review
+from tandem.store.base import Unit
+from tandem.store.context import Services
+
+MOST_LINES = 2_000
+"""Of one answer."""
+MOST_BYTES = 4_000_000
+"""Of a file that is answered in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContent:
+    """A round with its texts.
+
+    Attributes:
+        diff: Null for a text.
+        text: The description, which is the content of a text.
+    """
+
+    review: Review
+    round: Round
+    diff: str | None
+    text: str | None
+
+
+async def get_round_file(services: Services, _caller: Caller, request: GetRoundFile) -> RoundFile:
+    """Lines of a file before or after a round's change.
+
+    Raises:
+        NotFound: There is no such review or round, or nowhere to read the file from.
+        InvalidInput: The path is no file's, or the last line is before the first.
+        TooLarge: The file is larger than anyone reads.
+    """
+    first, last, path = request.first_line, request.last_line, request.path
+    after = request.side == "after"
+    if last is not None and last < first:
+        raise InvalidInput("last_line must not be before first_line.", field="last_line", expected=first)
+    found = await services.store.read(lambda unit: find(unit, request.review_id, request.project, request.round))
+    if found.text is not None and path == found.round.path and after:
+        content: bytes | None = found.text.encode()
+    else:
+        repository, patch = await readable(services, found)
+        async with services.validations:
+            content = await asyncio.to_thread(repository.file_of_round, patch, path, after=after)
+    text = "" if content is None else await asyncio.to_thread(text_of, content)
+    whole = _split(text or "")
+    return RoundFile(
+        review_id=found.review.id,
+        round=found.round.round,
+        path=path,
+        side=request.side,
+        exists=content is not None,
+        binary=text is None,
+        lines=tuple(whole[first - 1 : min(last or len(whole), first - 1 + MOST_LINES)]),
+        first_line=first,
+        total_lines=len(whole),
+        ends_with_newline=bool(text and text.endswith("\n")),
+        size_bytes=len(content or b""),
+        sha256=None if content is None else await asyncio.to_thread(_sha256, content),
+        base64=await asyncio.to_thread(_base64, content) if request.as_base64 and content is not None else None,
+    )
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _base64(content: bytes) -> str | None:
+    return b64encode(content).decode("ascii") if len(content) <= MOST_BYTES else None
+
+
+def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> RoundContent:
+    """A round of a review, by default the current one, with what it holds.
+
+    Raises:
+        NotFound: There is no such review (in that project), or round.
+    """
+    review = reviews.get(unit, review_id, project)
+    current = reviews.get_round(unit, review_id, number or review.round)
+    diff = reviews.find_content(unit, current.diff_id)
+    text = reviews.find_content(unit, current.description_id) if diff is None else None
+    return RoundContent(review, current, diff, text)
+
+
+async def readable(services: Services, found: RoundContent) -> tuple[Repository, RoundPatch]:
+    """The repository that a round's files are read from, and its change.
+
+    Raises:
+        NotFound: There is none, or nobody knows what the round was made against.
+    """
+    current, project = found.round, found.review.project
+    facts = {"review_id": found.review.id, "round": current.round}
+    if current.diff_id is None and current.path is None:
+        raise NotFound(
+            f"Round {current.round} of '{found.review.id}' is a text that names no file; get_proposal has it as"
+            " description.",
+            **facts,
+        )
+    repository = await services.projects.repository(project)
+    if repository is None:
+        raise NotFound(
+            f"The project '{project}' has no folder on this broker to read files from. Register it with: tandem"
+            " project add.",
+            project=project,
+            allowed=services.projects.names(),
+        )
+    if not current.validated or current.base_commit is None:
+        raise NotFound(
+            f"Round {current.round} of '{found.review.id}' was put up without validation, so that nobody knows the"
+            " files that it was made against; have it put up again.",
+            **facts,
+        )
+    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+    return repository, RoundPatch(current.base_commit, found.diff, changes)
+
+
+def _split(text: str) -> list[str]:
+    """The lines as git counts them: only a line feed ends one."""
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return lines

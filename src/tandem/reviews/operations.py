@@ -1,0 +1,47 @@
+"""The operations on reviews and projects."""
+
+from __future__ import annotations
+
+from tandem.contract.operation import (
+    ADMIN,
+    ALL,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REPEATABLE_WRITE,
+    REVIEWER,
+    WRITE,
+    Operation,
+)
+from tandem.reviews import answers
+from tandem.reviews import requests as ask
+
+OPERATIONS = (
+    Operation("create_review", "review", "create", ask.CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
+    Operation(
+        "get_review_status", "review", "status", ask.GetReviewStatus, answers.ReviewStatus, ALL, READ, blocking=True
+    ),
+    Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL, READ),
+    Operation("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ, listed=False),
+    Operation("list_reviews", "review", "list", ask.ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
+    Operation("claim_review", "review", "claim", ask.ClaimReview, answers.Claim, REVIEWER, WRITE),
+    Operation("renew_claim", "review", "renew", ask.RenewClaim, answers.ClaimRenewed, REVIEWER, REPEATABLE_WRITE),
+    Operation("release_claim", "review", "release", ask.ReleaseClaim, answers.ClaimReleased, REVIEWER, WRITE),
+    Operation("submit_verdict", "review", "verdict", ask.SubmitVerdict, answers.VerdictGiven, REVIEWER, WRITE),
+    Operation(
+        "accept_counter_patch", "review", "accept", ask.AcceptCounterPatch, answers.CounterPatchDecided, PROPOSER, WRITE
+    ),
+    Operation(
+        "reject_counter_patch", "review", "reject", ask.RejectCounterPatch, answers.CounterPatchDecided, PROPOSER, WRITE
+    ),
+    Operation("add_message", "review", "message", ask.AddMessage, answers.MessageSent, PROPOSER | REVIEWER, WRITE),
+    Operation("get_discussion", "review", "discussion", ask.GetDiscussion, answers.Discussion, ALL, READ),
+    Operation("close_review", "review", "close", ask.CloseReview, answers.ReviewClosed, PROPOSER, REPEATABLE_WRITE),
+    Operation("get_review_timeline", "review", "timeline", ask.GetReviewTimeline, answers.Timeline, OPERATOR, READ),
+    Operation(
+        "get_activity_feed", "review", "feed", ask.GetActivityFeed, answers.ActivityFeed, OPERATOR, READ, blocking=True
+    ),
+    Operation("get_audit_log", "audit", "log", ask.GetAuditLog, answers.AuditPage, OPERATOR, READ, blocking=True),
+    Operation("get_review_stats", "review", "stats", ask.GetReviewStats, answers.Statistics, OPERATOR, READ),
+    Operation("retry_review", "review", "retry", ask.RetryReview, answers.ReviewStatus, ADMIN, REPEATABLE_WRITE),
+)

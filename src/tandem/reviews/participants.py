@@ -1,0 +1,58 @@
+"""What the subjects above reviews do when something happens to one. The composition root names them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import Review
+from tandem.store.base import Unit
+from tandem.store.context import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict that decided.
+
+    Attributes:
+        review: The review as it was held.
+        current: The round that it is about.
+        verdict: `approved`, `changes_requested` or `rejected`.
+        reviewer: Who gave it.
+        at_us: When, in microseconds since the epoch.
+    """
+
+    review: Review
+    current: Round
+    verdict: str
+    reviewer: str
+    at_us: int
+
+
+class Participant:
+    """A subject with a stake in reviews. Each method runs within the unit of work, and does nothing of itself."""
+
+    def lock(self, unit: Unit, review_id: str) -> None:
+        """Lock what a verdict may change beside the review, before the review is locked."""
+
+    def check_revision(self, unit: Unit, review: Review) -> None:
+        """Refuse a revision by `create_review`.
+
+        Raises:
+            InvalidTransition: It is revised in another way.
+        """
+
+    def check_counter_patch(self, unit: Unit, review: Review, body: str) -> None:
+        """Refuse a counter-patch that could never be approved.
+
+        Raises:
+            SchemaInvalid: It is no payload for the hand-off that the review is about.
+        """
+
+    def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
+        """Take in a verdict, whose event has been appended.
+
+        Raises:
+            InvalidPhase: It would approve what has been overtaken.
+            SchemaInvalid: What was approved cannot be used.
+        """

@@ -1,0 +1,244 @@
+"""Proposing changes: new reviews, revisions and resubmissions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from tandem.contract import answer
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput
+from tandem.git.changes import ValidatedContent
+from tandem.projects.registry import ProjectMoved
+from tandem.reviews import attention, contents, counter_patches, writing
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import ReviewCreated
+from tandem.reviews.claim_rules import end_claim
+from tandem.reviews.discussion_rules import next_round, reset_turn
+from tandem.reviews.requests import CreateReview
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
+from tandem.store import ledger
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+
+async def create_review(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
+    """Write a new review, or a new round of one.
+
+    Raises:
+        NotFound: There is no such review (in that project), or no such parent.
+        InvalidTransition: The review takes no revision any more.
+        InvalidInput: The fields do not go together, or the parent is another project's.
+        InvalidDiff: The diff does not apply, or leaves the repository.
+        TooLarge: Something is over a limit.
+    """
+    contents.check_text(services, "intent", request.intent)
+    contents.check_metadata(services, request.metadata)
+    write = _create if request.review_id is None else _revise
+    try:
+        return await write(services, caller, request)
+    except ProjectMoved:
+        # Registered, moved or removed between validation and transaction: validate once more.
+        await services.projects.load()
+        return await write(services, caller, request)
+
+
+async def _create(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
+    project = services.projects.require(request.project, caller.project)
+    content = await contents.validate(services, project, request)
+    review_id = services.clock.new_id("rv")
+
+    def work(unit: Unit) -> ReviewCreated:
+        if request.parent_id is not None:
+            _check_parent(unit, request.parent_id, project)
+        written = open_in(unit, services, caller, review_id, project, request, content)
+        return _created(services, written, content)
+
+    return await transact(services, caller, work)
+
+
+async def _revise(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
+    review_id = request.review_id or ""
+    if request.parent_id is not None:
+        raise InvalidInput("A revision keeps its review; send review_id or parent_id, not both.", field="parent_id")
+    known = await services.store.read(lambda unit: _revisable(unit, services, review_id, request.project))
+    if request.category not in (None, known.category):
+        raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
+    step(Action.REVISE, known)
+    content = await contents.validate(services, known.project, request)
+
+    def work(unit: Unit) -> ReviewCreated:
+        before = reviews.get(unit, review_id, lock=True)
+        written = revise_in(unit, services, caller, before, request, content)
+        return _created(services, written, content)
+
+    return await transact(services, caller, work)
+
+
+def open_in(
+    unit: Unit,
+    services: Services,
+    caller: Caller,
+    review_id: str,
+    project: str,
+    request: CreateReview,
+    content: ValidatedContent,
+    author: str | None = None,
+) -> Review:
+    """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
+    review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
+    first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
+    written = writing.open_review(
+        unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
+    )
+    _check_registration(unit, services, project, content)
+    return written
+
+
+def revise_in(
+    unit: Unit,
+    services: Services,
+    caller: Caller,
+    before: Review,
+    request: CreateReview,
+    content: ValidatedContent,
+    author: str | None = None,
+) -> Review:
+    """Write a new round of a locked review within a unit of work; `author` wrote it, where that is not the proposer.
+
+    Raises:
+        InvalidTransition: The review takes no revision any more.
+    """
+    now = services.clock.now_us()
+    actor = request.proposer_id or caller.agent or before.proposer_id
+    found = step(Action.REVISE, before)
+    looked_at = attention.clear_attention(unit, before, actor, now)
+    current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
+    identified = end_claim(current, found, now)._replace(**_stated(request))
+    after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
+    new_round = _round(unit, after, request, content, origin="revision", author=author or actor)
+    written = writing.change_review(
+        unit,
+        current,
+        after,
+        actor=actor,
+        kind=Kind.REVIEW_REVISED,
+        data=_facts(after, content),
+        rows=writing.Rows(round=new_round),
+    )
+    _check_registration(unit, services, before.project, content)
+    return written
+
+
+def _check_registration(unit: Unit, services: Services, project: str, content: ValidatedContent) -> None:
+    """Last, as by then nobody else can register anything before this is committed."""
+    if content.registration is not None:
+        services.projects.check(unit, project, content.registration)
+
+
+def _revisable(unit: Unit, services: Services, review_id: str, project: str | None) -> Review:
+    review = reviews.get(unit, review_id, project)
+    for participant in services.participants:
+        participant.check_revision(unit, review)
+    return review
+
+
+def _check_parent(unit: Unit, parent_id: str, project: str) -> None:
+    parent = reviews.get(unit, parent_id)
+    if parent.project != project:
+        raise InvalidInput(
+            "A resubmission belongs to its parent's project.",
+            field="parent_id",
+            expected=parent.project,
+            actual=project,
+        )
+
+
+def _stated(request: CreateReview) -> dict[str, Any]:
+    """What a proposal says of itself, which review and round keep under the same names."""
+    names = ("intent", "agent_type", "agent_role", "phase", "plan", "task")
+    return {name: getattr(request, name) for name in names}
+
+
+def _new_review(
+    review_id: str, project: str, request: CreateReview, content: ValidatedContent, caller: Caller, now: int
+) -> Review:
+    category = request.category or ("plan_review" if request.diff is None else "code_change")
+    priority = infer_priority(
+        agent_type=request.agent_type,
+        agent_role=request.agent_role,
+        category=category,
+        phase=request.phase,
+        task=request.task,
+    )
+    return reset_turn(
+        Review(
+            id=review_id,
+            project=project,
+            category=category,
+            priority=PRIORITIES.index(priority),
+            proposer_id=request.proposer_id or caller.agent or request.agent_type,
+            parent_id=request.parent_id,
+            created_at=now,
+            **_stated(request),
+            digest=content.digest,
+            validated=int(content.validated),
+            updated_at=now,
+        )
+    )
+
+
+def _round(
+    unit: Unit, review: Review, request: CreateReview, content: ValidatedContent, *, origin: str, author: str
+) -> Round:
+    return Round(
+        review_id=review.id,
+        round=review.round,
+        origin=origin,
+        author=author,
+        **_stated(request),
+        description_id=ledger.keep_content(unit, request.description),
+        # As validated: with the final newline that it may have lost.
+        diff_id=None if request.diff is None else ledger.keep_content(unit, content.content),
+        base=None if request.diff is None else request.base or contents.HEAD,
+        base_commit=content.base_commit,
+        path=request.path,
+        metadata=orjson.dumps(request.metadata or {}).decode(),
+        digest=content.digest,
+        validated=int(content.validated),
+        affected_files=contents.files_json(content),
+        changes=contents.changes_json(content),
+        created_at=review.updated_at,
+    )
+
+
+def _facts(review: Review, content: ValidatedContent) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "round": review.round,
+        "intent": review.intent,
+        "category": review.category,
+        "priority": PRIORITIES[review.priority],
+        "digest": review.digest,
+        "validated": bool(review.validated),
+        "files": len(content.affected_files),
+        "claim_generation": review.claim_generation,
+    }
+    if review.parent_id:
+        facts["parent_id"] = review.parent_id
+    return facts
+
+
+def _created(services: Services, review: Review, content: ValidatedContent) -> ReviewCreated:
+    return answer.shown(
+        ReviewCreated,
+        review,
+        review_id=review.id,
+        status=review.state,
+        validated=bool(review.validated),
+        priority=PRIORITIES[review.priority],
+        affected_files=content.affected_files,
+        cursor=services.waits.cursor(review.event_seq),
+    )

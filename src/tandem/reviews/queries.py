@@ -1,0 +1,217 @@
+"""Reading reviews, their rounds and texts; writing goes through the ledger."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Text, bindparam, exists, func, or_, select, update
+
+from tandem.contract.access import Names
+from tandem.errors import NotFound
+from tandem.reviews import tables
+from tandem.reviews.claim_rules import COUNTER_PATCH
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import Review, State
+from tandem.store import tables as log_tables
+from tandem.store.base import Unit
+from tandem.store.statement import Statement
+
+_r = tables.reviews.c
+_held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
+
+_get = select(tables.reviews).where(_r.id == bindparam("review_id"))
+_get_plain = Statement(_get)
+_get_locked = Statement(_get.with_for_update())
+_renew = Statement(
+    update(tables.reviews)
+    .where(_r.id == bindparam("key"), _r.claim_generation == bindparam("generation"), _held)
+    .values(lease_expires_at=bindparam("new_lease"))
+)
+_expired = Statement(
+    select(_r.id)
+    .where(_held, (_r.lease_expires_at <= bindparam("now")) | (_r.lease_expires_at > bindparam("latest")))
+    .order_by(_r.lease_expires_at)
+    .limit(bindparam("limit"))
+)
+_children = Statement(select(_r.id).where(_r.parent_id == bindparam("review_id")).order_by(_r.created_at, _r.id))
+_get_round = Statement(
+    select(tables.rounds).where(
+        tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
+    )
+)
+_rounds = Statement(
+    select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
+)
+_get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
+_get_submitter = Statement(
+    select(tables.rounds.c.author)
+    .where(
+        tables.rounds.c.review_id == bindparam("review_id"),
+        tables.rounds.c.round < bindparam("before"),
+        tables.rounds.c.origin != COUNTER_PATCH,
+    )
+    .order_by(tables.rounds.c.round.desc())
+    .limit(1)
+)
+_later = tables.rounds.alias("later")
+_name, _other_name, _name_end = (bindparam(name, type_=Text) for name in ("name", "other_name", "name_end"))
+
+
+def _is_mine(column: Any) -> ColumnElement[bool]:
+    """As `Names.include`."""
+    ended = column + _name_end
+    return or_(*(func.substr(ended, 1, func.length(name)) == name for name in (_name, _other_name)))
+
+
+# As `claims.is_own`: what somebody may give no verdict on would only be in their way.
+IS_OWN: Final = or_(
+    _is_mine(_r.proposer_id),
+    exists()
+    .where(
+        tables.rounds.c.review_id == _r.id,
+        tables.rounds.c.origin != COUNTER_PATCH,
+        _is_mine(tables.rounds.c.author),
+        ~exists()
+        .where(
+            _later.c.review_id == tables.rounds.c.review_id,
+            _later.c.round > tables.rounds.c.round,
+            _later.c.origin != COUNTER_PATCH,
+        )
+        .correlate(tables.rounds),
+    )
+    .correlate(tables.reviews),
+    exists()
+    .where(
+        tables.rounds.c.review_id == _r.id,
+        tables.rounds.c.round == _r.round,
+        tables.rounds.c.origin == COUNTER_PATCH,
+        _is_mine(tables.rounds.c.author),
+        or_(tables.rounds.c.accepted_by.is_(None), _is_mine(tables.rounds.c.accepted_by)),
+    )
+    .correlate(tables.reviews),
+)
+"""Whether a review's current content is somebody's own; takes `own_params` besides."""
+
+
+def own_params(names: Names) -> dict[str, str]:
+    """The parameters of `IS_OWN` for somebody who goes by one name or two."""
+    return {"name": names.own[0], "other_name": names.own[-1], "name_end": names.end}
+
+
+def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statement:
+    """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold."""
+    statement = (
+        select(tables.reviews)
+        .where(
+            _r.state == State.PENDING.value,
+            _r.attention.is_(None),
+            or_(_r.not_before.is_(None), _r.not_before <= bindparam("now")),
+            ~IS_OWN,
+        )
+        .order_by(_r.priority, _r.created_at, _r.id)
+        .limit(1)
+        .with_for_update(skip_locked=skip_locked)
+    )
+    if project:
+        statement = statement.where(_r.project == bindparam("project"))
+    if category:
+        # A condition only: found by its state, as the pending ones are few and a category may be long.
+        statement = statement.where(_r.category + "" == bindparam("category"))
+    return Statement(statement)
+
+
+_EITHER = (False, True)
+_queue_heads = {
+    (p, c, s): _next_pending(project=p, category=c, skip_locked=s) for p in _EITHER for c in _EITHER for s in _EITHER
+}
+
+
+def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
+    """A review, if there is one; with `lock`, nobody else changes it before this transaction ends."""
+    row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
+    return Review(*row) if row else None
+
+
+def get(unit: Unit, review_id: str, project: str | None = None, *, lock: bool = False) -> Review:
+    """A review; of the project, if one is named.
+
+    Raises:
+        NotFound: There is none of that id, or it is another project's.
+    """
+    found = find(unit, review_id, lock=lock)
+    if found is None:
+        raise unknown(review_id)
+    if project is not None and found.project != project:
+        raise NotFound(f"The project '{project}' has no review '{review_id}'.", review_id=review_id, project=project)
+    return found
+
+
+def unknown(review_id: str) -> NotFound:
+    """What is said of an id that no review has."""
+    return NotFound(f"There is no review '{review_id}'. list_reviews shows what there is.", review_id=review_id)
+
+
+def find_next(unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None) -> Review | None:
+    """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
+    params: dict[str, Any] = {"now": now_us, **own_params(names)}
+    if project is not None:
+        params["project"] = project
+    if category is not None:
+        params["category"] = category
+    shape = (project is not None, category is not None)
+    row = unit.one_or_none(_queue_heads[*shape, True], **params)
+    if row is None and unit.dialect == "postgresql":
+        # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.
+        row = unit.one_or_none(_queue_heads[*shape, False], **params)
+    return Review(*row) if row else None
+
+
+def renew(unit: Unit, review_id: str, generation: int, lease_expires_at: int) -> bool:
+    """Extend a lease if that generation still holds the claim; whether it does."""
+    touched = unit.execute(_renew, key=review_id, generation=generation, new_lease=lease_expires_at)
+    return touched == 1
+
+
+def list_expired(unit: Unit, now_us: int, latest_us: int, limit: int) -> list[str]:
+    """Reviews whose lease has run out, longest overdue first, or ends later than one that is taken now."""
+    return [row[0] for row in unit.all(_expired, now=now_us, latest=latest_us, limit=limit)]
+
+
+def list_children(unit: Unit, review_id: str) -> tuple[str, ...]:
+    """The reviews that resubmit this one, oldest first."""
+    return tuple(row[0] for row in unit.all(_children, review_id=review_id))
+
+
+def get_round(unit: Unit, review_id: str, number: int) -> Round:
+    """One round of a review.
+
+    Raises:
+        NotFound: The review has no such round.
+    """
+    row = unit.one_or_none(_get_round, review_id=review_id, round=number)
+    if row is None:
+        raise NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
+    return Round(*row)
+
+
+def list_rounds(unit: Unit, review_id: str) -> list[Round]:
+    """All rounds of a review, oldest first."""
+    return [Round(*row) for row in unit.all(_rounds, review_id=review_id)]
+
+
+def submitter(unit: Unit, current: Round) -> str:
+    """Who sent the content that a round is, or that its accepted counter-patches go back to."""
+    if current.origin != COUNTER_PATCH:
+        return current.author
+    row = unit.one_or_none(_get_submitter, review_id=current.review_id, before=current.round)
+    return current.author if row is None else str(row[0])
+
+
+def find_content(unit: Unit, content_id: str | None) -> str | None:
+    """A text from the content store; null for no name."""
+    if content_id is None:
+        return None
+    row = unit.one_or_none(_get_content, id=content_id)
+    if row is None:
+        raise LookupError(f"the content {content_id} is missing from the store")
+    return str(row[0])

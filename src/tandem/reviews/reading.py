@@ -1,0 +1,248 @@
+"""Reading reviews, waiting for them, and closing them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from tandem.contract import answer
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput
+from tandem.git.patch import only_files
+from tandem.git.validation import unified_text_diff
+from tandem.reviews import attention, contents, counter_patches, discussion, views, writing
+from tandem.reviews import discussion_queries as rows
+from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
+from tandem.reviews import viewed_queries as viewed
+from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
+from tandem.reviews.claim_rules import end_claim
+from tandem.reviews.discussion_rules import with_turn
+from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
+from tandem.reviews.rounds import Round
+from tandem.reviews.rules import PRIORITIES, Action, Review, Side, State, allowed_actions, step
+from tandem.store import events, pages
+from tandem.store.base import Unit
+from tandem.store.context import Services, look_or_wait, transact
+from tandem.store.event import Kind
+from tandem.store.waits import topic
+
+
+async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
+    """Where a review stands; with a wait, once there is news: that it is the caller's turn, or any event.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+    side: Side | None = None if request.wake_on == "any" else "reviewer" if caller.role == "reviewer" else "proposer"
+    hub = services.waits
+    after = hub.place(request.cursor)
+
+    def find(unit: Unit) -> Review:
+        review = reviews.get(unit, request.review_id, request.project)
+        if after is not None and after > review.event_seq:
+            hub.check_place(after, events.head(unit)[1])
+        return review
+
+    async def look() -> tuple[ReviewStatus, bool]:
+        nonlocal after
+        review = await services.store.read(find)
+        is_due = side is None or review.turn in (side, None)
+        if after is None and side is None:
+            # Without a cursor, "any" means any event from now on.
+            after = review.event_seq
+            is_new = not request.wait
+        else:
+            is_new = after is None or review.event_seq > after
+        moved = is_new and (is_due or not request.wait)
+        # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
+        place = review.event_seq if moved or not request.wait or after is None else after
+        return views.status(review, hub.cursor(place), changed=moved), moved
+
+    return await look_or_wait(services, request.review_id, look, request)
+
+
+async def get_proposal(services: Services, _caller: Caller, request: GetProposal) -> Proposal:
+    """A round's whole content, or the part of it that concerns some files.
+
+    Raises:
+        NotFound: There is no such review or round.
+        InvalidInput: The earlier round is not earlier.
+    """
+
+    def work(unit: Unit) -> tuple[Proposal, Round | None]:
+        return _content(unit, reviews.get(unit, request.review_id, request.project), request)
+
+    shown, earlier = await services.store.read(work)
+    return await _completed(services, shown, earlier, request.files)
+
+
+async def get_review(services: Services, _caller: Caller, request: GetReview) -> FullReview:
+    """A review as a whole, with the marks of a person if one is named.
+
+    Raises:
+        NotFound: There is no such review or round.
+        InvalidInput: The earlier round is not earlier.
+    """
+
+    def work(unit: Unit) -> tuple[FullReview, Round | None]:
+        newest = services.waits.newest(unit)
+        review = reviews.get(unit, request.review_id, request.project)
+        shown, earlier = _content(unit, review, request)
+        listed = rows.list_verdicts(unit, review.id)
+        verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
+        full = FullReview(
+            status=views.status(review, services.waits.cursor(review.event_seq), changed=True),
+            proposal=shown,
+            rounds=tuple(
+                answer.shown(RoundRow, one, verdict=verdicts.get(one.round), decision=decisions.get(one.round))
+                for one in reviews.list_rounds(unit, review.id)
+            ),
+            discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
+            actions=tuple(allowed_actions(State(review.state))),
+            speaker=review.speaker,
+            viewed=tuple(viewed.list_paths(unit, review.id, shown.round, request.person)) if request.person else (),
+            cursor=services.waits.cursor(newest),
+        )
+        return full, earlier
+
+    full, earlier = await services.store.read(work)
+    return replace(full, proposal=await _completed(services, full.proposal, earlier, request.files))
+
+
+def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal, Round | None]:
+    """A round's content, and the earlier round that it is to be compared with."""
+    current = reviews.get_round(unit, review.id, request.round or review.round)
+    since = request.since_round
+    if since is not None and since >= current.round:
+        raise InvalidInput(
+            f"since_round must be before round {current.round}.", field="since_round", expected=current.round
+        )
+    earlier = reviews.get_round(unit, review.id, since) if since is not None else None
+    return views.proposal(unit, review, current), earlier
+
+
+async def _completed(services: Services, shown: Proposal, earlier: Round | None, files: list[str] | None) -> Proposal:
+    """The content with its interdiff, and of its diff only some files where they are named."""
+    if earlier is not None:
+        shown = replace(shown, interdiff=await _interdiff(services, earlier, shown))
+    if files is not None and shown.diff is not None:
+        part = await asyncio.to_thread(only_files, shown.diff, files) if files else ""
+        shown = replace(shown, diff=part)
+    return shown
+
+
+async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str:
+    """What changed from one round's result to another's."""
+
+    def texts(unit: Unit) -> tuple[str, str]:
+        body = reviews.find_content(unit, earlier.diff_id)
+        description = reviews.find_content(unit, earlier.description_id)
+        return body or "", description or ""
+
+    diff, description = await services.store.read(texts)
+    repository = await services.projects.repository(later.project)
+    comparable = earlier.validated and later.validated and earlier.path is None and later.path is None
+    if repository and comparable and earlier.base_commit and later.base_commit and later.diff is not None:
+        first, second = (diff, earlier.base_commit), (later.diff, later.base_commit)
+        async with services.validations:
+            return await asyncio.to_thread(repository.interdiff, first, second)
+    if later.diff is not None or earlier.diff_id is not None:
+        return await asyncio.to_thread(unified_text_diff, diff, later.diff or "", "diff")
+    return await asyncio.to_thread(unified_text_diff, description, later.description or "", later.path or "description")
+
+
+async def list_reviews(services: Services, caller: Caller, request: ListReviews) -> ReviewPage:
+    """A page of reviews; with a wait, once something on the list may have changed.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The page token or cursor is none of ours.
+    """
+    limit, status = request.limit, request.status
+    pages.check_limit(services, limit)
+    hub = services.waits
+    after = hub.place(request.cursor)
+    place = pages.decode(services, request.page, int, int, str) if request.page else None
+    project = services.projects.resolve(request.project, caller.project)
+    columns = {
+        "project": project,
+        "state": status,
+        "category": request.category,
+        "priority": None if request.priority is None else PRIORITIES.index(request.priority),
+        "turn": request.turn,
+    }
+
+    def work(unit: Unit) -> tuple[ReviewPage, bool]:
+        newest = hub.newest(unit, after)
+        found = reports.list_queue(unit, limit=limit + 1, attention=request.attention, after=place, **columns)
+        shown = found[:limit]
+        is_news = after is not None and _has_news(unit, project, status, after, newest)
+        following = None
+        if len(found) > limit:
+            last = shown[-1]
+            following = pages.encode(services, last.priority, last.created_at, last.id)
+        rows = tuple(views.row(review) for review in shown)
+        return ReviewPage(rows, following, hub.cursor(newest), changed=is_news), is_news
+
+    async def look() -> tuple[ReviewPage, bool]:
+        nonlocal after
+        answer, is_news = await services.store.read(work)
+        if after is None:
+            # Without a cursor: what is there already is news, an empty list waits for the first.
+            after = hub.place(answer.cursor)
+            is_news = bool(answer.reviews)
+            answer = replace(answer, changed=is_news)
+        return answer, is_news
+
+    return await look_or_wait(services, topic(project=project, state=status), look, request)
+
+
+_LOOK_BACK = 200
+
+
+def _has_news(unit: Unit, project: str | None, status: str | None, after: int, newest: int) -> bool:
+    """Whether an event after a place may have changed a list; in doubt, yes."""
+    if newest <= after:
+        return False
+    recent = events.list_after(unit, after, _LOOK_BACK, project=project)
+    if len(recent) == _LOOK_BACK:
+        return True
+    return any(event.is_of_review and (status is None or status in (event.old, event.new)) for event in recent)
+
+
+async def close_review(services: Services, caller: Caller, request: CloseReview) -> ReviewClosed:
+    """End a review; closing it again gives the same answer.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+    contents.check_text(services, "reason", request.reason)
+
+    def work(unit: Unit) -> ReviewClosed:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
+        return ReviewClosed(after.id, after.state, after.outcome or "", services.waits.cursor(after.event_seq))
+
+    return await transact(services, caller, work)
+
+
+def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:
+    """End a locked review within a unit of work; one that is over stays as it is."""
+    found = step(Action.CLOSE, before)
+    if found.to is None:
+        return before
+    now = services.clock.now_us()
+    looked_at = attention.clear_attention(unit, before, actor, now)
+    current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
+    after = with_turn(
+        end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)
+    )
+    return writing.change_review(
+        unit,
+        current,
+        after,
+        actor=actor,
+        kind=Kind.REVIEW_CLOSED,
+        data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
+    )

@@ -1,0 +1,246 @@
+"""Read models: lists, feeds and statistics that cost the same however long the history is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from sqlalchemy import bindparam, func, select, tuple_, union_all
+
+from tandem.reviews import tables
+from tandem.reviews.rules import Review, State
+from tandem.reviews.statistics import OPEN_PREFIX
+from tandem.store import tables as log_tables
+from tandem.store.base import Unit
+from tandem.store.event import ALL_TIME, Event
+from tandem.store.statement import Statement
+
+_r = tables.reviews.c
+_c = log_tables.counters.c
+_a = tables.approvals.c
+_ap = tables.approved_paths.c
+_EQUALS = ("project", "state", "category", "priority", "turn")
+
+
+def _aside(column: Any) -> Any:
+    """The column as a condition only: the planner is to find the rows by another one, which fewer have."""
+    return column + 0 if column.name == "priority" else column + ""
+
+
+def _condition(name: str, weak: frozenset[str]) -> Any:
+    column = _r[name]
+    return (_aside(column) if name in weak else column) == bindparam(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What tells one list's statement from another's."""
+
+    filters: tuple[str, ...]
+    attention: bool | None
+    after: bool
+    state: str | None
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """The columns of queue order, but for a priority that is the same in all rows."""
+        whole = (_r.priority, _r.created_at, _r.id)
+        return whole[1:] if "priority" in self.filters else whole
+
+
+@cache
+def _queue_page(shape: _Shape) -> Statement:
+    """A page of a list, by the index that leaves the fewest rows; which one, the planner cannot know.
+
+    Those that wait for a person are rare. Open reviews are few, and only they are somebody's turn. Of all
+    reviews or of closed ones, a category is the smaller part. What names none of these is read state by
+    state and merged, so that every part is in queue order already.
+    """
+    if shape.attention:
+        return _by_index(shape, weak=frozenset(_EQUALS))
+    if "turn" in shape.filters:
+        return _by_index(shape, weak=frozenset({"project", "state", "category"}))
+    if shape.state not in (None, State.CLOSED):
+        return _by_index(shape, weak=frozenset({"category"}))
+    if "category" in shape.filters:
+        return _by_index(shape, weak=frozenset({"state"}))
+    if shape.state is not None:
+        return _by_index(shape, weak=frozenset())
+    parts = [_rows(shape, weak=frozenset()).where(_r.state == state.value) for state in State]
+    merged = union_all(*(select(_ordered(shape, part).subquery()) for part in parts)).subquery()
+    place: list[Any] = [merged.c[column.name] for column in shape.order]
+    return Statement(select(merged).order_by(*place).limit(bindparam("limit")))
+
+
+def _by_index(shape: _Shape, *, weak: frozenset[str]) -> Statement:
+    return Statement(_ordered(shape, _rows(shape, weak=weak)))
+
+
+def _rows(shape: _Shape, *, weak: frozenset[str]) -> Any:
+    statement = select(tables.reviews).where(*(_condition(name, weak) for name in shape.filters))
+    if shape.attention is not None:
+        statement = statement.where(_r.attention.is_not(None) if shape.attention else _r.attention.is_(None))
+    if shape.after:
+        place: list[Any] = [bindparam(f"after_{column.name}") for column in shape.order]
+        statement = statement.where(tuple_(*shape.order) > tuple_(*place))
+    return statement
+
+
+def _ordered(shape: _Shape, statement: Any) -> Any:
+    return statement.order_by(*shape.order).limit(bindparam("limit"))
+
+
+def list_queue(
+    unit: Unit,
+    *,
+    limit: int,
+    attention: bool | None,
+    after: tuple[int, int, str] | None,
+    **filters: Any,
+) -> list[Review]:
+    """Reviews by priority and age, after a place; filters are project, state, category, priority, turn."""
+    params = {name: filters[name] for name in _EQUALS if filters.get(name) is not None}
+    shape = _Shape(tuple(params), attention, after is not None, params.get("state"))
+    if after is not None:
+        place = dict(zip(("priority", "created_at", "id"), after, strict=True))
+        params |= {f"after_{column.name}": place[column.name] for column in shape.order}
+    return [Review(*row) for row in unit.all(_queue_page(shape), limit=limit, **params)]
+
+
+_e = log_tables.events.c
+_ACTIVITY_FILTERS = ("state", "category")
+SCAN_LIMIT = 5_000
+"""Events that one page of activity looks through at most; beyond it the next page goes on."""
+
+
+@cache
+def _activity_page(filters: tuple[str, ...], *, project: bool) -> Statement:
+    """Reviews by their newest event, found by going back in the log: no index has to be kept up for that."""
+    statement = (
+        select(tables.reviews, log_tables.events)
+        .join_from(log_tables.events, tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
+        .where(_e.seq < bindparam("before"), _e.seq >= bindparam("floor"))
+        .order_by(_e.seq.desc())
+        .limit(bindparam("limit"))
+    )
+    if project:
+        statement = statement.where(_e.project == bindparam("project"))
+    for name in filters:
+        statement = statement.where(_aside(_r[name]) == bindparam(name))
+    return Statement(statement)
+
+
+@cache
+def _scan_end(*, project: bool) -> Statement:
+    statement = select(_e.seq).where(_e.seq < bindparam("before")).order_by(_e.seq.desc()).offset(SCAN_LIMIT).limit(1)
+    return Statement(statement.where(_e.project == bindparam("project")) if project else statement)
+
+
+_REVIEW_COLUMNS = len(tables.reviews.columns)
+
+
+def list_activity(
+    unit: Unit, *, limit: int, before: int, project: str | None, **filters: Any
+) -> tuple[list[tuple[Review, Event]], int]:
+    """Reviews with their newest event, latest first, and the event number down to which was looked (0: all)."""
+    within = {} if project is None else {"project": project}
+    end = unit.one_or_none(_scan_end(project=project is not None), before=before, **within)
+    floor = int(end[0]) if end else 0
+    params = within | {name: filters[name] for name in _ACTIVITY_FILTERS if filters.get(name) is not None}
+    statement = _activity_page(tuple(name for name in params if name != "project"), project=project is not None)
+    rows = unit.all(statement, limit=limit, before=before, floor=floor, **params)
+    return [(Review(*row[:_REVIEW_COLUMNS]), Event(*row[_REVIEW_COLUMNS:])) for row in rows], floor
+
+
+@cache
+def _tallies(*names: str, project: bool, since: bool) -> Statement:
+    columns = [_c[name] for name in (*names, "metric")]
+    statement = select(*columns, func.sum(_c.count), func.sum(_c.total_us)).group_by(*columns)
+    if "category" not in names:
+        # What reviewers use up has no category.
+        statement = statement.where(_c.category != "")
+    if project:
+        statement = statement.where(_c.project == bindparam("project"))
+    days = _c.day >= bindparam("since") if since else _c.day == ALL_TIME
+    return Statement(statement.where(days))
+
+
+@cache
+def _open(*, project: bool) -> Statement:
+    statement = (
+        select(_c.metric, func.sum(_c.count))
+        .where(_c.day == ALL_TIME, _c.reviewer_id == "", _c.metric.startswith(OPEN_PREFIX))
+        .group_by(_c.metric)
+    )
+    if project:
+        statement = statement.where(_c.project == bindparam("project"))
+    return Statement(statement)
+
+
+def list_tallies(unit: Unit, *, project: str | None, since_day: str | None) -> list[tuple[str, str, str, int, int]]:
+    """Category, reviewer, metric, count and total microseconds, over all time or since a day."""
+    params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
+    names = ("category", "reviewer_id")
+    rows = unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
+    return [(row[0], row[1], row[2], int(row[3]), int(row[4])) for row in rows]
+
+
+def list_slices(
+    unit: Unit, name: Literal["day", "project"], *, project: str | None, since_day: str | None
+) -> list[tuple[str, str, int, int]]:
+    """Day or project, metric, count and total microseconds, over all time or since a day."""
+    params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
+    rows = unit.all(_tallies(name, project=project is not None, since=since_day is not None), **params)
+    return [(row[0], row[1], int(row[2]), int(row[3])) for row in rows]
+
+
+def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:
+    """How many reviews are in each state now."""
+    params = {} if project is None else {"project": project}
+    rows = unit.all(_open(project=project is not None), **params)
+    return {str(row[0]).removeprefix(OPEN_PREFIX): int(row[1]) for row in rows if row[1]}
+
+
+_by_digest = Statement(
+    select(_a.review_id, _a.round)
+    .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))
+    .order_by(_a.review_id)
+    .limit(1)
+)
+_by_path = Statement(
+    select(_ap.review_id, _ap.round, _ap.kind, _ap.mode_before, _ap.blob_before, _ap.mode_after)
+    .where(
+        _ap.project == bindparam("project"),
+        _ap.path == bindparam("path"),
+        _ap.blob_after == bindparam("blob_after"),
+    )
+    .order_by(_ap.review_id, _ap.round)
+    .limit(bindparam("limit"))
+)
+_of_review = Statement(
+    select(_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
+    .where(_ap.review_id == bindparam("review_id"), _ap.round == bindparam("round"))
+    .order_by(_ap.path)
+    .limit(bindparam("limit"))
+)
+
+
+def find_approval(unit: Unit, project: str, digest: str) -> tuple[str, int] | None:
+    """The review and round that approved a digest, if one did and still does."""
+    row = unit.one_or_none(_by_digest, project=project, digest=digest)
+    return (row[0], row[1]) if row else None
+
+
+def list_approved_for_path(
+    unit: Unit, project: str, path: str, blob_after: str, limit: int
+) -> list[tuple[str, int, str, str, str, str]]:
+    """Approved entries of a path with a blob: review, round, kind, mode before, blob before, mode after."""
+    rows = unit.all(_by_path, project=project, path=path, blob_after=blob_after, limit=limit)
+    return [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows]
+
+
+def list_approved_paths(unit: Unit, review_id: str, number: int, limit: int) -> list[tuple[str, str, str, str, str]]:
+    """All entries of an approved round: path, modes and blobs as in `domain.gates.Change`."""
+    rows = unit.all(_of_review, review_id=review_id, round=number, limit=limit)
+    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]

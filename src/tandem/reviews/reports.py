@@ -1,0 +1,236 @@
+"""What operators look at: timelines, the feed, the audit log, statistics."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import NamedTuple
+
+from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS, utc_day
+from tandem.errors import InvalidInput
+from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
+from tandem.reviews import views
+from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
+from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
+from tandem.reviews.rules import State
+from tandem.reviews.statistics import OPEN_PREFIX
+from tandem.store import events, pages
+from tandem.store.base import Unit
+from tandem.store.context import Services, look_or_wait
+from tandem.store.waits import topic
+
+_TIMELINE_LIMIT = 100_000
+_BEFORE_ALL = 2**62
+_SCANS = 20
+"""How often one look of a call with a cursor goes on where a scan of the log has stopped."""
+_MOST_DAYS = 400
+_ONE_DAY_US = 86_400 * MICROSECONDS
+_Slice = tuple[str, str, int, int]
+
+
+class _Counted(NamedTuple):
+    """What statistics are made of: counters by category and reviewer, by day, by project, and of each state."""
+
+    rows: list[tuple[str, str, str, int, int]]
+    by_day: list[_Slice]
+    by_project: list[_Slice]
+    now: dict[str, int]
+
+
+async def get_review_timeline(services: Services, _caller: Caller, request: GetReviewTimeline) -> Timeline:
+    """Every event of a review, oldest first.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+    hub = services.waits
+
+    def work(unit: Unit) -> Timeline:
+        review = reviews.get(unit, request.review_id, request.project)
+        found = events.list_after(unit, 0, _TIMELINE_LIMIT, subject=review.id)
+        return Timeline(
+            review.id,
+            tuple(views.event(event, hub) for event in found),
+            services.waits.cursor(review.event_seq),
+        )
+
+    return await services.store.read(work)
+
+
+async def get_activity_feed(services: Services, caller: Caller, request: GetActivityFeed) -> ActivityFeed:
+    """Reviews by latest activity; with a wait, once there is more of it.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The page token or cursor is none of ours.
+    """
+    limit = request.limit
+    pages.check_limit(services, limit)
+    hub = services.waits
+    after = hub.place(request.cursor)
+    before: int = pages.decode(services, request.page, int)[0] if request.page else _BEFORE_ALL
+    project = services.projects.resolve(request.project, caller.project)
+
+    def work(unit: Unit) -> ActivityFeed:
+        newest = hub.newest(unit, after)
+        found, floor = [], before
+        for _ in range(1 if after is None else _SCANS):
+            found, floor = reports.list_activity(
+                unit, limit=limit + 1, before=floor, project=project, state=request.status, category=request.category
+            )
+            if found or floor <= (after or 0):
+                break
+        shown = found[:limit]
+        entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
+        end = shown[-1][0].event_seq if len(found) > limit else floor
+        following = pages.encode(services, end) if end else None
+        # What was not looked through may be news: the next page has it.
+        newest_seen = shown[0][0].event_seq if shown else floor
+        is_news = after is not None and newest_seen > after
+        return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
+
+    async def look() -> tuple[ActivityFeed, bool]:
+        nonlocal after
+        answer = await services.store.read(work)
+        if after is None:
+            after = hub.place(answer.cursor)
+            answer = replace(answer, changed=bool(answer.entries))
+        return answer, answer.changed
+
+    return await look_or_wait(services, topic(project=project), look, request)
+
+
+async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog) -> AuditPage:
+    """Events after a cursor, oldest first; without one, the newest. With a wait, once there are some.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The cursor is none of ours.
+    """
+    limit = request.limit
+    pages.check_limit(services, limit)
+    hub = services.waits
+    project = request.project or caller.project
+    after = hub.place(request.cursor)
+
+    def work(unit: Unit) -> AuditPage:
+        newest = hub.newest(unit, after)
+        filters = {"project": project, "subject": request.review_id, "kind": request.kind, "actor": request.actor}
+        if after is None:
+            found, more = events.list_newest(unit, limit, **filters), False
+        else:
+            ahead, stopped = events.list_scanned(unit, after, limit + 1, **filters)
+            for _ in range(_SCANS - 1):
+                if ahead or stopped is None:
+                    break
+                ahead, stopped = events.list_scanned(unit, stopped, limit + 1, **filters)
+            found, more = ahead[:limit], len(ahead) > limit or stopped is not None
+            newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
+        return AuditPage(
+            tuple(views.event(event, hub) for event in found),
+            hub.cursor(newest),
+            changed=bool(found),
+            more=more,
+        )
+
+    async def look() -> tuple[AuditPage, bool]:
+        nonlocal after
+        answer = await services.store.read(work)
+        # A wait goes on from here: of the newest alone, what it is for may not be one any more.
+        after = hub.place(answer.cursor)
+        return answer, answer.changed or answer.more
+
+    return await look_or_wait(services, request.review_id or topic(project=project), look, request)
+
+
+async def get_review_stats(services: Services, caller: Caller, request: GetReviewStats) -> Statistics:
+    """Counts and mean times, over all time or since a day; since a day also by day, of the newest `_MOST_DAYS`.
+
+    Raises:
+        InvalidInput: `since` is no ISO date or time.
+    """
+    project = services.projects.resolve(request.project, caller.project)
+    day = _day(request.since)
+    first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
+
+    def work(unit: Unit) -> _Counted:
+        return _Counted(
+            reports.list_tallies(unit, project=project, since_day=day),
+            reports.list_slices(unit, "day", project=project, since_day=first) if first else [],
+            reports.list_slices(unit, "project", project=project, since_day=day),
+            reports.list_open(unit, project=project),
+        )
+
+    counted = await services.store.read(work)
+    by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for category, reviewer, metric, count, total in counted.rows:
+        if category:
+            # What reviewers use up belongs to no category.
+            by_category[category].append((metric, count, total))
+        if reviewer:
+            by_reviewer[reviewer].append((metric, count, total))
+    return Statistics(
+        project=project,
+        since=day,
+        open={state.value: counted.now.get(state.value, 0) for state in State},
+        total=_tally(item for items in by_category.values() for item in items),
+        by_category={name: _tally(items) for name, items in sorted(by_category.items())},
+        by_reviewer={name: _tally(items) for name, items in sorted(by_reviewer.items())},
+        by_day=_sliced(counted.by_day),
+        by_project=_sliced(counted.by_project),
+    )
+
+
+def _sliced(rows: list[_Slice]) -> dict[str, Tally]:
+    """A tally for each name of the rows' first column, by name."""
+    found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for name, metric, count, total in rows:
+        if not metric.startswith(OPEN_PREFIX):
+            found[name].append((metric, count, total))
+    return {name: _tally(items) for name, items in sorted(found.items())}
+
+
+def _day(since: str | None) -> str | None:
+    """The UTC day of an ISO date or time."""
+    if since is None:
+        return None
+    try:
+        if len(since) == len("2026-01-01"):
+            return date.fromisoformat(since).isoformat()
+        instant = datetime.fromisoformat(since)
+        return (instant if instant.tzinfo is None else instant.astimezone(UTC)).date().isoformat()
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput("since must be an ISO date or time, such as 2026-11-21.", field="since") from error
+
+
+def _tally(rows: Iterable[tuple[str, int, int]]) -> Tally:
+    counts: dict[str, int] = defaultdict(int)
+    totals: dict[str, int] = defaultdict(int)
+    for metric, count, total in rows:
+        counts[metric] += count
+        totals[metric] += total
+    decided = counts["approved"] + counts["changes_requested"] + counts["rejected"]
+    verdict_time = totals["approved"] + totals["changes_requested"] + totals["rejected"]
+    return Tally(
+        submitted=counts["submitted"],
+        revised=counts["revised"],
+        claimed=counts["claimed"] + counts["first_claimed"],
+        approved=counts["approved"],
+        changes_requested=counts["changes_requested"],
+        rejected=counts["rejected"],
+        comments=counts["comment"],
+        closed=counts["closed:approved"] + counts["closed:rejected"] + counts["closed:withdrawn"],
+        withdrawn=counts["closed:withdrawn"],
+        approval_rate=counts["approved"] / decided if decided else None,
+        mean_seconds_to_claim=_mean(totals["first_claimed"], counts["first_claimed"]),
+        mean_seconds_to_verdict=_mean(verdict_time, decided),
+    )
+
+
+def _mean(total_us: int, count: int) -> float | None:
+    return total_us / count / MICROSECONDS if count else None

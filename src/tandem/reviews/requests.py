@@ -1,0 +1,322 @@
+"""The typed requests on reviews, projects and the gate's question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tandem.contract.access import Subject
+from tandem.contract.request import (
+    LARGEST,
+    AttentionFilter,
+    FilePath,
+    FullText,
+    Generation,
+    Id,
+    Metadata,
+    Name,
+    OptionalReason,
+    PageLimit,
+    PageToken,
+    ProjectRequest,
+    Refusals,
+    Request,
+    ReviewId,
+    RoundNumber,
+    StateFilter,
+    Text,
+    Token,
+    WaitCursor,
+    WaitFlag,
+    WaitSeconds,
+    WriteRequest,
+)
+from tandem.errors import (
+    AlreadyClaimed,
+    CursorExpired,
+    InvalidDiff,
+    InvalidPhase,
+    InvalidTransition,
+    NoCounterPatch,
+    NotClaimant,
+    NotFound,
+    ReasonRequired,
+    SchemaInvalid,
+    SelfApproval,
+    StaleClaim,
+    StaleRound,
+    TimedOut,
+    TurnViolation,
+)
+from tandem.reviews.rules import Category, Priority, Side
+
+CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
+PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of this priority.")]
+TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]
+
+
+class CreateReview(WriteRequest):
+    """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
+
+    refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, TimedOut)
+    speaks_as: ClassVar[str | None] = "proposer_id"
+
+    intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
+    agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
+    agent_role: Annotated[Name, Field(description="The agent's role, e.g. executor.")] = "proposer"
+    phase: Annotated[Name | None, Field(description="The project's phase that the change belongs to.")] = None
+    plan: Annotated[Name | None, Field(description="The plan that the change belongs to.")] = None
+    task: Annotated[Name | None, Field(description="The task of the plan that the change belongs to.")] = None
+    category: Annotated[
+        Category | None,
+        Field(description="What kind of review it is. Default: `plan_review` without a diff, else `code_change`."),
+    ] = None
+    description: Annotated[Text | None, Field(description="Details; or the whole text of `path`.")] = None
+    diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
+    base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
+    path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
+    metadata: Annotated[Metadata | None, Field(description="Further facts for readers, stored as given.")] = None
+    proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
+    review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
+    parent_id: Annotated[Id | None, Field(description="Resubmit: the rejected review this one follows.")] = None
+    skip_diff_validation: Annotated[bool, Field(description="No digest: no gate accepts its approval.")] = False
+
+
+class GetReviewStatus(ProjectRequest):
+    """The state of a review; with wait, returns when it is your turn."""
+
+    refusals: ClassVar[Refusals] = (NotFound, CursorExpired)
+
+    review_id: ReviewId
+    wait: Annotated[bool, Field(description="Wait until there is something new for you.")] = False
+    cursor: WaitCursor = None
+    wake_on: Annotated[Literal["turn", "any"], Field(description="Wake when it is your turn, or on any event.")] = (
+        "turn"
+    )
+    timeout_s: WaitSeconds = None
+
+
+class GetProposal(ProjectRequest):
+    """A round's whole content, and the pending counter-patch."""
+
+    refusals: ClassVar[Refusals] = (NotFound, TimedOut)
+
+    review_id: ReviewId
+    round: Annotated[RoundNumber | None, Field(description="Default: the current round.")] = None
+    since_round: Annotated[RoundNumber | None, Field(description="Add the interdiff since this round.")] = None
+    files: Annotated[list[FilePath] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
+
+
+class GetReview(GetProposal):
+    """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
+
+    speaks_as: ClassVar[str | None] = "person"
+
+    person: Annotated[Name | None, Field(description="Add the files that this person has marked as viewed.")] = None
+
+
+class ListReviews(ProjectRequest):
+    """Reviews by priority and age, a page at a time; with wait, answers when the list may have changed."""
+
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
+    status: StateFilter = None
+    category: CategoryFilter = None
+    priority: PriorityFilter = None
+    turn: TurnFilter = None
+    attention: AttentionFilter = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class ClaimReview(WriteRequest):
+    """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
+
+    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition)
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+
+    reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
+    review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
+    category: Annotated[Category | None, Field(description="Only from the reviews of this kind.")] = None
+
+
+class RenewClaim(WriteRequest):
+    """Extend your lease while you work."""
+
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, InvalidTransition)
+
+    review_id: ReviewId
+    claim_generation: Generation
+
+
+class ReleaseClaim(WriteRequest):
+    """Give your claim back: the review returns to the queue."""
+
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, InvalidTransition)
+
+    review_id: ReviewId
+    claim_generation: Generation
+    reason: OptionalReason = None
+
+
+class LineComment(Request):
+    """A remark on one line of the change."""
+
+    file: Annotated[FilePath, Field(description="The file that a remark is about.")]
+    line: Annotated[
+        int | None, Field(ge=1, le=LARGEST, description="The line after the change, from 1; null for the whole file.")
+    ] = None
+    body: Annotated[FullText, Field(description="The text.")]
+
+
+class SubmitVerdict(WriteRequest):
+    """Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch."""
+
+    refusals: ClassVar[Refusals] = (
+        NotFound,
+        StaleClaim,
+        NotClaimant,
+        StaleRound,
+        SelfApproval,
+        ReasonRequired,
+        InvalidDiff,
+        SchemaInvalid,
+        InvalidTransition,
+        InvalidPhase,
+        TimedOut,
+    )
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+
+    review_id: ReviewId
+    verdict: Annotated[
+        Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"],
+        Field(description="`approve`, `request_changes` and `reject` are synonyms."),
+    ]
+    reason: Annotated[Text | None, Field(description="Required unless approved.")] = None
+    counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
+    comments: Annotated[
+        list[LineComment] | None, Field(max_length=500, description="Remarks on lines of the change.")
+    ] = None
+    claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
+    reviewer_id: Annotated[Name | None, Field(description="Who reviews; needed without `claim_generation`.")] = None
+    round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
+
+
+class AcceptCounterPatch(WriteRequest):
+    """Make the pending counter-patch the next round's content."""
+
+    refusals: ClassVar[Refusals] = (NotFound, SelfApproval, NoCounterPatch, InvalidDiff, InvalidTransition, TimedOut)
+
+    review_id: ReviewId
+    counter_patch_id: Annotated[Id, Field(description="The counter-patch.")]
+    reason: OptionalReason = None
+
+
+class RejectCounterPatch(WriteRequest):
+    """Decline the pending counter-patch; the round's content stays."""
+
+    refusals: ClassVar[Refusals] = (NotFound, NoCounterPatch, InvalidTransition)
+
+    review_id: ReviewId
+    counter_patch_id: Annotated[Id, Field(description="The counter-patch.")]
+    reason: OptionalReason = None
+
+
+class AddMessage(WriteRequest):
+    """Add a message to the discussion; the two sides alternate."""
+
+    refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, TurnViolation, InvalidTransition)
+    speaks_as: ClassVar[str | None] = "reviewer_id"
+    speaks_for: ClassVar[str | None] = "sender_role"
+
+    review_id: ReviewId
+    sender_role: Annotated[Side, Field(description="The side that speaks.")]
+    body: Annotated[FullText, Field(description="The text.")]
+    metadata: Annotated[Metadata | None, Field(description="Files, lines and the like.")] = None
+    resolves: Annotated[Id | None, Field(description="A message or line comment that this settles.")] = None
+    reviewer_id: Annotated[
+        Name | None, Field(description="Who reviews; for a reviewer's message without `claim_generation`.")
+    ] = None
+    claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
+
+
+class GetDiscussion(ProjectRequest):
+    """Messages, line comments, verdicts and counter-patches, oldest first."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
+    round: Annotated[RoundNumber | None, Field(description="Only what belongs to this round.")] = None
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class CloseReview(WriteRequest):
+    """End a review: approved, rejected, or withdrawn if it was undecided."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
+    reason: OptionalReason = None
+
+
+class GetReviewTimeline(ProjectRequest):
+    """Every event of one review, oldest first."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewId
+
+
+class GetActivityFeed(ProjectRequest):
+    """Reviews by latest activity with their last event; with wait, answers on the next one."""
+
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
+    status: StateFilter = None
+    category: CategoryFilter = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
+    limit: PageLimit = 50
+    page: PageToken = None
+
+
+class GetAuditLog(ProjectRequest):
+    """Events after a cursor, oldest first; without a cursor, the newest page."""
+
+    refusals: ClassVar[Refusals] = (CursorExpired,)
+
+    # It has any subject's events, of one project if that is named.
+    is_about: ClassVar[Mapping[str, Subject]] = {}
+
+    review_id: Annotated[
+        Name | None, Field(description="Only events of this review, or of another subject such as cycle:ID.")
+    ] = None
+    kind: Annotated[Name | None, Field(description="Only events of this kind; see the kinds.")] = None
+    actor: Annotated[Name | None, Field(description="Only events by this actor.")] = None
+    wait: WaitFlag = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
+    limit: PageLimit = 50
+
+
+class GetReviewStats(ProjectRequest):
+    """Counts, approval rate and mean times, by category and reviewer."""
+
+    refusals: ClassVar[Refusals] = ()
+
+    since: Annotated[Name | None, Field(description="ISO date or time; whole days, UTC.")] = None
+
+
+class RetryReview(WriteRequest):
+    """Put a review that waits for a person, or for a later try, back into the queue now."""
+
+    refusals: ClassVar[Refusals] = (NotFound, InvalidTransition)
+
+    review_id: ReviewId

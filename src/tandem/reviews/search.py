@@ -1,0 +1,174 @@
+"""Search: reviews by what they say and touch, a bounded piece of the history at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import orjson
+
+from tandem.contract import answer
+from tandem.contract.caller import Caller
+from tandem.git.changes import AffectedFile
+from tandem.reviews import search_queries as search
+from tandem.reviews import views
+from tandem.reviews.page_answers import FoundReview, SearchPage
+from tandem.reviews.page_requests import SearchReviews
+from tandem.reviews.rules import PRIORITIES, Review, State
+from tandem.reviews.search_queries import KEYS, Candidate, Key, Shape
+from tandem.store import pages
+from tandem.store.base import Unit
+from tandem.store.context import Services
+
+REVIEW_LIMIT: Final = 2_000
+"""Reviews that one call looks through at most; beyond it the next page goes on."""
+TEXT_LIMIT: Final = 20_000_000
+"""Letters of descriptions after which a call stops as well."""
+_PIECE: Final = 100
+
+
+async def search_reviews(services: Services, caller: Caller, request: SearchReviews) -> SearchPage:
+    """Reviews that are wanted, in an order, a page at a time; of every project unless one is named.
+
+    Raises:
+        TooLarge: More rows than a page may have.
+        InvalidInput: The page token is none of ours.
+    """
+    pages.check_limit(services, request.limit)
+    after: Key | None = pages.decode(services, request.page, *KEYS[request.sort]) if request.page else None
+    project = request.project or caller.project
+
+    def work(unit: Unit) -> SearchPage:
+        newest = services.waits.newest(unit)
+        found, following, stopped_us = _find(unit, request, project, after)
+        return SearchPage(
+            reviews=tuple(found),
+            next_page=pages.encode(services, *following) if following else None,
+            searched_back_to=answer.time_or_none(stopped_us),
+            cursor=services.waits.cursor(newest),
+        )
+
+    return await services.store.read(work)
+
+
+def _find(
+    unit: Unit, wanted: SearchReviews, project: str | None, after: Key | None
+) -> tuple[list[FoundReview], Key | None, int | None]:
+    """What was found, the place to go on from, and the time at which a limit stopped the search."""
+    sort, words = wanted.sort, _words(wanted)
+    shape, given = _shape(wanted, project)
+    rest: tuple[int, int] | None = None
+    if sort == "updated" and not shape.is_open:
+        before = after[0] if after else search.BEFORE_ALL
+        rest = search.find_log_end(unit, project=project, before=before)
+        walk = _log(unit, project, shape, before, rest[0] if rest else 0)
+    else:
+        walk = _history(unit, shape, given, after)
+    found: list[FoundReview] = []
+    last: Review | None = None
+    read = 0
+    for looked, candidate in enumerate(walk):
+        if last is not None and (looked == REVIEW_LIMIT or read >= TEXT_LIMIT):
+            return found, shape.place(last), last.updated_at if sort == "updated" else last.created_at
+        if _fits(wanted, project, words, candidate):
+            if len(found) == wanted.limit and last is not None:
+                return found, shape.place(last), None
+            found.append(_found(candidate))
+        last = candidate.review
+        read += len(candidate.description or "")
+    return (found, None, None) if rest is None else (found, rest[:1], rest[1])
+
+
+def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str, Any]]:
+    # What is left out here is left to `_has_row`.
+    of_category = wanted.category is not None and wanted.status == State.CLOSED and wanted.attention is not True
+    status = None if of_category and wanted.turn is None else wanted.status
+    columns = {
+        "project": project,
+        "state": status,
+        "category": wanted.category,
+        "priority": None if wanted.priority is None else PRIORITIES.index(wanted.priority),
+        "turn": wanted.turn,
+    }
+    given = {name: value for name, value in columns.items() if value is not None}
+    shape = Shape(
+        sort=wanted.sort,
+        filters=frozenset(given),
+        state=status,
+        attention=wanted.attention is True,
+        after=False,
+        texts=bool(wanted.text),
+    )
+    return shape, given
+
+
+def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None) -> Iterator[Candidate]:
+    while True:
+        asked = replace(shape, after=after is not None)
+        piece = search.list_candidates(unit, asked, after=after, limit=_PIECE, given=given)
+        yield from piece
+        if len(piece) < _PIECE:
+            return
+        after = shape.place(piece[-1].review)
+
+
+def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int) -> Iterator[Candidate]:
+    while True:
+        piece = search.list_active(unit, project=project, texts=shape.texts, before=before, floor=floor, limit=_PIECE)
+        yield from piece
+        if len(piece) < _PIECE:
+            return
+        before = piece[-1].review.event_seq
+
+
+def _fits(wanted: SearchReviews, project: str | None, words: tuple[str, ...], candidate: Candidate) -> bool:
+    if not _has_row(wanted, project, candidate.review):
+        return False
+    if wanted.path is not None and not _has_path(wanted.path, views.files_from(candidate.affected_files)):
+        return False
+    missing = _missing_words(words, candidate.review)
+    if not missing:
+        return True
+    description = (candidate.description or "").casefold()
+    return all(word in description for word in missing)
+
+
+def _words(wanted: SearchReviews) -> tuple[str, ...]:
+    """The words to look for, whatever their case."""
+    return tuple(dict.fromkeys((wanted.text or "").casefold().split()))
+
+
+def _has_row(wanted: SearchReviews, project: str | None, review: Review) -> bool:
+    """Whether a review's own columns are as wanted."""
+    exact = (
+        (project, review.project),
+        (wanted.status, review.state),
+        (wanted.category, review.category),
+        (wanted.priority, PRIORITIES[review.priority]),
+        (wanted.turn, review.turn),
+        (wanted.attention, review.attention is not None),
+        (wanted.proposer, review.proposer_id),
+        (wanted.reviewer, review.reviewer_id or review.verdict_by),
+    )
+    return all(one is None or one == actual for one, actual in exact)
+
+
+def _has_path(path: str, files: Sequence[AffectedFile]) -> bool:
+    """Whether one of the files has a path with this part, before or after the change."""
+    part = path.casefold()
+    return any(part in file.path.casefold() or part in (file.old_path or "").casefold() for file in files)
+
+
+def _missing_words(words: Sequence[str], review: Review) -> list[str]:
+    """The words that a review's own columns do not have."""
+    names = (review.id, review.parent_id, review.proposer_id, review.reviewer_id or review.verdict_by)
+    work = (review.intent, review.phase, review.plan, review.task)
+    # A line break is in no word, so that none is found across two columns.
+    whole = "\n".join(part for part in (*names, *work) if part).casefold()
+    return [word for word in words if word not in whole]
+
+
+def _found(candidate: Candidate) -> FoundReview:
+    files = len(orjson.loads(candidate.affected_files))
+    return views.row_as(FoundReview, candidate.review, files=files)

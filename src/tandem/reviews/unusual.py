@@ -1,0 +1,214 @@
+"""What is named beside Approve: what of a change a person may not have seen, or could take for something else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tandem.core.visible import unseen
+from tandem.git.changes import AffectedFile
+from tandem.git.hunks import FileDiff
+
+LONGEST_SHOWN = 2_000
+"""Characters of a line that are shown at once; the rest opens."""
+MOST_PLACES = 10
+"""Places that are named of each kind."""
+
+_PROGRAM, _LINK, _SUBMODULE = "100755", "120000", "160000"
+_PLAIN = re.compile(r"[\t -~]*")
+_FAR = re.compile("[ \t\u3000]{100}|\t{25}")
+_TURNED = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+_WORD = re.compile(r"\w+")
+_LATIN = re.compile("[A-Za-z]")
+_ALIKE = re.compile("[АВЕЅІЈКМНОРСТУХавеѕіјкмнорстухһԁԛԝαονρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]")
+
+
+class Place(NamedTuple):
+    """Where something is.
+
+    Attributes:
+        file: The file's place in the diff, from 0; null if the diff does not show it.
+        path: The file.
+        before: Whether the line's number is the one before the change.
+        line: The line; null for the file as a whole.
+        at: How many lines of the file's diff stand before it.
+    """
+
+    file: int | None
+    path: str
+    before: bool = False
+    line: int | None = None
+    at: int = 0
+
+    @property
+    def name(self) -> str:
+        """As it is named: `src/a.py:12`."""
+        return self.path if self.line is None else f"{self.path}:{self.line}{' (before)' if self.before else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unusual:
+    """One kind of unusual things in a change.
+
+    Attributes:
+        what: How many of which, in words.
+        places: The first of them.
+        more: How many more places there are.
+    """
+
+    what: str
+    places: tuple[Place, ...]
+    more: int
+
+    @property
+    def line(self) -> str:
+        """All of it as one line; paths are as others wrote them."""
+        more = f" and {self.more:,} more" if self.more else ""
+        return f"{self.what}: {', '.join(place.name for place in self.places)}{more}"
+
+
+Look = Callable[[str], int]
+"""Counts something in an added line."""
+
+
+class _Kind(NamedTuple):
+    one: str
+    many: str
+    look: Look
+
+
+def _long(text: str) -> int:
+    return len(text) > LONGEST_SHOWN
+
+
+def _far(text: str) -> int:
+    return _FAR.search(text.rstrip()) is not None
+
+
+def _turned(text: str) -> int:
+    return _TURNED.search(text) is not None
+
+
+def _invisible(text: str) -> int:
+    return len(unseen(text.removesuffix("\r")))
+
+
+def _mixed(text: str) -> int:
+    if _ALIKE.search(text) is None:
+        return 0
+    return sum(bool(_LATIN.search(word) and _ALIKE.search(word)) for word in _WORD.findall(text))
+
+
+_LONG = _Kind(
+    f"line longer than {LONGEST_SHOWN:,} characters",
+    f"lines longer than {LONGEST_SHOWN:,} characters",
+    _long,
+)
+_FAR_KIND = _Kind(
+    "line with something after a long blank",
+    "lines with something after a long blank",
+    _far,
+)
+_FOREIGN = (
+    _Kind("invisible character", "invisible characters", _invisible),
+    _Kind(
+        "word with letters that look like Latin ones",
+        "words with letters that look like Latin ones",
+        _mixed,
+    ),
+    _Kind(
+        "line with letters written from right to left, which can change the order in which it is shown",
+        "lines with letters written from right to left, which can change the order in which they are shown",
+        _turned,
+    ),
+)
+_ORDER = (_LONG, *_FOREIGN, _FAR_KIND)
+
+
+def of_diff(files: tuple[FileDiff, ...]) -> tuple[Unusual, ...]:
+    """What is unusual in a change."""
+    return (*_of_files(files), *_of_lines(_lines(files)))
+
+
+def of_text(path: str, text: str) -> tuple[Unusual, ...]:
+    """What is unusual in a text that is up for review as a whole."""
+    lines = enumerate(text.split("\n"))
+    return tuple(_of_lines((Place(0, path, line=at + 1, at=at), line, True) for at, line in lines))
+
+
+def _lines(files: tuple[FileDiff, ...]) -> Iterator[tuple[Place, str, bool]]:
+    """Every changed line, and whether it is an added one."""
+    for index, file in enumerate(files):
+        at = 0
+        for hunk in file.hunks:
+            if hunk.added or hunk.deleted:
+                for count, line in enumerate(hunk.walk(), at):
+                    if line.new_number is None:
+                        yield Place(index, file.path, before=True, line=line.old_number, at=count), line.text, False
+                    elif line.old_number is None:
+                        yield Place(index, file.path, line=line.new_number, at=count), line.text, True
+            at += hunk.old_count + hunk.added
+
+
+def _of_lines(lines: Iterable[tuple[Place, str, bool]]) -> Iterator[Unusual]:
+    counts: Counter[_Kind] = Counter()
+    places: dict[_Kind, list[Place]] = {}
+    for place, text, is_added in lines:
+        is_plain = _PLAIN.fullmatch(text) is not None
+        kinds = (_LONG,) if not is_added else (_LONG, _FAR_KIND) if is_plain else _ORDER
+        for kind in kinds:
+            count = kind.look(text)
+            if count:
+                counts[kind] += count
+                places.setdefault(kind, []).append(place)
+    for kind in _ORDER:
+        yield from counted(counts[kind], kind.one, kind.many, places.get(kind, []))
+
+
+def _of_files(files: tuple[FileDiff, ...]) -> Iterator[Unusual]:
+    def those(is_one: Callable[[FileDiff], bool]) -> list[Place]:
+        return [Place(index, file.path) for index, file in enumerate(files) if is_one(file)]
+
+    for one, many, places in (
+        ("binary file", "binary files", those(lambda file: file.binary)),
+        ("file becomes a program", "files become programs", those(lambda file: _becomes(file, _PROGRAM))),
+        ("symbolic link", "symbolic links", those(lambda file: _becomes(file, _LINK))),
+        ("submodule", "submodules", those(lambda file: _becomes(file, _SUBMODULE))),
+    ):
+        yield from counted(len(places), one, many, places)
+
+
+def _becomes(file: FileDiff, mode: str) -> bool:
+    return file.new_path is not None and file.new_mode == mode and (file.old_mode != mode or mode != _PROGRAM)
+
+
+def unshown(files: tuple[FileDiff, ...], affected: Iterable[AffectedFile]) -> Iterator[Unusual]:
+    """What git takes from a diff and we do not show, since it is not read by the same program.
+
+    Args:
+        files: As they are shown.
+        affected: What git says that the diff does.
+    """
+    known = {path: index for index, file in enumerate(files) for path in (file.old_path, file.path) if path}
+    lines: Counter[str] = Counter()
+    for file in files:
+        lines[file.path] += file.added + file.deleted
+    missing: list[Place] = []
+    for one in affected:
+        index = known.get(one.path)
+        if index is None:
+            missing.append(Place(None, one.path))
+        elif not files[index].binary and lines[one.path] != (one.added or 0) + (one.removed or 0):
+            missing.append(Place(index, one.path))
+    what = "of which git takes other lines from the diff than are shown: read the patch"
+    yield from counted(len(missing), f"file {what}", f"files {what}", missing)
+
+
+def counted(count: int, one: str, many: str, places: list[Place]) -> Iterator[Unusual]:
+    """One kind, if there is any."""
+    if count:
+        named = tuple(places[:MOST_PLACES])
+        yield Unusual(f"{count:,} {one if count == 1 else many}", named, len(places) - len(named))

@@ -1,0 +1,283 @@
+"""Verdicts: one transaction on the claim generation, the round and the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.contract.caller import Caller
+from tandem.errors import InvalidInput, ReasonRequired
+from tandem.git.changes import ValidatedContent
+from tandem.reviews import claim_rules as claims
+from tandem.reviews import contents, counter_patches, writing
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import VerdictGiven
+from tandem.reviews.discussion_rules import Message, Verdict, record_speaker
+from tandem.reviews.participants import Decision
+from tandem.reviews.requests import SubmitVerdict
+from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rules import Action, Review
+from tandem.reviews.writing import Rows
+from tandem.store import ledger
+from tandem.store.base import Unit
+from tandem.store.context import Services, transact
+from tandem.store.event import Kind
+
+COMMENT = "comment"
+APPROVED = "approved"
+_ACTIONS = {
+    APPROVED: Action.APPROVE,
+    "changes_requested": Action.REQUEST_CHANGES,
+    "rejected": Action.REJECT,
+    COMMENT: Action.COMMENT,
+}
+_SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "reject": "rejected"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    verdict: str
+    counter_patch: str | None
+    comments: tuple[str, ...]
+
+
+async def submit_verdict(services: Services, caller: Caller, request: SubmitVerdict) -> VerdictGiven:
+    """Give a verdict, with comments on lines and perhaps a counter-patch.
+
+    Raises:
+        StaleClaim: The claim generation is over.
+        StaleRound: The round is no longer the current one.
+        NotClaimant: Somebody else holds the claim.
+        SelfApproval: It is the reviewer's own proposal.
+        ReasonRequired: The verdict needs a reason.
+        InvalidDiff: The counter-patch does not apply.
+        InvalidTransition: The review takes no verdict in its state.
+        InvalidPhase: It would approve a hand-off that its cycle has gone on without.
+        SchemaInvalid: The counter-patch to a hand-off is no payload for it.
+    """
+    verdict = _checked(services, request)
+    facts = await _offered(services, caller, request, verdict)
+    new_id = services.clock.new_id
+    ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in request.comments or ()))
+
+    def work(unit: Unit) -> VerdictGiven:
+        for participant in services.participants:
+            participant.lock(unit, request.review_id)
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        action, reviewer, current = _admit(unit, before, verdict, request, caller)
+        now = services.clock.now_us()
+        superseding = verdict != APPROVED and facts is not None
+        if superseding or verdict != COMMENT:
+            why = "a newer counter-patch" if superseding else "the verdict"
+            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason=why)
+        after = _decided(services, before, action, verdict, reviewer, ids, request.reason, now)
+        written = writing.change_review(
+            unit,
+            before,
+            after,
+            actor=reviewer,
+            kind=Kind.VERDICT_COMMENT if verdict == COMMENT else Kind.VERDICT_SUBMITTED,
+            data=_facts(before, current, verdict, ids, request),
+            rows=_rows(before, verdict, reviewer, ids, request, now),
+        )
+        if verdict != COMMENT:
+            for participant in services.participants:
+                participant.decided(unit, services, Decision(before, current, verdict, reviewer, now))
+        if facts is not None and ids.counter_patch is not None:
+            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, caller.agent, now)
+        return VerdictGiven(
+            review_id=written.id,
+            status=written.state,
+            round=written.round,
+            verdict=verdict,
+            verdict_id=ids.verdict,
+            counter_patch_id=ids.counter_patch,
+            cursor=services.waits.cursor(written.event_seq),
+        )
+
+    return await transact(services, caller, work)
+
+
+def _checked(services: Services, request: SubmitVerdict) -> str:
+    """The verdict's own name, once everything that needs no state is checked."""
+    verdict = _SYNONYMS.get(request.verdict, request.verdict)
+    contents.check_text(services, "reason", request.reason)
+    for remark in request.comments or ():
+        contents.check_text(services, "comments", remark.body)
+    if verdict != APPROVED and not (request.reason and request.reason.strip()):
+        raise ReasonRequired(
+            f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
+        )
+    if request.counter_patch is not None and verdict not in ("changes_requested", COMMENT):
+        raise InvalidInput(
+            f"A counter-patch goes with changes_requested or comment, not with {verdict}.", field="counter_patch"
+        )
+    return verdict
+
+
+async def _offered(services: Services, caller: Caller, request: SubmitVerdict, verdict: str) -> ValidatedContent | None:
+    """What the verdict's counter-patch would be, if it has one."""
+    if request.counter_patch is None:
+        return None
+
+    def admit(unit: Unit, review: Review) -> None:
+        _admit(unit, review, verdict, request, caller)
+
+    return await counter_patch_facts(services, request.review_id, request.project, request.counter_patch, admit)
+
+
+async def counter_patch_facts(
+    services: Services, review_id: str, project: str | None, body: str, admit: Callable[[Unit, Review], None]
+) -> ValidatedContent:
+    """What a counter-patch would be as the current round's content; git runs before any transaction.
+
+    Args:
+        services: The services.
+        review_id: The review.
+        project: The project that it must be of; null for any.
+        body: The whole new diff, or text.
+        admit: Raises if this is no time for it.
+
+    Raises:
+        InvalidDiff: It does not apply.
+        InvalidInput: It is no content for the file that the round names.
+        SchemaInvalid: It is no payload for the hand-off that the review is about.
+        TooLarge: It is over the limit.
+    """
+
+    def look(unit: Unit) -> tuple[Review, Round]:
+        review = reviews.get(unit, review_id, project)
+        admit(unit, review)
+        for participant in services.participants:
+            participant.check_counter_patch(unit, review, body)
+        return review, reviews.get_round(unit, review.id, review.round)
+
+    review, replaced = await services.store.read(look)
+    return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
+
+
+def _admit(
+    unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller
+) -> tuple[Action, str, Round]:
+    """Whether this verdict may be given now, by whom and on which round."""
+    action = _ACTIONS[verdict]
+    _, reviewer = claims.reviewer_step(
+        action, review, generation=request.claim_generation, reviewer_id=request.reviewer_id, access=caller.access
+    )
+    claims.check_round(review, request.round)
+    current = reviews.get_round(unit, review.id, review.round)
+    submitter = reviews.submitter(unit, current)
+    claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
+    return action, reviewer, current
+
+
+def _decided(
+    services: Services,
+    before: Review,
+    action: Action,
+    verdict: str,
+    reviewer: str,
+    ids: _Ids,
+    reason: str | None,
+    now: int,
+) -> Review:
+    found, _ = claims.reviewer_step(action, before, generation=before.claim_generation, reviewer_id=None)
+    if verdict == COMMENT:
+        # Saying something is a sign of life: it renews the lease.
+        held = claims.renewed(before, now, services.policy)
+        changed = held._replace(state=found.to or held.state, updated_at=now)
+    else:
+        changed = claims.end_claim(before, found, now)._replace(
+            verdict_by=reviewer,
+            decided_at=now,
+            attempts=0,
+            not_before=None,
+            approved_round=before.round if verdict == APPROVED else None,
+        )
+    stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)
+    return record_speaker(stated, "reviewer", "verdict")
+
+
+def _facts(before: Review, current: Round, verdict: str, ids: _Ids, request: SubmitVerdict) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "verdict_id": ids.verdict,
+        "reason": request.reason,
+        "round": before.round,
+        "digest": current.digest,
+        "claim_generation": before.claim_generation,
+        "comments": len(request.comments or ()),
+    }
+
+
+def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, request: SubmitVerdict, now: int) -> Rows:
+    remarks = tuple(
+        Message(
+            id=ids.comments[position],
+            review_id=before.id,
+            seq=0,
+            position=position,
+            round=before.round,
+            kind="comment",
+            sender_role="reviewer",
+            sender_id=reviewer,
+            body=remark.body,
+            verdict_id=ids.verdict,
+            file=remark.file,
+            line=remark.line,
+            created_at=now,
+        )
+        for position, remark in enumerate(request.comments or ())
+    )
+    given = Verdict(
+        id=ids.verdict,
+        review_id=before.id,
+        seq=0,
+        round=before.round,
+        claim_generation=before.claim_generation,
+        verdict=verdict,
+        reason=request.reason,
+        reviewer_id=reviewer,
+        created_at=now,
+    )
+    return Rows(verdict=given, messages=remarks)
+
+
+def _offer(
+    unit: Unit,
+    review: Review,
+    replaced: Round,
+    facts: ValidatedContent,
+    patch_id: str,
+    reviewer: str,
+    agent: str | None,
+    now: int,
+) -> Review:
+    """Put the counter-patch beside the verdict, pending until the proposer decides."""
+    patch = CounterPatch(
+        id=patch_id,
+        review_id=review.id,
+        seq=0,
+        round=review.round,
+        author=reviewer,
+        content_id=ledger.keep_content(unit, facts.content) or "",
+        is_text=int(replaced.diff_id is None),
+        digest=facts.digest,
+        affected_files=contents.files_json(facts),
+        status=counter_patches.PENDING,
+        reason=None,
+        created_at=now,
+        decided_at=None,
+        sent_by=agent,
+    )
+    offered = review._replace(counter_patch_id=patch_id, counter_patch_status=counter_patches.PENDING)
+    return writing.change_review(
+        unit,
+        review,
+        record_speaker(offered, "reviewer", "verdict"),
+        actor=reviewer,
+        kind=Kind.COUNTER_PATCH_PROPOSED,
+        data={"counter_patch_id": patch_id, "round": review.round, "digest": facts.digest},
+        rows=Rows(counter_patch=patch),
+    )

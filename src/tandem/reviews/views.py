@@ -1,0 +1,102 @@
+"""From records to the answers that show them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import orjson
+
+from tandem.contract.answer import shown
+from tandem.core.clock import isoformat
+from tandem.git.changes import AffectedFile
+from tandem.reviews import discussion_queries as discussion
+from tandem.reviews import queries as reviews
+from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rules import PRIORITIES, Review, next_action
+from tandem.store.base import Unit
+from tandem.store.event import Event
+from tandem.store.waits import WaitHub
+
+Row = TypeVar("Row", bound=ReviewRow)
+
+
+def files_from(text: str) -> tuple[AffectedFile, ...]:
+    """Affected files from their stored form."""
+    return tuple(AffectedFile(**item) for item in orjson.loads(text))
+
+
+def status(review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
+    """Where a review stands."""
+    return shown(
+        ReviewStatus,
+        review,
+        review_id=review.id,
+        status=review.state,
+        reviewer_id=review.reviewer_id or review.verdict_by,
+        next_action=next_action(review),
+        changed=changed,
+        cursor=cursor,
+    )
+
+
+def row(review: Review) -> ReviewRow:
+    """One line of a list."""
+    return row_as(ReviewRow, review)
+
+
+def row_as(kind: type[Row], review: Review, **more: Any) -> Row:
+    """One line of a list that says more of each review."""
+    return shown(
+        kind,
+        review,
+        review_id=review.id,
+        status=review.state,
+        priority=PRIORITIES[review.priority],
+        reviewer_id=review.reviewer_id or review.verdict_by,
+        **more,
+    )
+
+
+def event(record: Event, hub: WaitHub) -> EventView:
+    """One event of the log, without the rows that only a replay reads."""
+    number, data = hub.number(record.seq), orjson.loads(record.data)
+    return shown(EventView, record, seq=number, at=isoformat(record.at), data=data)
+
+
+def counter_patch(unit: Unit, record: CounterPatch) -> CounterPatchView:
+    """A counter-patch with its content."""
+    body = reviews.find_content(unit, record.content_id)
+    return shown(
+        CounterPatchView,
+        record,
+        diff=None if record.is_text else body,
+        description=body if record.is_text else None,
+        affected_files=files_from(record.affected_files),
+    )
+
+
+def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
+    """A round's whole content, read in the unit."""
+    pending = None
+    if review.counter_patch_status == "pending" and review.counter_patch_id:
+        pending = discussion.find_counter_patch(unit, review.id, review.counter_patch_id)
+    return shown(
+        Proposal,
+        found,
+        project=review.project,
+        status=review.state,
+        current_round=review.round,
+        category=review.category,
+        priority=PRIORITIES[review.priority],
+        proposer_id=review.proposer_id,
+        description=reviews.find_content(unit, found.description_id),
+        diff=reviews.find_content(unit, found.diff_id),
+        metadata=orjson.loads(found.metadata),
+        validated=bool(found.validated),
+        affected_files=files_from(found.affected_files),
+        parent_id=review.parent_id,
+        child_ids=reviews.list_children(unit, review.id),
+        counter_patch=counter_patch(unit, pending) if pending else None,
+        submitter=reviews.submitter(unit, found),
+    )

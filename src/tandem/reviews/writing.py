@@ -1,0 +1,285 @@
+"""The only writer of reviews: a state and the event that explains it, together.
+
+Every statement that locks a row in a shared place comes in one order (review, log head, counters), so
+that units on PostgreSQL cannot wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tandem.reviews import tables
+from tandem.reviews.discussion_rules import Message, Verdict
+from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
+from tandem.reviews.statistics import moves
+from tandem.store.base import Unit
+from tandem.store.dialects import PerDialect
+from tandem.store.event import GENESIS, Event
+from tandem.store.ledger import append, count, take_seq
+from tandem.store.statement import Statement
+
+UNLOGGED: Final = (*VOLATILE, "event_seq", "event_hash")
+"""Columns of a review that a delta leaves out: what no event restores, and the event's own."""
+
+_REVIEW_FIELDS: Final = Review._fields
+
+_NOTHING: Final = (object(),) * len(_REVIEW_FIELDS)
+"""Differs from every value: a new review's whole row is its first delta."""
+
+_insert_review = Statement(insert(tables.reviews))
+_insert_round = Statement(insert(tables.rounds))
+_insert_verdict = Statement(insert(tables.verdicts))
+_insert_message = Statement(insert(tables.messages))
+_insert_counter_patch = Statement(insert(tables.counter_patches))
+_insert_rollback = Statement(insert(tables.rollbacks))
+_insert_taken_back = Statement(insert(tables.taken_back))
+_decide_counter_patch = Statement(
+    update(tables.counter_patches)
+    .where(tables.counter_patches.c.id == bindparam("key"))
+    .values(status=bindparam("new_status"), reason=bindparam("new_reason"), decided_at=bindparam("new_decided_at"))
+)
+_resolve_message = Statement(
+    update(tables.messages)
+    .where(tables.messages.c.id == bindparam("key"))
+    .values(resolved_by=bindparam("new_resolved_by"))
+)
+_get_changes = Statement(
+    select(tables.rounds.c.changes, tables.rounds.c.digest, tables.rounds.c.path).where(
+        tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
+    )
+)
+_insert_approval = PerDialect(
+    sqlite=sqlite.insert(tables.approvals).on_conflict_do_nothing(),
+    postgresql=postgresql.insert(tables.approvals).on_conflict_do_nothing(),
+)
+_insert_approved_path = Statement(insert(tables.approved_paths))
+_delete_approval = Statement(delete(tables.approvals).where(tables.approvals.c.review_id == bindparam("key")))
+_delete_approved_paths = Statement(
+    delete(tables.approved_paths).where(tables.approved_paths.c.review_id == bindparam("key"))
+)
+
+
+@cache
+def _update_review(names: tuple[str, ...]) -> Statement:
+    """Changes just these columns: indexes on the others are then left alone."""
+    columns = tables.reviews.c
+    return Statement(
+        update(tables.reviews)
+        .where(columns.id == bindparam("key"), columns.event_seq == bindparam("expected_seq"))
+        .values({name: bindparam(f"new_{name}") for name in names})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a counter-patch ended: accepted, rejected or superseded."""
+
+    id: str
+    status: str
+    reason: str | None
+    decided_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What an event writes beside the review itself."""
+
+    round: Round | None = None
+    verdict: Verdict | None = None
+    messages: tuple[Message, ...] = ()
+    counter_patch: CounterPatch | None = None
+    decision: Decision | None = None
+    resolved: tuple[str, str] | None = None
+    """The message that is resolved, and the one that resolves it."""
+    rollback: Rollback | None = None
+
+
+NO_ROWS: Final = Rows()
+
+
+def open_review(unit: Unit, review: Review, *, actor: str, kind: str, data: Mapping[str, Any], first: Round) -> Review:
+    """Write a new review with its first round and event."""
+    return _record(unit, None, review, actor=actor, kind=kind, data=data, rows=Rows(round=first))
+
+
+def change_review(
+    unit: Unit,
+    before: Review,
+    after: Review,
+    *,
+    actor: str,
+    kind: str,
+    data: Mapping[str, Any] | None = None,
+    rows: Rows = NO_ROWS,
+) -> Review:
+    """Write what an event made of a review, and the event; the review with its new event fields."""
+    return _record(unit, before, after, actor=actor, kind=kind, data=data or {}, rows=rows)
+
+
+def _record(
+    unit: Unit,
+    before: Review | None,
+    after: Review,
+    *,
+    actor: str,
+    kind: str,
+    data: Mapping[str, Any],
+    rows: Rows,
+) -> Review:
+    seq = take_seq(unit)
+    numbered = _numbered(rows, seq)
+    changed = _changed(before, after)
+    event = append(
+        unit,
+        Event(
+            seq=seq,
+            at=after.updated_at,
+            project=after.project,
+            subject=after.id,
+            actor=actor,
+            kind=kind,
+            old=before.state if before else None,
+            new=after.state,
+            data=orjson.dumps(data).decode(),
+            delta=orjson.dumps(_delta(changed, numbered)).decode(),
+            previous=before.event_hash if before else GENESIS,
+        ),
+    )
+    written = after._replace(event_seq=event.seq, event_hash=event.hash)
+    _write_review(unit, before, written, changed)
+    _write_rows(unit, numbered)
+    _write_approval(unit, before, written)
+    count(unit, moves(before, written, kind))
+    return written
+
+
+def _changed(before: Review | None, after: Review) -> dict[str, Any]:
+    """The columns that an event changes, but for those it leaves out of its delta."""
+    was: tuple[object, ...] = before or _NOTHING
+    changed = {
+        name: new for name, old, new in zip(_REVIEW_FIELDS, was, after, strict=True) if new is not old and new != old
+    }
+    for name in UNLOGGED:
+        changed.pop(name, None)
+    return changed
+
+
+def _write_review(unit: Unit, before: Review | None, after: Review, changed: dict[str, Any]) -> None:
+    if before is None:
+        unit.execute(_insert_review, **after._asdict())
+        return
+    touched = unit.execute(
+        _update_review((*changed, *UNLOGGED)),
+        key=before.id,
+        expected_seq=before.event_seq,
+        **{f"new_{name}": value for name, value in changed.items()},
+        **{f"new_{name}": getattr(after, name) for name in UNLOGGED},
+    )
+    if touched != 1:
+        raise LookupError(f"the review {before.id} changed within its own transaction")
+
+
+def _as_row(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _numbered(rows: Rows, seq: int) -> Rows:
+    """The rows with the event's number on all that are listed in the order of events."""
+    if rows is NO_ROWS:
+        return rows
+    return replace(
+        rows,
+        verdict=replace(rows.verdict, seq=seq) if rows.verdict else None,
+        messages=tuple(replace(message, seq=seq) for message in rows.messages),
+        counter_patch=replace(rows.counter_patch, seq=seq) if rows.counter_patch else None,
+    )
+
+
+def _delta(changed: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    """What a replay needs: the review's changed columns and the rows beside it."""
+    delta: dict[str, Any] = {"review": changed}
+    if rows is NO_ROWS:
+        return delta
+    if rows.round:
+        delta["round"] = _as_row(rows.round)
+    if rows.verdict:
+        delta["verdict"] = _as_row(rows.verdict)
+    if rows.messages:
+        delta["messages"] = [_as_row(message) for message in rows.messages]
+    if rows.counter_patch:
+        delta["counter_patch"] = _as_row(rows.counter_patch)
+    if rows.decision:
+        delta["decision"] = _as_row(rows.decision)
+    if rows.resolved:
+        delta["resolved"] = list(rows.resolved)
+    if rows.rollback:
+        delta["rollback"] = rows.rollback._asdict()
+    return delta
+
+
+def _write_rows(unit: Unit, rows: Rows) -> None:
+    if rows is NO_ROWS:
+        return
+    if rows.round:
+        unit.execute(_insert_round, **_as_row(rows.round))
+    if rows.verdict:
+        unit.execute(_insert_verdict, **_as_row(rows.verdict))
+    for message in rows.messages:
+        unit.execute(_insert_message, **_as_row(message))
+    if rows.counter_patch:
+        unit.execute(_insert_counter_patch, **_as_row(rows.counter_patch))
+    if rows.decision:
+        unit.execute(
+            _decide_counter_patch,
+            key=rows.decision.id,
+            new_status=rows.decision.status,
+            new_reason=rows.decision.reason,
+            new_decided_at=rows.decision.decided_at,
+        )
+    if rows.resolved:
+        unit.execute(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
+    if rows.rollback:
+        row = rows.rollback._asdict()
+        unit.execute(_insert_rollback, **row)
+        for taken in taken_back_by(row):
+            unit.execute(_insert_taken_back, **taken)
+
+
+def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
+    """Open the gate for what an approval covers, or close it when a revision ended the approval."""
+    was = before.approved_round if before else None
+    if was == after.approved_round:
+        return
+    if was is not None:
+        unit.execute(_delete_approval, key=after.id)
+        unit.execute(_delete_approved_paths, key=after.id)
+    if after.approved_round is None:
+        return
+    row = unit.one_or_none(_get_changes, review_id=after.id, round=after.approved_round)
+    if row is None or row[1] is None:
+        return
+    changes, digest, path = row
+    unit.execute(
+        _insert_approval[unit.dialect],
+        project=after.project,
+        digest=digest,
+        review_id=after.id,
+        round=after.approved_round,
+    )
+    for change in orjson.loads(changes):
+        unit.execute(
+            _insert_approved_path,
+            project=after.project,
+            review_id=after.id,
+            round=after.approved_round,
+            kind="change" if path is None else "text",
+            **change,
+        )

@@ -1,0 +1,180 @@
+"""The broker's ASGI application: guards every route, finds it, and answers what goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Protocol
+
+from starlette.types import Receive, Scope, Send
+
+from tandem.contract.operation import Operation
+from tandem.core.clock import Clock
+from tandem.errors import NotFound, TandemError, Unauthenticated, Unavailable
+from tandem.server.asgi.calls import CHALLENGE, admit
+from tandem.server.asgi.exchange import (
+    ClientGone,
+    Exchange,
+    Headers,
+    MethodNotAllowed,
+    read_body,
+    send_refusal,
+    unexpected,
+)
+from tandem.server.asgi.guard import HostGuard
+from tandem.server.authorisation import Gatekeeper
+from tandem.server.dispatch import Dispatcher
+from tandem.server.http.api import PREFIX, JsonApi
+from tandem.server.http.health import RETRY_AFTER, Health
+from tandem.server.http.openapi import OpenApiDocument
+from tandem.server.mcp.endpoint import McpEndpoints
+from tandem.server.mcp.fastpath import PING_SECONDS
+from tandem.settings.workflows import BUILT_IN, Workflow
+
+HEALTH_PATH = "/healthz"
+OPENAPI_PATH = PREFIX + "openapi.json"
+BODY_LIMIT_BYTES = 16_000_000
+
+
+Answer = Callable[[Exchange], Awaitable[None]]
+_READ = ("GET", "HEAD")
+
+
+class Pages(Protocol):
+    """What the application asks of the pages, which it does not import."""
+
+    def has(self, path: str) -> bool:
+        """Whether an address is one of the pages'."""
+        ...
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request for a page."""
+        ...
+
+
+class Application:
+    """All routes. The server's lifespan messages start and stop the MCP endpoints."""
+
+    def __init__(  # noqa: PLR0913 - the settings of all routes, each by its name
+        self,
+        dispatcher: Dispatcher,
+        *,
+        clock: Clock,
+        health: Health,
+        version: str,
+        gatekeeper: Gatekeeper | None = None,
+        workflows: Mapping[str, Workflow] | None = None,
+        pages: Pages | None = None,
+        allowed_hosts: Iterable[str] = (),
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
+        fast_path: bool = True,
+        ping_seconds: float = PING_SECONDS,
+    ) -> None:
+        """Make the application; nothing is started yet.
+
+        Args:
+            dispatcher: Runs the operations.
+            clock: Gives reference ids for unknown faults.
+            health: The broker's phase of life; new work is refused unless it is ready.
+            version: The broker's version.
+            gatekeeper: Tells who calls; everybody is trusted if it is left out.
+            workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
+            pages: The pages for people; there are none if it is left out.
+            allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
+            body_limit_bytes: The largest request body.
+            fast_path: Whether MCP tool calls are answered without the SDK where possible.
+            ping_seconds: How long a stream of the fast path may be silent.
+        """
+        self._gatekeeper = gatekeeper or Gatekeeper.trusting(clock)
+        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
+        self._api = JsonApi(dispatcher)
+        self._mcp = McpEndpoints(
+            dispatcher,
+            version=version,
+            workflows={BUILT_IN.name: BUILT_IN} if workflows is None else workflows,
+            body_limit_bytes=body_limit_bytes,
+            fast_path=fast_path,
+            ping_seconds=ping_seconds,
+        )
+        self._pages = pages
+        self._health = health
+        self._clock = clock
+        self._body_limit_bytes = body_limit_bytes
+        self._routes: dict[str, tuple[tuple[str, ...], Answer]] = {
+            **dict.fromkeys(self._mcp.paths, (("POST",), self._answer_mcp)),
+            HEALTH_PATH: (_READ, health.serve),
+            OPENAPI_PATH: (_READ, OpenApiDocument(dispatcher.registry, version).serve),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or follow the server's life."""
+        if scope["type"] == "http":
+            await self._answer(Exchange(scope, receive, send))
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    async def _answer(self, exchange: Exchange) -> None:
+        try:
+            self._guard.check(exchange)
+            methods, answer = self._find(exchange.path)
+            if exchange.method not in methods:
+                raise MethodNotAllowed(*methods)
+            await answer(exchange)
+        except ClientGone:
+            return
+        except TandemError as error:
+            await _refuse(error, exchange)
+        except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes an answer, and is logged
+            await _refuse(unexpected(error, self._clock, exchange.path), exchange)
+
+    def _find(self, path: str) -> tuple[tuple[str, ...], Answer]:
+        """The methods that an address takes, and what answers them.
+
+        Raises:
+            NotFound: There is nothing.
+        """
+        found = self._routes.get(path)
+        if found is not None:
+            return found
+        if path.startswith(PREFIX):
+            return ("POST",), partial(self._answer_api, self._api.find(path))
+        if self._pages is not None and self._pages.has(path):
+            return (*_READ, "POST"), self._pages.serve
+        path = path[:200]
+        allowed = [PREFIX + "<operation>", *sorted(self._routes)]
+        raise NotFound(f"There is nothing at {path}.", path=path, allowed=allowed)
+
+    async def _answer_mcp(self, exchange: Exchange) -> None:
+        await self._mcp.serve(exchange, await self._body(exchange))
+
+    async def _answer_api(self, operation: Operation, exchange: Exchange) -> None:
+        await self._api.serve(operation, exchange, await self._body(exchange))
+
+    async def _body(self, exchange: Exchange) -> bytes:
+        """A request's body; nothing of it is read before the caller is let in."""
+        self._health.check()
+        if self._gatekeeper.required:
+            await admit(exchange, self._gatekeeper)
+        return await read_body(exchange, self._body_limit_bytes)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._mcp.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self._mcp.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+async def _refuse(error: TandemError, exchange: Exchange) -> None:
+    if exchange.started:
+        raise error  # too late for an answer: the server ends the connection
+    headers: Headers = RETRY_AFTER if isinstance(error, Unavailable) else ()
+    if isinstance(error, MethodNotAllowed):
+        headers = ((b"allow", error.allow.encode()),)
+    elif isinstance(error, Unauthenticated):
+        headers = CHALLENGE
+    await send_refusal(exchange.send, error, headers=headers)

@@ -1,0 +1,319 @@
+"""The server's connections: how many there may be, and what a client may leave half-sent, and for how long.
+
+uvicorn waits for a request as long as its client likes. Whoever opens enough connections and sends nothing, or half a
+request on each, would keep everybody else out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import Any
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from tandem.errors import InvalidInput, TandemError, TimedOut, TooLarge
+from tandem.server.dispatch import Outcome
+
+_HEAD = b"HTTP/1.1 "
+_INTERIM = b"HTTP/1.1 1"
+
+
+class CorkedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol on a transport that holds a head back until its body comes, or the loop turns."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Wrap the transport."""
+        super().connection_made(transport)
+        self.transport = _Corked(transport, self.loop)
+
+
+class _Corked(asyncio.Transport):
+    """As much of a transport as uvicorn's protocol uses."""
+
+    __slots__ = ("_held", "_loop", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._held = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held + data)
+        elif isinstance(data, bytes) and data.startswith(_HEAD) and not data.startswith(_INTERIM):
+            self._held = data
+            # A stream that begins long before its first event shows that it lives by its head alone.
+            self._loop.call_soon(self._flush)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def write_eof(self) -> None:
+        self._flush()
+        self._transport.write_eof()
+
+    def abort(self) -> None:
+        self._held = b""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self._transport.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._transport.set_protocol(protocol)
+
+    def _flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, b""
+            self._transport.write(held)
+
+
+HEAD_BYTES = 32_768
+HEAD_FIELDS = 100
+_REQUEST_TIMEOUT = 408
+_HEAD_TOO_LARGE = 431
+_SWEEP_SECONDS = 1.0
+_GRACE_SECONDS = 1.0
+"""A connection that is younger is closed for another one only if most connections are half-sent."""
+
+
+class RequestTimedOut(TimedOut):
+    """A request whose client did not send all of it in time."""
+
+    status = _REQUEST_TIMEOUT
+
+
+class HeadTooLarge(TooLarge):
+    """A request line and header fields over a limit."""
+
+    status = _HEAD_TOO_LARGE
+
+
+class Connections:
+    """Every connection of a server, by what it does.
+
+    At the limit, a new connection takes the place of the one that is worth least: the oldest that is half-sent, then
+    the one that has been idle longest, then the one that has waited longest for its answer. So who sends whole requests
+    always gets in, the owner included; waits and event streams go on from their cursor when their client asks again.
+    """
+
+    def __init__(
+        self, limit: int, *, head_seconds: float = 10, body_seconds: float = 120, held_bytes: int = 256_000_000
+    ) -> None:
+        """Make it.
+
+        Args:
+            limit: How many there may be.
+            head_seconds: How long a request's head may take, and a new connection's first request to begin.
+            body_seconds: How long a request's body may take.
+            held_bytes: How much of requests that are not complete may be held in all.
+        """
+        self._limit = limit
+        self._head_seconds = head_seconds
+        self._body_seconds = body_seconds
+        self._held_bytes = held_bytes
+        self._held = 0
+        self._half_sent: OrderedDict[BrokerProtocol, float] = OrderedDict()  # with when it began
+        self._idle: OrderedDict[BrokerProtocol, None] = OrderedDict()
+        self._served: OrderedDict[BrokerProtocol, None] = OrderedDict()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def begins(self, connection: BrokerProtocol) -> None:
+        """A client connected, or began to send a request."""
+        self._idle.pop(connection, None)
+        self._served.pop(connection, None)
+        now = connection.loop.time()
+        self._half_sent[connection] = now
+        connection.deadline = now + self._head_seconds
+        if self._sweep is None:
+            self._sweep = connection.loop.call_later(_SWEEP_SECONDS, self._expire, connection.loop)
+        while len(self._half_sent) + len(self._idle) + len(self._served) > self._limit:
+            self._least_worth(now).drop()
+
+    def receives(self, connection: BrokerProtocol, size: int, *, is_body: bool) -> None:
+        """A part of a request came that is not all of it."""
+        if is_body and not connection.has_head:
+            connection.has_head = True
+            connection.deadline += self._body_seconds
+        connection.held += size
+        self._held += size
+        while self._held > self._held_bytes:
+            next(iter(self._half_sent)).drop()
+
+    def serves(self, connection: BrokerProtocol) -> None:
+        """All of a request is there."""
+        self._forget(connection)
+        self._served[connection] = None
+
+    def rests(self, connection: BrokerProtocol) -> None:
+        """Its request was answered, and no other has begun."""
+        if connection in self._served:
+            del self._served[connection]
+            self._idle[connection] = None
+
+    def ends(self, connection: BrokerProtocol) -> None:
+        """It is closed."""
+        self._forget(connection)
+        self._idle.pop(connection, None)
+        self._served.pop(connection, None)
+
+    def _forget(self, connection: BrokerProtocol) -> None:
+        self._half_sent.pop(connection, None)
+        self._held -= connection.held
+        connection.held = 0
+        connection.has_head = False
+
+    def _least_worth(self, now: float) -> BrokerProtocol:
+        oldest = next(iter(self._half_sent))
+        is_crowd = len(self._half_sent) > self._limit // 2
+        if is_crowd or self._half_sent[oldest] < now - _GRACE_SECONDS or not (self._idle or self._served):
+            return oldest
+        return next(iter(self._idle or self._served))
+
+    def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for connection in [one for one in self._half_sent if one.deadline <= now]:
+            connection.expire()
+        self._sweep = loop.call_later(_SWEEP_SECONDS, self._expire, loop) if self._half_sent else None
+
+
+class BrokerProtocol(CorkedProtocol):
+    """uvicorn's protocol with limits of size, number and time for what a client sends.
+
+    Attributes:
+        deadline: When the request that is half-sent must be there, by the loop's clock.
+        has_head: Whether its head is there.
+        held: How many bytes of it are.
+    """
+
+    def __init__(
+        self,
+        connections: Connections,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.deadline = 0.0
+        self.has_head = False
+        self.held = 0
+        self._all = connections
+        self._is_whole = False
+        self._is_head = True
+        self._is_over = False
+        self._chunk = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Count the connection."""
+        super().connection_made(transport)
+        self._all.begins(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Count it no more."""
+        self._all.ends(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; refuse what is over a limit or no HTTP."""
+        parser = self.parser
+        if self._is_over or parser is None:
+            return
+        self._unset_keepalive_if_required()
+        self._chunk = len(data)
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            refused = error.__context__
+            self._refuse(refused if isinstance(refused, TandemError) else _not_http())
+        except httptools.HttpParserUpgrade:
+            # Answered like any other request. Whatever the client sends next is not HTTP.
+            self._is_over = True
+            if self.cycle:
+                self.cycle.keep_alive = False
+        except httptools.HttpParserError:
+            self._refuse(_not_http())
+        else:
+            if not self._is_whole:
+                self._all.receives(self, self._chunk, is_body=not self._is_head)
+                if self._is_head and self.held > HEAD_BYTES:
+                    self._refuse(_large_head("head_bytes", HEAD_BYTES, "bytes"))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._is_head, self._is_whole = True, False
+        self._all.begins(self)
+
+    def on_headers_complete(self) -> None:
+        """Its head is there."""
+        if len(self.headers) > HEAD_FIELDS:
+            raise _large_head("head_fields", HEAD_FIELDS, "header fields")
+        if self._chunk + self.held > HEAD_BYTES:
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > HEAD_BYTES:
+                raise _large_head("head_bytes", HEAD_BYTES, "bytes")
+        super().on_headers_complete()
+        self._is_head = False
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        self._is_whole = True
+        self._all.serves(self)
+        super().on_message_complete()
+        if self.cycle.response_complete and not self.pipeline:
+            self._all.rests(self)
+
+    def on_response_complete(self) -> None:
+        """It was answered."""
+        super().on_response_complete()
+        if not self.pipeline:
+            self._all.rests(self)
+
+    def expire(self) -> None:
+        """End a request that did not come in time."""
+        if self._is_over or not self.held:
+            self.drop()
+        else:
+            self._refuse(RequestTimedOut("The request did not come in time; send all of it at once."))
+
+    def drop(self) -> None:
+        """End the connection as it is."""
+        self._is_over = True
+        self._all.ends(self)
+        self.transport.abort()
+
+    def _refuse(self, error: TandemError) -> None:
+        """Answer in the application's place, and hang up once the client has had time to read it."""
+        is_served = bool(self.cycle) and not self.cycle.response_complete
+        if is_served and (self._is_head or self._is_whole or self.pipeline or self.cycle.response_started):
+            # The client would take the refusal for the answer to an earlier request.
+            self.drop()
+            return
+        self._is_over = True
+        self._all.begins(self)
+        self.deadline = self.loop.time()
+        body = Outcome(error=error).body()
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(STATUS_LINE[error.status] + head + body)
+        self.transport.write_eof()
+
+
+def _not_http() -> InvalidInput:
+    return InvalidInput("This is no HTTP/1.1 request; the broker speaks nothing else.", field="request")
+
+
+def _large_head(limit: str, most: int, unit: str) -> HeadTooLarge:
+    return HeadTooLarge(f"The head of a request has at most {most} {unit}; send less.", limit=limit, most=most)

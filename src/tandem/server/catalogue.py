@@ -1,0 +1,26 @@
+"""Every operation of the product, declared once."""
+
+from __future__ import annotations
+
+from tandem.access import contract as access_contract
+from tandem.contract.operation import Registry
+from tandem.cycles import operations as cycle_operations
+from tandem.gate import contract as gate_contract
+from tandem.inbox import contract as inbox_contract
+from tandem.pool import operations as pool_operations
+from tandem.projects import contract as project_contract
+from tandem.reviews import operations as review_operations
+from tandem.reviews import page_operations as file_operations
+
+REGISTRY = Registry(
+    (
+        *review_operations.OPERATIONS,
+        *gate_contract.OPERATIONS,
+        *cycle_operations.OPERATIONS,
+        *pool_operations.OPERATIONS,
+        *file_operations.OPERATIONS,
+        *inbox_contract.OPERATIONS,
+        *access_contract.OPERATIONS,
+        *project_contract.OPERATIONS,
+    )
+)

@@ -1,0 +1,242 @@
+"""Validates, authorises and runs one operation: the one way into the services, for every face."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import orjson
+from pydantic import ValidationError
+
+from tandem.contract.caller import Caller, Key
+from tandem.contract.operation import Handler, Operation, Registry
+from tandem.contract.request import ProjectRequest, Request, WriteRequest
+from tandem.core.clock import Clock
+from tandem.errors import (
+    Forbidden,
+    IdempotencyConflict,
+    InternalError,
+    InvalidInput,
+    TandemError,
+    Unavailable,
+    error_from,
+)
+from tandem.server.authorisation import Authorisation
+from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
+
+_log = logging.getLogger("tandem.server")
+_MOST_PROBLEMS = 1000
+_FIELD_LENGTH = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a call: an answer, or a refusal.
+
+    Attributes:
+        answer: The operation's typed answer; its JSON data where the same call was answered before. None of a refusal.
+        error: The refusal or fault; None of an answer.
+    """
+
+    answer: Any = None
+    error: TandemError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the operation was done."""
+        return self.error is None
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that goes with it."""
+        return 200 if self.error is None else self.error.status
+
+    def body(self) -> bytes:
+        """Serialises the envelope, as UTF-8 JSON."""
+        if self.error is None:
+            return envelope(self.answer)
+        return orjson.dumps({"ok": False, "error": self.error.as_dict()})
+
+
+def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
+    """The outcome that an envelope was stored of."""
+    stored = orjson.loads(body)
+    if not stored["ok"]:
+        return Outcome(error=error_from(stored["error"]))
+    data = stored["data"]
+    return Outcome(data if operation.reveal is None else operation.reveal(services.tokens, data))
+
+
+class Dispatcher:
+    """Calls operations by name."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        handlers: Mapping[str, Handler],
+        services: Services,
+        clock: Clock,
+        authorisation: Authorisation | None = None,
+    ) -> None:
+        """Make a dispatcher.
+
+        Args:
+            registry: The operations.
+            handlers: The service function of each, by name.
+            services: What they stand on.
+            clock: Gives reference ids for unknown faults.
+            authorisation: Checks what tokens allow; null on a trusted broker.
+        """
+        self.registry = registry
+        self._handlers = handlers
+        self._authorisation = authorisation
+        self._services = services
+        self._clock = clock
+        self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self.calls = 0
+        """Operations that were called since the start, by whatever face."""
+
+    async def dispatch(self, name: str, arguments: Any, caller: Caller) -> Outcome:
+        """Run one operation; never raises but for cancellation."""
+        self.calls += 1
+        try:
+            operation = self.registry.get(name)
+            if self._authorisation is not None:
+                return await self._authorised(operation, arguments, caller, self._authorisation)
+            return await self._run(operation, self._parse(operation, arguments, caller), caller, self._services)
+        except TandemError as error:
+            return Outcome(error=error)
+        except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
+            reference = self._clock.new_id("err")
+            _log.exception("operation failed", extra={"operation": name, "reference": reference})
+            message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
+            return Outcome(error=InternalError(message, reference=reference))
+
+    async def call(self, name: str, arguments: dict[str, Any], caller: Caller) -> Any:
+        """The typed answer of an operation, for callers within the broker.
+
+        Raises:
+            TandemError: The broker refuses, or something went wrong.
+        """
+        outcome = await self.dispatch(name, arguments, caller)
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.answer
+
+    async def _authorised(
+        self, operation: Operation, arguments: Any, caller: Caller, authorisation: Authorisation
+    ) -> Outcome:
+        """Run an operation as far as the caller's token allows."""
+        arguments, caller = authorisation.admit(operation, arguments, caller)
+        request = self._parse(operation, arguments, caller)
+        await authorisation.check_subjects(request, caller)
+        outcome = await self._run(operation, request, caller, authorisation.services_for(caller))
+        if operation.blocking:
+            await authorisation.check_again(request, caller)
+        return outcome
+
+    async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> Outcome:
+        if isinstance(request, ProjectRequest):
+            await self._services.projects.learn(request.project, caller.project)
+        key = self._key(operation, request, caller)
+        if key is None:
+            return Outcome(await self._handlers[operation.name](services, caller, request))
+        return await self._keyed(operation, request, replace(caller, key=key), key, services)
+
+    async def _keyed(
+        self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
+    ) -> Outcome:
+        """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
+        # A repetition waits for the first call's answer, which may be completed after its transaction.
+        async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
+            earlier = await find_answer(self._services, key)
+            if earlier is not None:
+                return _repeated(earlier, operation, self._services)
+            try:
+                return Outcome(await self._handlers[operation.name](services, caller, request))
+            except Replayed as replayed:
+                return _repeated(replayed.envelope, operation, self._services)
+            except IdempotencyConflict:
+                raise
+            except Unavailable as error:
+                # Whatever became of it: with its key the same call has one effect.
+                error.retryable = True
+                raise
+            except TandemError as error:
+                if error.retryable:
+                    raise
+                # On another node the same call may have been let through meanwhile: then that is the answer.
+                kept = await keep_refusal(self._services, key, Outcome(error=error).body())
+                return _repeated(kept, operation, self._services)
+
+    def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:
+        """The call's idempotency key, if it has one, in its scope: the caller, the project as sent, the operation.
+
+        Which project is the default one may change between a call and its repetition, so it is no part of that.
+        """
+        if not isinstance(request, WriteRequest) or request.idempotency_key is None:
+            return None
+        body = orjson.dumps(request.model_dump(mode="json", exclude={"idempotency_key"}), option=orjson.OPT_SORT_KEYS)
+        return Key(
+            principal=caller.agent or caller.principal,
+            project=request.project or caller.project or "",
+            operation=operation.name,
+            key=request.idempotency_key,
+            body_hash=self._hash(request, body),
+        )
+
+    def _hash(self, request: WriteRequest, body: bytes) -> str:
+        """What tells bodies apart, and is the same on every node that the call may be repeated at."""
+        if request.holds_key:
+            # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
+            return self._services.tokens.body_hash(body)
+        return hashlib.sha256(body).hexdigest()
+
+    @staticmethod
+    def _parse(operation: Operation, arguments: Any, caller: Caller) -> Request:
+        if caller.role is not None and caller.role not in operation.roles:
+            raise Forbidden(
+                f"'{operation.name}' is not for the role {caller.role}; use an endpoint of one of its roles.",
+                operation=operation.name,
+                role=caller.role,
+                allowed=sorted(operation.roles),
+            )
+        if not isinstance(arguments, dict):
+            raise InvalidInput("The arguments must be a JSON object.", field="arguments")
+        try:
+            return operation.request.model_validate(arguments)
+        except ValidationError as error:
+            raise _invalid_input(operation, error) from None
+
+
+def _field(place: tuple[int | str, ...]) -> str:
+    """Where a complaint is; names that nobody gave to a field may have any length."""
+    return ".".join(name if len(name) <= _FIELD_LENGTH else f"{name[:_FIELD_LENGTH]}…" for name in map(str, place))
+
+
+def _invalid_input(operation: Operation, error: ValidationError) -> InvalidInput:
+    """The first complaint in words, the first ones in the details; never the refused values."""
+    if error.error_count() > _MOST_PROBLEMS:  # to word them would take longer than everything else
+        return InvalidInput(
+            f"{operation.name}: {error.error_count()} things are wrong with the arguments; details.allowed_fields "
+            "lists the fields there are.",
+            field="arguments",
+            allowed_fields=sorted(operation.request.model_fields),
+        )
+    problems = [
+        {"field": _field(problem["loc"]) or "arguments", "problem": problem["msg"]}
+        for problem in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    first = problems[0]
+    allowed = sorted(operation.request.model_fields)
+    return InvalidInput(
+        f"{operation.name}: {first['field']}: {first['problem']}.",
+        field=first["field"],
+        problems=problems[:20],
+        allowed_fields=allowed,
+    )

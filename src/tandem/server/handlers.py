@@ -1,0 +1,80 @@
+"""The service function of each operation: it has the operation's name and takes `(services, caller, request)`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from tandem.access import tokens as access_tokens
+from tandem.contract.operation import Handler
+from tandem.cycles import handoffs, sessions
+from tandem.cycles import history as cycle_history
+from tandem.cycles import running as cycles
+from tandem.gate import commits
+from tandem.gate import judging as gates
+from tandem.gate import project_settings as project_view
+from tandem.gate import switch as gate_switch
+from tandem.inbox import reading as inbox
+from tandem.pool import admin as pool_admin
+from tandem.pool import runs as reviewer_runs
+from tandem.pool import supervisors as pool
+from tandem.projects import registration
+from tandem.reviews import (
+    attention,
+    claims,
+    counter_patches,
+    discussion,
+    drafts,
+    proposals,
+    reports,
+    search,
+    verdicts,
+    viewed,
+)
+from tandem.reviews import (
+    files as round_files,
+)
+from tandem.reviews import (
+    reading as reviews,
+)
+from tandem.server.catalogue import REGISTRY
+
+MODULES: Final = (
+    access_tokens,
+    attention,
+    claims,
+    commits,
+    counter_patches,
+    cycle_history,
+    cycles,
+    discussion,
+    drafts,
+    gate_switch,
+    gates,
+    handoffs,
+    inbox,
+    pool,
+    pool_admin,
+    project_view,
+    proposals,
+    registration,
+    reports,
+    reviewer_runs,
+    reviews,
+    round_files,
+    search,
+    sessions,
+    verdicts,
+    viewed,
+)
+"""The services that have operations."""
+
+_FUNCTIONS = {
+    name: function
+    for module in MODULES
+    for name, function in vars(module).items()
+    if getattr(function, "__module__", "") == module.__name__
+}
+
+# An operation that nobody does is a KeyError at every start.
+HANDLERS: Final[Mapping[str, Handler]] = {operation.name: _FUNCTIONS[operation.name] for operation in REGISTRY}

@@ -1,1 +1,0 @@
-"""Use cases: one short function each, which owns its transaction."""

@@ -1,0 +1,1 @@
+"""Every setting: where it comes from, and who may loosen it."""

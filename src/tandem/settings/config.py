@@ -1,0 +1,373 @@
+"""The settings: what there is to set, where it may be set, and which place won.
+
+Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
+defaults. What stands in a repository may only tighten: a project's file can make the settings that say
+so stricter and nothing else; the rest of it is ignored, and reported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from tandem.core import platforms
+from tandem.errors import ConfigInvalid
+from tandem.settings import exempt, workflows
+from tandem.settings import pool as pool_settings
+from tandem.settings.pool import PoolSettings, absolute_path
+from tandem.settings.project import PROJECT_FILE, Ignored, ProjectFiles, ProjectSays, Rules, Tighten, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_settings import PydanticBaseSettingsSource
+
+PREFIX = "TANDEM_"
+CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
+USER_FILE = "config.toml"
+DEFAULT_PORT = 8321
+
+# As much as could be a password, for what is hidden too much does no harm.
+_PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
+_PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
+
+
+def _default_data_dir() -> Path:
+    return Path(platforms.data_dir())
+
+
+def _comma_separated(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _from_json(value: object) -> object:
+    """What a variable of the environment says as JSON; anything but a text as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is not valid JSON: {error}") from None
+
+
+def _sound_workflows(tables: dict[str, Any]) -> dict[str, Any]:
+    """The tables as they are; a ConfigInvalid says which of them cannot be used."""
+    workflows.load(tables)
+    return tables
+
+
+def _sound_pool(table: object) -> PoolSettings:
+    """The pool's settings; a ConfigInvalid says which of them cannot be used."""
+    return pool_settings.load(_from_json(table))
+
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Bytes = Annotated[int, Field(ge=1, le=2**31)]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Durations are seconds, sizes bytes."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, hide_input_in_errors=True)
+
+    auth: Literal["trusted", "token"] = Field(
+        "trusted",
+        description="trusted: everyone who reaches the port may do everything; token: calls need an access token.",
+    )
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
+    port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(
+        default_factory=_default_data_dir,
+        description="Folder of the database, logs, archives, secret key and instance lock.",
+    )
+    database_url: str | None = Field(
+        None,
+        repr=False,
+        pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
+        description="`sqlite:///path` or `postgresql://…`; default: SQLite in the data folder.",
+    )
+    durability: Literal["full", "normal"] = Field(
+        "full",
+        description="full: an acknowledged write survives loss of power; normal: only the end of the process.",
+        json_schema_extra={"tighten": Tighten.FULL_DURABILITY},
+    )
+    reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
+    wait_seconds: Seconds = Field(25, description="How long a wait lasts by default.")
+    wait_max_seconds: Seconds = Field(
+        50, description="The longest that one call waits.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    claim_timeout_seconds: Seconds = Field(
+        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    review_deadline_seconds: Seconds = Field(
+        3600, ge=1, description="The longest that a claim can be renewed.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    sweep_interval_seconds: Seconds = Field(5, description="Time between two looks for expired claims.")
+    checkpoint_interval_seconds: Seconds = Field(60, description="Time between two checkpoints of the event log.")
+    diff_limit_bytes: Bytes = Field(
+        5_000_000, description="Largest diff.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    inflated_limit_bytes: Bytes = Field(
+        50_000_000,
+        description="Most bytes, without compression, of all files that one change touches; a git that validates it may"
+        " take eight times as much memory, and 128 MB.",
+        json_schema_extra={"tighten": Tighten.LOWER},
+    )
+    text_limit_bytes: Bytes = Field(
+        256_000, description="Largest single text.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    body_limit_bytes: Bytes = Field(
+        16_000_000, description="Largest request body.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    page_limit: int = Field(
+        200, ge=1, le=10_000, description="Most rows of one page.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
+    git_timeout_seconds: Seconds = Field(
+        10, description="Time limit of one git command.", json_schema_extra={"tighten": Tighten.LOWER}
+    )
+    validation_concurrency: int = Field(4, ge=1, le=64, description="Diffs validated at the same time.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_max_bytes: Bytes = Field(10_000_000, description="Size at which the log file is rotated.")
+    log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = Field(
+        (), description="Further names that a Host header may carry; separated by commas."
+    )
+    fast_path: bool = Field(
+        default=True, description="Answer tool calls by Tandem's own code path rather than the SDK's."
+    )
+    idempotency_ttl_seconds: float = Field(
+        86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
+    )
+    workflows: Annotated[dict[str, Any], NoDecode, BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = (
+        Field(
+            default_factory=dict[str, Any],
+            description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
+        )
+    )
+    session_idle_seconds: float = Field(
+        43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
+    )
+    archive_dir: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."
+    )
+    secret_key_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        None,
+        description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
+    )
+    gate_exempt: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], NoDecode, BeforeValidator(_comma_separated)
+    ] = Field(
+        exempt.DEFAULT_PATTERNS,
+        description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
+        " folder, `**` through folders; separated by commas.",
+    )
+    verify_command: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...], NoDecode, BeforeValidator(_from_json)
+    ] = Field(
+        (),
+        description="Command whose exit status says whether a rolled back plan still works, as a list;"
+        " default: none. The variable holds JSON.",
+    )
+    reviewer_pool: Annotated[PoolSettings, NoDecode, BeforeValidator(_sound_pool)] = Field(
+        PoolSettings(),
+        description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is passed in: `load_settings` reads the sources itself, to know each value's origin."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    @property
+    def database(self) -> str:
+        """The database's URL, the default included; may hold a password."""
+        return self.database_url or f"sqlite:///{(self.data_dir / 'tandem.db').as_posix()}"
+
+    @property
+    def log_file(self) -> Path:
+        """The broker's log, JSON lines; rotated ones stand beside it."""
+        return self.data_dir / "logs" / "broker.jsonl"
+
+    @property
+    def reviewer_logs(self) -> Path:
+        """The folder of the logs of this machine's reviewers, whoever runs them."""
+        return self.log_file.parent / "reviewers"
+
+    @property
+    def archives(self) -> Path:
+        """The folder of archived cycles, the default included."""
+        return self.archive_dir or self.data_dir / "archives"
+
+    @property
+    def secret_key(self) -> Path:
+        """The file of the broker's key, the default included; not the key itself."""
+        return self.secret_key_file or self.data_dir / "secret.key"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """The settings and where they come from.
+
+    Attributes:
+        settings: The values.
+        origins: For each setting, `default`, a file, a variable or a flag.
+        ignored: What was found and not used.
+        trusted: The project's files that count in full because a person trusted them.
+        pool_origins: For each of the pool's settings that the project changed, the file.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    ignored: tuple[Ignored, ...]
+    trusted: tuple[str, ...] = ()
+    pool_origins: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What one place says: value and origin by setting."""
+
+    values: dict[str, Value]
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | None = None) -> LoadedSettings:
+    """Read all sources and merge them.
+
+    Args:
+        flags: Settings given on the command line; those that are None were not given.
+        project_root: The repository whose `.tandem/config.toml` counts; None for the broker itself.
+
+    Raises:
+        ConfigInvalid: An unknown key or a value that cannot be used; names the place, the key and
+            what is allowed.
+    """
+    user = _file_layer(user_file())
+    project = _project(project_root, user) if project_root is not None else ProjectSays()
+    merged = {**user.values, **project.values, **_environment_layer().values, **_flags_layer(flags or {}).values}
+    settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
+    origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
+    pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}
+    return LoadedSettings(settings, origins, tuple(project.ignored), tuple(project.trusted), pool)
+
+
+def user_file() -> Path:
+    """Where the user's own configuration is, whether or not it exists."""
+    return Path(os.environ.get(CONFIG_DIR_VARIABLE) or platforms.config_dir()) / USER_FILE
+
+
+def masked(key: str, value: Any) -> Any:
+    """A setting's value as it may be shown: JSON, and without the database's password."""
+    if key == "database_url" and isinstance(value, str):
+        return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD_BEFORE_HOST.sub(r"\1:***@", value))
+    if isinstance(value, PoolSettings):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    return str(value) if isinstance(value, Path) else value
+
+
+def _file_layer(path: Path) -> _Layer:
+    document = _parsed(path, _read(path))
+    return _Layer({key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()})
+
+
+def _environment_layer() -> _Layer:
+    values: dict[str, tuple[Any, str]] = {}
+    for key in Settings.model_fields:
+        variable = PREFIX + key.upper()
+        text = os.environ.get(variable)
+        if text:
+            values[key] = (_checked(key, text, variable), variable)
+    return _Layer(values)
+
+
+def _flags_layer(flags: Mapping[str, Any]) -> _Layer:
+    return _Layer(
+        {key: (_checked(key, value, _flag(key)), _flag(key)) for key, value in flags.items() if value is not None}
+    )
+
+
+def _flag(key: str) -> str:
+    return "--" + key.replace("_", "-")
+
+
+def _project(root: Path, user: _Layer) -> ProjectSays:
+    """What the project's files come to: what tightens, or what a person has trusted."""
+    path = root / PROJECT_FILE
+    content = _read(path)
+    rules = Rules(_checked, _direction, lambda key: Settings.model_fields[key].get_default())
+    return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user.values)
+
+
+def _direction(key: str) -> Tighten | None:
+    field = Settings.model_fields.get(key)
+    extra: Any = field.json_schema_extra if field is not None else None
+    return extra["tighten"] if extra else None
+
+
+def _read(path: Path) -> bytes:
+    """A file's content; nothing if there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise ConfigInvalid(f"{path} cannot be read: {error.strerror}.", origin=str(path)) from error
+
+
+def _parsed(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path} is not valid TOML: {error}.", origin=str(path)) from error
+
+
+def _checked(key: str, value: Any, origin: str) -> Any:
+    """The value as the setting's own type."""
+    field = Settings.model_fields.get(key)
+    if field is None:
+        allowed = sorted(Settings.model_fields)
+        raise ConfigInvalid(
+            f"{origin}: there is no setting '{key}'. There are: {', '.join(allowed)}.",
+            setting=key,
+            origin=origin,
+            allowed=allowed,
+        )
+    try:
+        return getattr(Settings.model_validate({key: value}), key)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{origin}: {error.message}", **{**error.details, "origin": origin}) from None
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
+        problem = problem.removeprefix("Value error, ")
+        raise ConfigInvalid(
+            f"{origin}: {key}: {problem}. {field.description}",
+            setting=key,
+            origin=origin,
+            problem=problem,
+            allowed=_allowed(key),
+        ) from None
+
+
+def _allowed(key: str) -> dict[str, Any]:
+    """What the setting accepts, as JSON Schema says it."""
+    schema: dict[str, Any] = Settings.model_json_schema()["properties"][key]
+    shown = {name: value for name, value in schema.items() if name not in {"title", "description", "tighten"}}
+    return json.loads(json.dumps(shown, default=str))

@@ -1,0 +1,270 @@
+"""The one broker of a data folder: its lock, its port, and what it lets others know.
+
+The order keeps data safe: the lock first, so that a second broker is refused before it touches anything;
+then the port; only then the data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from tandem.core import files, platforms
+from tandem.core.platforms import ProcessIdentity
+from tandem.errors import ConfigInvalid, Unavailable
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tandem.settings.config import Settings
+
+RUNTIME_FILE = "broker.json"
+"""Found by the bridge under the same name."""
+
+LOCK_FILE = "broker.lock"
+STOP_FILE = "broker.stop"
+_REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
+"""Where this machine reaches a broker that listens on all of its addresses."""
+_BACKLOG = 2048
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A broker that runs, as it describes itself in its data folder.
+
+    Attributes:
+        url: Where it listens.
+        pid: Its process.
+        started_us: When the process began, microseconds since the epoch.
+        version: Tandem's version.
+        instance_id: Tells this run from every other.
+        token: Its owner's access token; null if it trusts everybody.
+    """
+
+    url: str
+    pid: int
+    started_us: int
+    version: str
+    instance_id: str
+    token: str | None = field(default=None, repr=False)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process, safe from reuse of its number."""
+        return ProcessIdentity(self.pid, self.started_us)
+
+
+def find_running(data_dir: Path) -> Running | None:
+    """The broker that runs on a data folder and answers; null if none does."""
+    stated = _read(data_dir / RUNTIME_FILE)
+    if stated is None:
+        return None
+    try:
+        running = Running(**stated)
+        return running if platforms.is_alive(running.process) else None
+    except TypeError:
+        # Of another version, or edited: then it describes nothing.
+        return None
+
+
+class Instance:
+    """The right to be the broker of a data folder, and the port that goes with it.
+
+    Attributes:
+        data_dir: The folder.
+        listener: Bound and listening, so that requests wait rather than fail until they are served.
+        beside: The same port at the loopback address of the other family, where people log in; null if there is none.
+        url: Where that is.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the lock and the port; gives both back if one cannot be had.
+
+        Raises:
+            Unavailable: Another broker has the folder.
+            ConfigInvalid: The address cannot be listened on, or must not be.
+        """
+        refuse_foreign_host(settings)
+        self.data_dir = settings.data_dir
+        self._lock = _take_lock(settings.data_dir)
+        try:
+            self._forget()
+            self.listener, self.beside = _listen_all(settings)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        port = self.listener.getsockname()[1]
+        self.url = f"http://{_bracketed(_REACHED_AT.get(settings.host, settings.host))}:{port}"
+        try:
+            self._describe(self._lock, port)
+        except BaseException:
+            self.release()
+            raise
+
+    def __enter__(self) -> Self:
+        """The instance itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give everything back."""
+        self.release()
+
+    def publish(self, version: str, instance_id: str, token: str | None = None) -> Running:
+        """Let the bridge and the command line find the broker; only its own user can read it."""
+        pid, started_us = platforms.this_process()
+        running = Running(self.url, pid, started_us, version, instance_id, token)
+        content = json.dumps(asdict(running)).encode() + b"\n"
+        # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
+        files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
+        return running
+
+    def release(self) -> None:
+        """Withdraw what was published, close the port, give up the lock; twice is safe."""
+        if self._lock < 0:
+            return
+        self._forget()
+        self.listener.close()
+        if self.beside is not None:
+            self.beside.close()
+        os.ftruncate(self._lock, 0)
+        platforms.unlock_file(self._lock)
+        os.close(self._lock)
+        self._lock = -1
+
+    def is_asked_to_stop(self) -> bool:
+        """Whether somebody left the file that stands for a signal where there are none."""
+        return (self.data_dir / STOP_FILE).exists()
+
+    def _forget(self) -> None:
+        for name in (RUNTIME_FILE, STOP_FILE):
+            (self.data_dir / name).unlink(missing_ok=True)
+
+    @staticmethod
+    def _describe(lock: int, port: int) -> None:
+        """Say in the lock's file who has it, for those who are refused."""
+        os.ftruncate(lock, 0)
+        os.lseek(lock, 0, os.SEEK_SET)
+        os.write(lock, json.dumps({"pid": os.getpid(), "port": port}).encode())
+
+
+def refuse_foreign_host(settings: Settings) -> None:
+    """Insist on an address of this machine only, unless callers need tokens.
+
+    Raises:
+        ConfigInvalid: Others could reach it, and would be trusted.
+    """
+    host = settings.host
+    if settings.auth == "token":
+        return
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return
+    if host != "localhost":
+        raise ConfigInvalid(
+            f"Tandem does not listen on {host}: without access tokens everyone who reaches the port would be trusted. "
+            'Have it ask for them (the setting auth = "token", or TANDEM_AUTH=token), or use 127.0.0.1.',
+            setting="host",
+            allowed=["127.0.0.1", "::1", "localhost"],
+        )
+
+
+def _take_lock(data_dir: Path) -> int:
+    path = data_dir / LOCK_FILE
+    try:
+        platforms.make_private(str(data_dir))
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        if platforms.lock_file(lock):
+            return lock
+    except OSError as error:
+        raise ConfigInvalid(
+            f"The data folder {data_dir} cannot be used: {error.strerror}. Choose another with --data-dir.",
+            setting="data_dir",
+        ) from error
+    os.close(lock)
+    holder = _read(path) or {}
+    who = f"process {holder.get('pid', 'unknown')}"
+    where = f", port {holder['port']}" if "port" in holder else ""
+    raise Unavailable(
+        f"Another broker has the data in {data_dir} ({who}{where}). Use that one, or stop it with "
+        f"'tandem down --data-dir {data_dir}'.",
+        data_dir=str(data_dir),
+        **holder,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigInvalid(f"{host} is not an address to listen on: {error}.", setting="host") from error
+    try:
+        platforms.claim_address(listener)
+        listener.bind(address)
+        # At once: on Linux two sockets may be bound to a port until one of them listens.
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)  # noqa: FBT003 - the standard library's signature
+    except OSError as error:
+        listener.close()
+        raise ConfigInvalid(
+            f"Port {port} at {host} cannot be had: {error.strerror}. Stop the program that uses it, or choose "
+            "another port with --port (0 takes a free one).",
+            setting="port",
+        ) from error
+    return listener
+
+
+def _listen_all(settings: Settings) -> tuple[socket.socket, socket.socket | None]:
+    """The broker's port; with logins, at both loopback addresses.
+
+    Browsers look for names under `localhost` at both, and would show a login to whoever has the port at the other.
+    """
+    for _ in range(_TRIES):
+        listener = _listen(settings.host, settings.port)
+        try:
+            return listener, _listen_beside(listener) if settings.auth == "token" else None
+        except ConfigInvalid:
+            listener.close()
+            if settings.port:
+                raise
+    raise ConfigInvalid("No port is free at 127.0.0.1 and ::1; choose one with --port.", setting="port")
+
+
+def _listen_beside(listener: socket.socket) -> socket.socket | None:
+    host, port = listener.getsockname()[:2]
+    if listener.family == socket.AF_INET:
+        other = "::1"
+    else:
+        other = "127.0.0.1"
+        if host == "::" and not listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+            return None  # it has that, too
+    address = ipaddress.ip_address(host)
+    if not (address.is_loopback or address.is_unspecified):
+        return None
+    try:
+        with socket.socket(socket.AF_INET6 if other == "::1" else socket.AF_INET) as probe:
+            probe.bind((other, 0))
+    except OSError:
+        return None  # this machine has no such address, so nobody listens there
+    return _listen(other, port)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None

@@ -1,0 +1,36 @@
+"""The numbers that decisions depend on, as the services are given them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tandem.settings.exempt import DEFAULT_PATTERNS
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Limits and durations; the defaults are the contract's.
+
+    Attributes:
+        claim_timeout_seconds: How long a lease lasts from its latest renewal.
+        review_deadline_seconds: How long after its claim a lease can be renewed at all.
+        wait_seconds: How long a wait lasts when the caller does not say.
+        wait_max_seconds: The longest wait that one call may take.
+        diff_limit_bytes: The largest diff, in UTF-8 bytes.
+        text_limit_bytes: The largest description, message, reason or metadata, in UTF-8 bytes.
+        page_limit: The most rows in a page.
+        idempotency_ttl_seconds: How long an idempotency key is remembered.
+        session_idle_seconds: How long after its last use a hand-off session ends.
+        gate_exempt: Patterns of the paths that a gate sets aside.
+    """
+
+    claim_timeout_seconds: float = 1200
+    review_deadline_seconds: float = 3600
+    wait_seconds: float = 25.0
+    wait_max_seconds: float = 50.0
+    diff_limit_bytes: int = 5_000_000
+    text_limit_bytes: int = 256_000
+    page_limit: int = 200
+    idempotency_ttl_seconds: float = 86_400
+    session_idle_seconds: float = 43_200
+    gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS

@@ -1,0 +1,290 @@
+"""The reviewer pool's settings: which program reviews, how it is called, how many there are and what they may take.
+
+They are the table `[reviewer_pool]` of the user's configuration. A repository may only tighten some of them: a
+program, a model or a prompt comes from the person who runs the broker, or from what they have trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from tandem.core import platforms
+from tandem.errors import ConfigInvalid
+
+TABLE: Final = "reviewer_pool"
+"""The setting of the broker that holds these."""
+
+AUTO: Final = "auto"
+"""The workspace of each reviewer is its project's own folder."""
+
+THROUGH_WSL: Final = platforms.STOPS_BY_FILE
+"""Whether programs are run in the Windows Subsystem for Linux: where no signal reaches them otherwise."""
+
+_QUIET_SPAN: Final = re.compile(r"(?P<start>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(?:[01]\d|2[0-3]):[0-5]\d|24:00)")
+"""A part of the day, `22:00-07:00`; it may go across midnight."""
+
+SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
+"""What can be an argument of a program without being taken for an option."""
+
+_DISTRO: Final = re.compile(r"(?!-)[A-Za-z0-9._-]{1,64}")
+_OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
+_NO_CONTROL: Final = re.compile(r"[^\x00-\x1f\x7f]*")
+_FEWER: Final = frozenset(
+    {
+        "max_pool_size",
+        "min_pool_size",
+        "idle_timeout_seconds",
+        "max_ttl_seconds",
+        "budget_per_review",
+        "budget_per_day",
+        "token_budget_per_review",
+        "token_budget_per_day",
+        "attempt_seconds",
+        "start_seconds",
+        "silence_seconds",
+        "output_bytes",
+    }
+)
+"""What a repository may lower: fewer reviewers, that cost less."""
+
+_MORE: Final = frozenset({"scaling_ratio", "spawn_cooldown_seconds", "retry_delay_seconds"})
+"""What a repository may raise, to the same end."""
+
+
+def absolute_path(value: object) -> object:
+    """A path without `~` that does not depend on where one stands; texts only."""
+    if value == "":
+        raise ValueError("a path cannot be empty")
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+
+
+def _listed(value: object) -> object:
+    """A list of texts, never one text that somebody would have to take apart."""
+    if isinstance(value, str):
+        raise ValueError("write it as a list of texts, such as ['program', 'argument']; no shell reads it")  # noqa: TRY004 - pydantic reports ValueError only
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Dollars = Annotated[float, Field(gt=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1, le=10**12)]
+
+
+class PoolSettings(BaseModel):
+    """Everything that can be set of the reviewer pool. Durations are seconds, sizes bytes, budgets US dollars."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    enabled: bool = Field(default=False, description="Start reviewers when proposals wait.")
+    provider: Literal["codex", "claude", "gemini", "opencode", "custom"] = Field(
+        default="codex", description="The client program that reviews."
+    )
+    command: Words = Field(
+        default=(),
+        description="How the program is called, as a list; default: by the provider's name. `custom` needs it.",
+    )
+    mode: Literal["worker", "agent"] = Field(
+        default="worker",
+        description="worker: Tandem claims and submits, the program only answers; agent: the program does it over MCP.",
+    )
+    model: str | None = Field(
+        default=None, description="The model, in the program's own words; default: the program's."
+    )
+    allowed_models: Words = Field(default=(), description="If there are any: the only models that may be set.")
+    reasoning_effort: Literal["low", "medium", "high"] = Field(
+        default="high", description="How hard the model thinks, where the program can be told."
+    )
+    workspace_path: str = Field(
+        default=AUTO, description="Folder that reviewers read; `auto`: the folder of the project that they review."
+    )
+    workspace_wsl_path: str | None = Field(
+        default=None, description="On Windows: that folder as the distribution calls it; it is never translated."
+    )
+    wsl_distro: str = Field(default="Ubuntu", description="On Windows: the distribution of WSL that has the program.")
+    max_pool_size: int = Field(default=3, ge=1, le=10, description="Most reviewers at a time.")
+    min_pool_size: int = Field(default=0, ge=0, le=10, description="Reviewers that are kept although nothing waits.")
+    scaling_ratio: float = Field(
+        default=3,
+        ge=1,
+        le=100,
+        description="One more is started when more reviews wait than so many for each reviewer.",
+    )
+    idle_timeout_seconds: Seconds = Field(default=300, ge=60, description="A reviewer without work for so long ends.")
+    max_ttl_seconds: Seconds = Field(
+        default=3600, ge=300, description="A reviewer takes no new work after so long; it finishes what it is at."
+    )
+    spawn_cooldown_seconds: float = Field(default=10, ge=0, le=86_400, description="Least time between two starts.")
+    background_check_interval_seconds: Seconds = Field(
+        default=30, ge=1, description="Longest time between two looks at the queue; every proposal is a look too."
+    )
+    prompt_template_path: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        default=None, description="File of the prompt; default: the one that comes with Tandem."
+    )
+    budget_per_review: Dollars | None = Field(default=None, description="The pool pauses when one run cost more.")
+    budget_per_day: Dollars | None = Field(default=None, description="The pool pauses when a day's runs cost as much.")
+    token_budget_per_review: Tokens | None = Field(default=None, description="As budget_per_review, in tokens.")
+    token_budget_per_day: Tokens | None = Field(default=None, description="As budget_per_day, in tokens.")
+    quiet_hours: Words = Field(
+        default=(), description="Parts of the day in which nothing is started: `22:00-07:00`, in local time."
+    )
+    retry_delay_seconds: Seconds = Field(
+        default=30, description="After a run without a verdict the review waits so long, and longer each time."
+    )
+    attempt_seconds: Seconds = Field(default=1800, description="The longest that one run of the program may take.")
+    start_seconds: Seconds = Field(default=180, description="The longest until the program's first output.")
+    silence_seconds: Seconds = Field(default=900, description="The longest between two outputs of the program.")
+    grace_seconds: float = Field(default=10, gt=0, le=600, description="From the request to end to the kill.")
+    drain_seconds: float = Field(
+        default=10, ge=0, le=86_400, description="How long the broker's stop waits for reviews that are under way."
+    )
+    output_bytes: int = Field(
+        default=16_000_000, ge=10_000, le=10**9, description="How much of a program's output is kept: the end of it."
+    )
+    log_max_bytes: int = Field(
+        default=5_000_000, ge=10_000, le=2**31, description="Size at which a reviewer's log is rotated."
+    )
+    log_backups: int = Field(default=2, ge=0, le=100, description="Rotated logs that are kept of each reviewer.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_what_belongs_elsewhere(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            for name in _OF_THE_BROKER:
+                if name in value:
+                    raise ValueError(f"{name} is a setting of the broker itself; write it outside this table")
+        return cast("object", value)
+
+    @field_validator("model")
+    @classmethod
+    def _check_model(cls, model: str | None) -> str | None:
+        if model is not None and not SAFE_WORD.fullmatch(model):
+            raise ValueError("use 1 to 100 letters, digits and . _ : / -, and no hyphen first")
+        return model
+
+    @field_validator("command")
+    @classmethod
+    def _check_command(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if command and not command[0].strip():
+            raise ValueError("the first text has to name a program")
+        if any("\0" in word for word in command):
+            raise ValueError("a program cannot be given a NUL character")
+        return command
+
+    @field_validator("workspace_path")
+    @classmethod
+    def _check_workspace(cls, path: str) -> str:
+        if path == AUTO:
+            return path
+        if not path.strip() or not _NO_CONTROL.fullmatch(path):
+            raise ValueError(f"name a folder, or write '{AUTO}' for the one of each project")
+        return str(absolute_path(path))
+
+    @field_validator("workspace_wsl_path")
+    @classmethod
+    def _check_wsl_path(cls, path: str | None) -> str | None:
+        if path is not None and not (path.startswith("/") and _NO_CONTROL.fullmatch(path)):
+            raise ValueError("write the folder as the distribution calls it, such as '/home/me/project'")
+        return path
+
+    @field_validator("wsl_distro")
+    @classmethod
+    def _check_distro(cls, name: str) -> str:
+        if not _DISTRO.fullmatch(name):
+            raise ValueError("use 1 to 64 letters, digits and . _ -, and no hyphen first")
+        return name
+
+    @field_validator("quiet_hours")
+    @classmethod
+    def _check_quiet_hours(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
+        for text in spans:
+            found = _QUIET_SPAN.fullmatch(text)
+            if found is None or found["start"] == found["end"]:
+                raise ValueError(f"{text[:40]!r} is no part of the day; write '22:00-07:00', or '00:00-24:00' for all")
+        return spans
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.provider == "custom" and not self.command:
+            raise ValueError("the provider 'custom' needs a command: a list of a program and its arguments")
+        if self.allowed_models and self.model not in self.allowed_models:
+            stated = "no model is set" if self.model is None else f"the model '{self.model}' is not among them"
+            raise ValueError(f"allowed_models has {', '.join(self.allowed_models)}, and {stated}; set model to one")
+        if self.min_pool_size > self.max_pool_size:
+            raise ValueError(f"min_pool_size ({self.min_pool_size}) is over max_pool_size ({self.max_pool_size})")
+        if THROUGH_WSL and self.enabled and self.workspace_wsl_path is None:
+            raise ValueError(
+                "on Windows reviewers run in WSL: set workspace_wsl_path to the repository's folder in there"
+            )
+        return self
+
+
+def is_quiet(spans: Iterable[str], now_local: datetime) -> bool:
+    """Whether a time, as people there read it from the clock, lies in one of `quiet_hours`.
+
+    The time is compared, never computed with: a day on which the clock is set forward or back has its quiet
+    hours by the clock like every other.
+    """
+    now = now_local.strftime("%H:%M")
+    parts = (span.partition("-") for span in spans)
+    return any(start <= now < end if start < end else not end <= now < start for start, _, end in parts)
+
+
+def load(table: object) -> PoolSettings:
+    """The settings from a table of the configuration.
+
+    Args:
+        table: The table, an object of JSON, or settings that were read already.
+
+    Raises:
+        ConfigInvalid: A key that is unknown, or a value that cannot be used; the message and `details.setting` name it.
+    """
+    if isinstance(table, PoolSettings):
+        return table
+    if not isinstance(table, Mapping):
+        raise ConfigInvalid(f"{TABLE}: it must be a table, such as [{TABLE}] begins.", setting=TABLE, expected="table")
+    try:
+        return PoolSettings.model_validate(dict(cast("Mapping[str, Any]", table)))
+    except ValidationError as error:
+        raise _refused(error) from None
+
+
+def _refused(error: ValidationError) -> ConfigInvalid:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    problem = first["msg"].removeprefix("Value error, ")
+    place = first["loc"]
+    if not place:
+        return ConfigInvalid(f"{TABLE}: {problem}.", setting=TABLE, problem=problem)
+    key = str(place[0])
+    setting = f"{TABLE}.{key}"
+    field = PoolSettings.model_fields.get(key)
+    if field is None:
+        allowed = sorted(PoolSettings.model_fields)
+        there_are = ", ".join(allowed)
+        return ConfigInvalid(
+            f"{TABLE}: there is no setting '{key}'. There are: {there_are}.", setting=setting, allowed=allowed
+        )
+    return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
+
+
+def loosening(key: str, before: PoolSettings, after: PoolSettings) -> str | None:
+    """Why a repository may not make this change of one setting; null if the change tightens, or is none."""
+    old, new = getattr(before, key), getattr(after, key)
+    if old == new:
+        return None
+    if key in _FEWER:
+        allowed = old is None or (new is not None and new < old)
+        return None if allowed else f"a repository may only tighten this: a lower value than {old}"
+    if key in _MORE:
+        return None if new > old else f"a repository may only tighten this: a higher value than {old}"
+    if key == "enabled":
+        return None if not new else "a repository may only tighten this: to false"
+    if key == "quiet_hours":
+        return None if set(old) <= set(new) else "a repository may only tighten this: more hours, and none left out"
+    return "a repository may not set this"

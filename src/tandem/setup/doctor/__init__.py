@@ -1,0 +1,60 @@
+"""Finding out what is wrong with an installation, and saying how it is mended.
+
+Each check looks at one thing and answers with findings. A check that fails itself is a finding too, so that the
+others are still made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Final
+
+from tandem.errors import TandemError
+from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users
+from tandem.setup.doctor.clients import check_agent_hooks, check_clients
+from tandem.setup.doctor.finding import Circumstances, Finding, State, problem
+from tandem.setup.doctor.gate import check_gate, check_hooks, check_planning, check_project
+from tandem.setup.doctor.machine import check_data, check_programs, check_settings
+
+__all__ = ["CHECKS", "Check", "Circumstances", "Finding", "State", "examine"]
+
+Check = Callable[[Circumstances], Awaitable[list[Finding]]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    check_programs,
+    check_settings,
+    check_data,
+    # What the broker's check learns, the ones behind it need.
+    check_broker,
+    check_users,
+    check_access,
+    check_reviewers,
+    check_project,
+    check_gate,
+    check_hooks,
+    check_clients,
+    check_agent_hooks,
+    check_planning,
+)
+
+
+async def examine(here: Circumstances, more: Iterable[Check] = ()) -> AsyncIterator[Finding]:
+    """All findings, as they come.
+
+    Args:
+        here: What is looked at.
+        more: Checks of other packages, made last.
+    """
+    for check in (*CHECKS, *more):
+        try:
+            found = await check(here)
+        except TandemError as error:
+            found = [problem(_name(check), error.message, None)]
+        except Exception as error:  # noqa: BLE001 - the edge: what one check stumbles over must not hide what others find
+            found = [problem(_name(check), f"This could not be checked: {type(error).__name__}: {error}", None)]
+        for one in found:
+            yield one
+
+
+def _name(check: Check) -> str:
+    return getattr(check, "__name__", "check").removeprefix("check_").replace("_", " ")

@@ -1,0 +1,218 @@
+"""The broker: whether it answers and which one it is, who is let in to it, and how its reviewers do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from tandem.bridge.broker import find_data_dir
+from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
+from tandem.bridge.http import Client, HttpFailure, Target
+from tandem.bridge.messages import as_object
+from tandem.client import TandemClient
+from tandem.core import platforms
+from tandem.errors import Forbidden, TandemError, Unauthenticated
+from tandem.settings.config import load_settings
+from tandem.setup.background import find_broker, reach_broker
+from tandem.setup.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
+from tandem.setup.gate_switch import Call
+
+_SECONDS = 5.0
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+_START = "tandem up --background"
+_RESTART = "tandem down, then tandem up --background"
+_ASK_FOR_TOKENS = (
+    'set auth = "token" in the broker\'s settings, start it again, and give each person a token: tandem token create'
+)
+
+
+async def check_broker(here: Circumstances) -> list[Finding]:
+    """Whether it answers, with the version of this program, and can use its database."""
+    stated = here.broker or (here.gate.broker if here.gate else None)
+    reached = await find_broker(stated)
+    if reached is None:
+        return [await _silence(stated)]
+    here.url, here.call = reached.url, _caller(reached.url)
+    facts = await asyncio.to_thread(_health, reached.url)
+    here.facts = facts
+    phase = facts.get("phase")
+    if phase != "ready":
+        return [
+            problem(
+                "broker", f"The broker at {reached.url} is {phase or 'not ready'}.", "wait a moment; else tandem logs"
+            )
+        ]
+    found = [ok("broker", f"The broker answers at {reached.url} (process {facts.get('pid')}).")]
+    ours = version("tandem-broker")
+    if facts.get("version") != ours:
+        found.append(
+            problem("version", f"The broker is version {facts.get('version')}, this program is {ours}.", _RESTART)
+        )
+    return [*found, await _database(here)]
+
+
+async def _silence(stated: str | None) -> Finding:
+    """Why nothing answers."""
+    if stated is not None:
+        return problem("broker", f"No broker answers at {stated}.", "start it there, or name another with --broker")
+
+    async def start() -> None:
+        await reach_broker(None)
+
+    folder = find_data_dir(platforms)
+    port = load_settings().settings.port
+    if port and await asyncio.to_thread(_is_taken, port):
+        taken = f"No broker runs on {folder}, and somebody else has its port {port}."
+        return problem("broker", taken, "tandem up --background --port 0, or end what listens there")
+    return problem("broker", f"No broker runs on {folder}.", _START, start)
+
+
+async def _database(here: Circumstances) -> Finding:
+    """A read of the database, through the broker."""
+    if here.call is None:
+        return skipped("database", "The broker does not answer.")
+    try:
+        await here.call("get_review_stats", {})
+    except (Unauthenticated, Forbidden):
+        return skipped("database", "The broker does not let this access token look.")
+    except TandemError as error:
+        return problem("database", f"The broker cannot read its database: {error.message}", "tandem logs")
+    return ok("database", "The broker reads its database. Its proof: tandem audit verify")
+
+
+async def check_users(here: Circumstances) -> list[Finding]:
+    """Whether others are logged in, or could be: without access tokens, whoever reaches the port is trusted."""
+    others = sorted(platforms.accounts())
+    present = sorted(await asyncio.to_thread(platforms.others_logged_in))
+    if len(others) <= 1 and not present:
+        return [ok("users", "Nobody else has an account here.")]
+    if await asyncio.to_thread(_asks_for_tokens, here):
+        return [ok("users", "Other people have an account here, and the broker asks for access tokens.")]
+    if present:
+        return [
+            problem(
+                "users",
+                f"Others are logged in on this machine ({', '.join(present[:5])}), and the broker trusts everybody who"
+                " reaches its port: they can read every file that was ever committed in the repositories that you"
+                " registered, and review and approve under any name.",
+                _ASK_FOR_TOKENS,
+            )
+        ]
+    return [
+        note(
+            "users",
+            f"{len(others)} people have an account on this machine, and the broker trusts everybody who reaches its"
+            f" port: {', '.join(others[:5])}.",
+            _ASK_FOR_TOKENS,
+        )
+    ]
+
+
+async def check_access(here: Circumstances) -> list[Finding]:
+    """Whether this user's token is taken, where the broker asks for one."""
+    if here.call is None:
+        return [skipped("access", "The broker does not answer.")]
+    if not await asyncio.to_thread(_asks_for_tokens, here):
+        return [_idle(await here.call("list_tokens", {}))]
+    whose = f"the one in {TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE, "").strip() else "its owner's"
+    try:
+        await here.call("list_projects", {})
+    except Unauthenticated as error:
+        return [problem("access", f"The broker asks for access tokens, and takes none from here: {error}", _fix())]
+    except Forbidden:
+        return [ok("access", f"The broker asks for access tokens, and takes {whose}; it is not for everything.")]
+    return [ok("access", f"The broker asks for access tokens, and takes {whose}.")]
+
+
+def _idle(listed: dict[str, Any]) -> Finding:
+    """What there is to say of a broker that asks for no tokens: whoever started it may have meant it to."""
+    valid = sum(token["state"] == "valid" for token in listed["tokens"])
+    if not valid:
+        return ok("access", "The broker trusts everybody who reaches it, and asks for no access tokens.")
+    return problem(
+        "access",
+        f"Access tokens are valid ({valid}), and yet the broker trusts everybody: it was started without"
+        ' auth = "token".',
+        'write auth = "token" into your own config.toml, where every start finds it, and start the broker again; or'
+        " revoke the tokens: tandem token revoke",
+    )
+
+
+def _fix() -> str:
+    if os.environ.get(TOKEN_VARIABLE, "").strip():
+        return f"put a token that counts into {TOKEN_VARIABLE}; if the broker is your own, leave it out"
+    return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
+
+
+def _asks_for_tokens(here: Circumstances) -> bool:
+    """What the broker does with a call without a token; what the settings say if it does not answer."""
+    if here.url is None:
+        return load_settings().settings.auth == "token"
+    status_code, _ = _ask(here.url, "POST", "/api/v1/list_projects", b"{}")
+    return status_code == REFUSED_STATUS
+
+
+async def check_reviewers(here: Circumstances) -> list[Finding]:
+    """Whether whoever puts something up will find a reviewer."""
+    if here.call is None:
+        return [skipped("reviewers", "The broker does not answer.")]
+    if here.facts.get("reviewer_pool", "off") == "off":
+        return [
+            note(
+                "reviewers", "There is no reviewer pool: a person, or an agent that was started for it, has to review."
+            )
+        ]
+    try:
+        pools = (await here.call("list_reviewers", {})).get("pools", [])
+    except (Unauthenticated, Forbidden):
+        return [skipped("reviewers", "The broker does not let this access token look.")]
+    except TandemError as error:
+        return [problem("reviewers", f"The pool cannot be asked: {error.message}", "tandem reviewers list")]
+    stopped = [_stopped(pool) for pool in pools if pool.get("state") not in ("running", "ended")]
+    return stopped or [ok("reviewers", f"Reviewers come by themselves: {here.facts['reviewer_pool']}.")]
+
+
+def _stopped(pool: Mapping[str, Any]) -> Finding:
+    why = pool.get("paused") or pool.get("last_failure") or pool.get("reason") or ""
+    said = f"The pool {pool.get('supervisor_id', '')} is {pool.get('state')}{f': {why}' if why else ''}."
+    return problem("reviewers", said, "tandem reviewers list; then tandem reviewers resume")
+
+
+def _caller(url: str) -> Call:
+    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+        async with TandemClient(url, agent="doctor") as client:
+            return await client.data(operation, arguments)
+
+    return call
+
+
+def _health(url: str) -> dict[str, Any]:
+    """What `/healthz` says; empty if it says nothing that can be read."""
+    _, answer = _ask(url, "GET", "/healthz", b"")
+    return as_object(answer.get("data")) or as_object(as_object(answer.get("error")).get("details"))
+
+
+def _ask(url: str, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    """The status and the answer of a request without a token; 0 and nothing if it cannot be read."""
+    try:
+        with closing(Client(Target(url), silence_seconds=_SECONDS)) as client:
+            answer = client.request(method, path, body, _JSON)
+            return answer.status, as_object(orjson.loads(answer.read()))
+    except (HttpFailure, ValueError):
+        return 0, {}
+
+
+def _is_taken(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    try:
+        socket.create_connection(("127.0.0.1", port), _SECONDS).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,116 @@
+"""What a check looks at, what it found, and how that is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tandem.hooks.state import GateFile, Place
+from tandem.setup import gate_switch
+from tandem.setup.gate_switch import Call
+
+Repair = Callable[[], Awaitable[Any]]
+"""Mends what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
+
+
+@dataclass
+class Circumstances:
+    """Where the doctor was called.
+
+    Attributes:
+        folder: The folder that it was called in.
+        home: The user's home folder.
+        environment: The user's variables.
+        broker: The URL that was named; null for the broker that runs for this user.
+        place: The repository; null outside of one.
+        url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
+        call: Calls an operation of it; null if it does not answer.
+        facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
+    """
+
+    folder: Path
+    home: Path
+    environment: Mapping[str, str]
+    broker: str | None
+    place: Place | None
+    url: str | None = None
+    call: Call | None = None
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def gate(self) -> GateFile | None:
+        """The gate's switch here, if it can be read."""
+        return gate_switch.switch(self.place) if self.place is not None else None
+
+    @property
+    def root(self) -> Path | None:
+        """The main working tree; null outside of a repository."""
+        return gate_switch.main_worktree(self.place) if self.place is not None else None
+
+
+class State(StrEnum):
+    """How it stands with what was checked."""
+
+    OK = "ok"
+    """As it should be."""
+
+    NOTE = "note"
+    """Worth knowing; nothing has to be done."""
+
+    PROBLEM = "problem"
+    """Something does not work, or holds less than it seems to."""
+
+    SKIPPED = "skipped"
+    """It could not be looked at, for want of something that another finding names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        check: What was checked: a short name that stays.
+        state: How it stands.
+        message: What was found, a sentence.
+        fix: What to do about it, mostly a command; null if nothing.
+        repair: Mends it; null where only a person should.
+    """
+
+    check: str
+    state: State
+    message: str
+    fix: str | None = None
+    repair: Repair | None = field(default=None, compare=False)
+
+    def facts(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "check": self.check,
+            "state": self.state.value,
+            "message": self.message,
+            "fix": self.fix,
+            "fixable": self.repair is not None,
+        }
+
+
+def ok(check: str, message: str) -> Finding:
+    """All is well."""
+    return Finding(check, State.OK, message)
+
+
+def note(check: str, message: str, fix: str | None = None) -> Finding:
+    """Something to know."""
+    return Finding(check, State.NOTE, message, fix)
+
+
+def problem(check: str, message: str, fix: str | None, repair: Repair | None = None) -> Finding:
+    """Something is wrong."""
+    return Finding(check, State.PROBLEM, message, fix, repair)
+
+
+def skipped(check: str, message: str) -> Finding:
+    """It could not be looked at."""
+    return Finding(check, State.SKIPPED, message)

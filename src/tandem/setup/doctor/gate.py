@@ -1,0 +1,185 @@
+"""The project, the workflow's settings and the gate: both switches, the hooks, and whether they really refuse.
+
+A dead hook looks like one that has nothing to object to. So each is fired with a change that nobody can have approved:
+a file of random content, in a git folder of our own that shares the repository's objects and hooks, and never beyond
+the point where the hook must refuse. Nothing of the repository changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Final
+
+from tandem.core.scratch import ScratchFolder
+from tandem.errors import TandemError, Unavailable
+from tandem.git.runner import Git, GitFailed, Output, clean_environment
+from tandem.hooks import enforcement, git, planning
+from tandem.hooks.state import GateFile
+from tandem.setup import gate_switch
+from tandem.setup.doctor.finding import Circumstances, Finding, Repair, note, ok, problem, skipped
+from tandem.setup.gate_switch import Wish, gate_status
+
+_AGAIN = "tandem gate on"
+_GIT: Final = Git(timeout_seconds=60.0)
+_ANY_STATUS: Final = range(256)
+_MESSAGE: Final = "Tandem's doctor fires the hooks\n"
+_MARK: Final = "tandem: refused"
+_NOBODY: Final = {
+    "GIT_AUTHOR_NAME": "Tandem's doctor",
+    "GIT_AUTHOR_EMAIL": "doctor@localhost",
+    "GIT_COMMITTER_NAME": "Tandem's doctor",
+    "GIT_COMMITTER_EMAIL": "doctor@localhost",
+}
+
+
+async def check_project(here: Circumstances) -> list[Finding]:
+    """Whether this repository is registered."""
+    if here.place is None or here.root is None:
+        return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
+    if here.call is None:
+        return [skipped("project", "The broker does not answer.")]
+    call, root = here.call, here.root
+    project = await gate_switch.registered_as(call, here.folder)
+    if project is not None:
+        return [ok("project", f"This repository is the project {project}.")]
+
+    async def register() -> None:
+        await call("register_project", {"root": str(root)})
+
+    return [
+        problem("project", "This repository is not registered.", "tandem init, or only: tandem project add", register)
+    ]
+
+
+async def check_gate(here: Circumstances) -> list[Finding]:
+    """Whether the gate is on at both places, and git starts its hooks."""
+    if here.place is None:
+        return []
+    call = here.call or _nobody
+    found = await gate_status(call, here.place)
+    if found.enabled is False and found.broker_enabled is not True:
+        off = "The gate is off here: what is committed need not be approved."
+        return [note("gate", off, "tandem gate on, if it should be")]
+    repair = _reinstalling(here) if found.enabled and here.call is not None else None
+    problems = [
+        problem("gate", one, _AGAIN, repair) for one in found.problems if here.call or "cannot be asked" not in one
+    ]
+    if found.pending and here.call is not None:
+        problems.append(note("gate", f"{found.pending} records wait for the broker.", "tandem gate status"))
+    holds = f"{', '.join(found.branches)} ({found.granularity}, {found.mode})"
+    return problems or [ok("gate", f"The gate is on for {holds}; git starts its hooks.")]
+
+
+async def check_hooks(here: Circumstances) -> list[Finding]:
+    """Fire every hook of git with what cannot be approved: each has to refuse it."""
+    gate = here.gate
+    if gate is None or not gate.enabled:
+        return []
+    if here.call is None:
+        return [skipped("hooks", "Without the broker a hook refuses everything, which says little about it.")]
+    try:
+        fired = await asyncio.to_thread(_fire, gate)
+    except (TandemError, OSError) as error:
+        said = f"every hook lets through what is not approved: they cannot be fired ({error})"
+        return [problem("hooks", said, _AGAIN, _reinstalling(here))]
+    return [_judged(hook, done, _reinstalling(here)) for hook, done in fired.items()]
+
+
+def _judged(hook: str, done: Output, repair: Repair) -> Finding:
+    """Whether a hook refused, in the gate's own words."""
+    if done.status_code != 0 and _MARK in done.words:
+        return ok("hooks", f"{hook} refuses what is not approved.")
+    said = [line.strip() for line in done.words.splitlines()][-1:] or ["it said nothing"]
+    return problem("hooks", f"{hook} lets through what is not approved: {said[0]}", _AGAIN, repair)
+
+
+def _fire(gate: GateFile) -> dict[str, Output]:
+    """What git says when each hook that can refuse is fired with a commit of a random file on top of a base branch.
+
+    Raises:
+        TandemError: Git cannot be run in the repository, or fails.
+        OSError: There is no room for a scratch folder.
+    """
+    ref, top = f"refs/heads/{gate.branches[0]}", Path(gate.place.top or gate.root)
+    tip = git.resolve(gate.place, ref)
+    with ScratchFolder("doctor") as name:
+        folder = Path(name)
+        for own in ("repository", "objects"):
+            (folder / own).mkdir()
+        (folder / "repository" / "HEAD").write_text(f"ref: {ref}\n", "utf-8")
+        (folder / "repository" / "commondir").write_text(f"{gate.place.common_dir}\n", "utf-8")
+        (folder / "message").write_text(_MESSAGE, "utf-8")
+        variables = {
+            **_NOBODY,
+            "GIT_DIR": str(folder / "repository"),
+            "GIT_WORK_TREE": str(top),
+            "GIT_INDEX_FILE": str(folder / "index"),
+            "GIT_OBJECT_DIRECTORY": str(folder / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(Path(gate.place.common_dir, "objects")),
+        }
+        environment = clean_environment(variables, isolated=False)
+        environment.pop("TANDEM_OVERRIDE", None)
+
+        def made(*arguments: str, told: str = "") -> str:
+            output = _GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode())
+            return output.stdout.decode().strip()
+
+        def fired(*arguments: str, told: str = "") -> Output:
+            return _GIT.run(arguments, cwd=top, environment=environment, stdin=told.encode(), accept=_ANY_STATUS)
+
+        if tip is not None:
+            made("read-tree", tip)
+        blob = made("hash-object", "-w", "--stdin", told=secrets.token_hex(32))
+        made("update-index", "--add", "--cacheinfo", f"100644,{blob},tandem-doctor-{secrets.token_hex(8)}")
+        parents = ["-p", tip] if tip is not None else []
+        commit = made("commit-tree", made("write-tree"), *parents, "-m", _MESSAGE)
+        away = str(folder / "away.git")
+        init = ["init", "--quiet", "--bare", "--template=", away]
+        _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
+        # Git asks this one in the middle of a transaction, which is then given up.
+        update = f"start\nupdate {ref} {commit} {tip or '0' * len(commit)}\nprepare\nabort\n"
+        return {
+            "prepare-commit-msg": fired("hook", "run", "prepare-commit-msg", "--", str(folder / "message"), "message"),
+            "reference-transaction": fired("update-ref", "--stdin", told=update),
+            "pre-push": fired("push", "--dry-run", "--quiet", away, f"{commit}:{ref}"),
+        }
+
+
+def _reinstalling(here: Circumstances) -> Repair:
+    """Installs the hooks again, with the gate as it is."""
+
+    async def reinstall() -> None:
+        if here.call is None or here.place is None:
+            raise Unavailable("The broker does not answer; start it with: tandem up --background")
+        try:
+            await gate_switch.switch_on(here.call, here.place, Wish(reason="tandem doctor --fix"))
+        except GitFailed as error:
+            raise Unavailable(str(error)) from error
+
+    return reinstall
+
+
+async def _nobody(_operation: str, _arguments: object) -> object:
+    raise TandemError("the broker does not answer")
+
+
+async def check_planning(here: Circumstances) -> list[Finding]:
+    """The three settings of `.planning/config.json`, as far as they hold."""
+    if here.root is None:
+        return []
+    settings = planning.read(str(here.root))
+    if not settings.found:
+        return []
+    found = [problem("planning", one, "correct .planning/config.json") for one in settings.problems]
+    gate = here.gate
+    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    if holds.refused:
+        found.append(
+            note("planning", f"Not trusted, and so without effect: {', '.join(holds.refused)}", "tandem trust")
+        )
+    if found:
+        return found
+    steps = "put up what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
+    return [ok("planning", f"The workflow's steps {steps}; {holds.granularity}, {holds.mode}.")]

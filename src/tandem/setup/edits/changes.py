@@ -1,0 +1,335 @@
+"""What was put into which files of a tree and for whom, and the changes that files need for other edits.
+
+Of each file is remembered what it was without our edits, and the digest of what we made of it. A file that nobody
+changed since is made anew from that, so that taking everything out restores it to the byte. From one that somebody
+changed only our own parts are cut out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import TypeAdapter
+
+from tandem.errors import ConfigInvalid
+from tandem.setup.edits.edit import BOM, Edit, content_of, located
+from tandem.setup.edits.json_edits import JsonItems, JsonMember
+from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
+
+_VERSION: Final = 2
+_KINDS: Final[dict[str, Any]] = {
+    "json_member": JsonMember, "json_items": JsonItems, "toml_table": TomlTable, "marked_block": MarkedBlock,
+    "whole_file": WholeFile,
+}  # fmt: skip
+_EMPTY: Final = {"", "{}"}
+CHANGED: Final = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An edit that was made.
+
+    Attributes:
+        edit: All of it but the path, as JSON, with its kind.
+        owners: Who wants it; it is taken out when nobody does.
+    """
+
+    edit: dict[str, Any]
+    owners: tuple[str, ...]
+
+    @classmethod
+    def of(cls, edit: Edit, owner: str) -> Record:
+        """An edit that one owner wants."""
+        kind = next(kind for kind, one in _KINDS.items() if isinstance(edit, one))
+        facts = {name: value for name, value in vars(edit).items() if name != "path"}
+        # As it will be read again: tuples are lists in JSON.
+        return cls(json.loads(json.dumps({"kind": kind, **facts})), (owner,))
+
+    def on(self, path: Path) -> Edit:
+        """The edit, for a file."""
+        edit: Edit = _reader(self.edit["kind"]).validate_python({**self.edit, "path": path})
+        return edit
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """The edits that were made in one file.
+
+    Attributes:
+        edits: In the order in which they were made.
+        before: What the file was without them; null if there was none.
+        after: The digest of what was made of it; `CHANGED` if somebody else's change is in it.
+    """
+
+    edits: tuple[Record, ...] = ()
+    before: bytes | None = None
+    after: str = CHANGED
+
+    def owners(self) -> set[str]:
+        """Everybody who wants one of them."""
+        return {owner for record in self.edits for owner in record.owners}
+
+
+@dataclass
+class Manifest:
+    """The edits that were made in a tree: a repository's working tree, or the user's home folder.
+
+    Attributes:
+        file: Where it is kept, outside of what is edited.
+        tree: The folder that all the files are in; links are followed only to inside of it.
+        label: What stands before the names of files when they are shown, such as `~/`.
+        files: What was made, by the file's path from the tree, with slashes.
+        folders: The folders that were made for the files, from the tree, with slashes.
+        loaded: What its file held when it was read; null if there was none.
+    """
+
+    file: Path
+    tree: Path
+    label: str = ""
+    files: dict[str, FileRecord] = field(default_factory=dict[str, FileRecord])
+    folders: tuple[str, ...] = ()
+    loaded: bytes | None = None
+
+    @classmethod
+    def load(cls, file: Path, tree: Path, label: str = "") -> Manifest:
+        """Read it; an empty one if there is none.
+
+        Raises:
+            ConfigInvalid: It cannot be read.
+        """
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            return cls(file, tree, label)
+        except OSError as error:
+            raise _unreadable(file, error.strerror or str(error)) from error
+        try:
+            data = json.loads(content)
+            if data["version"] not in (1, _VERSION):
+                raise _unreadable(file, f"it was written by another version of Tandem ({data['version']!r})")
+            files = {name: _read(facts) for name, facts in data["files"].items()}
+            return cls(file, tree, label, files, tuple(data["folders"]), content)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _unreadable(file, "it is damaged") from error
+
+    def content(self) -> bytes | None:
+        """What its file has to hold; null if there is nothing to remember."""
+        if not self.files and not self.folders:
+            return None
+        files = {name: _written(record) for name, record in sorted(self.files.items())}
+        data = {"version": _VERSION, "files": files, "folders": sorted(self.folders)}
+        return json.dumps(data, indent=1).encode() + b"\n"
+
+    def owners(self) -> set[str]:
+        """Everybody who had something put in."""
+        return {owner for record in self.files.values() for owner in record.owners()}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one file.
+
+    Attributes:
+        path: The file itself, links followed.
+        key: Its path from the tree.
+        name: How it is shown.
+        before: What it holds; null if there is none.
+        after: What it will hold; null if it goes.
+        record: What the manifest will say about it; null if nothing.
+        remarks: What a person should know.
+    """
+
+    path: Path
+    key: str
+    name: str
+    before: bytes | None
+    after: bytes | None
+    record: FileRecord | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def alters(self) -> bool:
+        """Whether the file itself changes."""
+        return self.before != self.after
+
+
+def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[Change]:
+    """What has to be changed so that exactly these edits are there for an owner; nothing is changed yet.
+
+    What the owner had put in before and does not want any more is taken out.
+
+    Args:
+        edits: All that the owner wants in this tree.
+        manifest: The tree, and what was put in before.
+        owner: For whom; others' edits stay.
+
+    Raises:
+        ConfigInvalid: A file cannot be read as what it should be, or is outside of the tree.
+    """
+    wanted: dict[Path, list[Edit]] = {}
+    for edit in edits:
+        wanted.setdefault(located(edit.path, manifest.tree), []).append(edit)
+    for name, record in sorted(manifest.files.items()):
+        if owner in record.owners():
+            wanted.setdefault(located(manifest.tree / name, manifest.tree), [])
+    planned: list[Change] = []
+    for path, of_file in wanted.items():
+        name = path.relative_to(manifest.tree.resolve()).as_posix()
+        record, before = manifest.files.get(name), content_of(path)
+        after, new, remarks = edited(path, before, record, of_file, owner)
+        planned.append(Change(path, name, manifest.label + name, before, after, new, remarks))
+    return [one for one in planned if one.alters or one.remarks or one.record != manifest.files.get(one.key)]
+
+
+def removals(manifest: Manifest, *, owner: str) -> list[Change]:
+    """What has to be changed so that nothing of an owner's is left, but what others want too.
+
+    Raises:
+        ConfigInvalid: A file cannot be read as what it should be.
+    """
+    return changes([], manifest, owner=owner)
+
+
+def edited(
+    path: Path, content: bytes | None, record: FileRecord | None, wanted: Sequence[Edit], owner: str
+) -> tuple[bytes | None, FileRecord | None, tuple[str, ...]]:
+    """One file with exactly these edits of an owner.
+
+    Args:
+        path: The file.
+        content: What it holds; null if there is none.
+        record: What was put in before.
+        wanted: What the owner wants in it.
+        owner: For whom; others' edits stay.
+
+    Returns:
+        What it will hold, what has to be remembered of it, and what a person should know.
+
+    Raises:
+        ConfigInvalid: It cannot be read as what it should be.
+    """
+    known = record or FileRecord((), content, _digest(content))
+    asked = [Record.of(edit, owner) for edit in wanted]
+    kept: list[Record] = []
+    gone: list[Record] = []
+    for one in known.edits:
+        others = tuple(name for name in one.owners if name != owner)
+        owners = (*others, owner) if one.edit in [asked_for.edit for asked_for in asked] else others
+        (kept if owners else gone).append(replace(one, owners=owners))
+    new = [one for one in asked if one.edit not in [had.edit for had in kept]]
+    remarks: list[str] = []
+    untouched = _digest(content) == known.after
+    if untouched:
+        after = known.before if gone or new else content
+    else:
+        after = _cut(path, content, [one for one in gone if not _takes_place(one.edit, new)], known.before, remarks)
+    records: list[Record] = []
+    for one in (*kept, *new):
+        if not untouched and owner not in one.owners:
+            # What others want of it is left as it is.
+            records.append(one)
+            continue
+        now, remark = one.on(path).put(after)
+        remarks += [remark] if remark else []
+        records += [one] if one in kept or now != (after or b"") else []
+        after = now if now or after is not None else None
+    if after == content:
+        made = replace(known, edits=tuple(records))
+    elif untouched:
+        made = FileRecord(tuple(records), known.before, _digest(after))
+    else:
+        left: list[str] = []
+        before = _cut(path, after, records, known.before, left)
+        made = FileRecord(tuple(records), before, CHANGED if left else _digest(after))
+    return after, made if records else None, tuple(dict.fromkeys(remarks))
+
+
+def diff(changes: Iterable[Change]) -> str:
+    """The unified diff of all that changes, as `git apply` takes it; bytes that are no UTF-8 are surrogates in it."""
+    return "".join(line for change in changes if change.alters for line in _diff_lines(change))
+
+
+def _cut(
+    path: Path, content: bytes | None, records: Iterable[Record], before: bytes | None, remarks: list[str]
+) -> bytes | None:
+    """A file that somebody changed since, without these edits, the latest first."""
+    for record in reversed(list(records)):
+        if content is not None:
+            content, remark = record.on(path).cut(content, before)
+            remarks += [remark] if remark else []
+    left = "" if content is None else "".join(content.decode("utf-8", "replace").removeprefix(BOM).split())
+    # An object that is all that is left was made by us, where nothing was before.
+    return before if content is not None and left in _EMPTY and not (before or b"").strip() else content
+
+
+def _takes_place(edit: dict[str, Any], new: Iterable[Record]) -> bool:
+    """Whether an edit that is wanted takes the place of an older one by itself."""
+    name = "name" if edit["kind"] == "marked_block" else "keys" if edit.get("replaces") else "kind"
+    return name != "kind" and any(one.edit.get(name) == edit[name] for one in new)
+
+
+def _digest(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+@cache
+def _reader(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_KINDS[kind])
+
+
+def _read(facts: Any) -> FileRecord:
+    if isinstance(facts, list):
+        # Of version 1, which remembered what each edit had put in.
+        facts = cast("Any", facts)
+        notes = [one["note"] for one in facts]
+        made = any(note.get("made") for note in notes)
+        facts = {"edits": facts, "before": None if made else "", "after": notes[-1].get("sha256", CHANGED)}
+    edits = tuple(Record(one["edit"], tuple(one["owners"])) for one in facts["edits"])
+    before = facts["before"]
+    return FileRecord(edits, None if before is None else before.encode("utf-8", "surrogateescape"), facts["after"])
+
+
+def _written(record: FileRecord) -> dict[str, Any]:
+    before = None if record.before is None else record.before.decode("utf-8", "surrogateescape")
+    edits = [{"edit": one.edit, "owners": list(one.owners)} for one in record.edits]
+    return {"edits": edits, "before": before, "after": record.after}
+
+
+def _unreadable(file: Path, problem: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"{file} cannot be used: {problem}. It says what Tandem put into your files; restore it, or delete it and"
+        " take out by hand what is named gsdreview or tandem.",
+        file=str(file),
+    )
+
+
+def _diff_lines(change: Change) -> Iterator[str]:
+    old = "/dev/null" if change.before is None else f"a/{change.name}"
+    new = "/dev/null" if change.after is None else f"b/{change.name}"
+    # As git writes it: a tab ends a name with a space in it.
+    end = "\t" if " " in change.name else ""
+    hunks = list(difflib.unified_diff(_lines(change.before), _lines(change.after), n=3))[2:]
+    yield f"diff --git a/{change.name} b/{change.name}\n"
+    if change.before is None:
+        yield "new file mode 100644\n"
+    if change.after is None:
+        yield "deleted file mode 100644\n"
+    if not hunks:
+        return
+    yield f"--- {old}{end if change.before is not None else ''}\n"
+    yield f"+++ {new}{end if change.after is not None else ''}\n"
+    for line in hunks:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    # Only line feeds end lines here; `splitlines` knows nine more.
+    return io.StringIO((content or b"").decode("utf-8", "surrogateescape"), newline="\n").readlines()

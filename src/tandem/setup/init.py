@@ -1,0 +1,394 @@
+"""`tandem init` and `uninit`: a repository and the clients on this machine, set up for reviews and back.
+
+First everything is planned, which reads only; a refusal then leaves all as it is. Then the project is registered,
+the files are changed and the gate is switched; what fails on the way takes the rest back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from tandem.bridge.broker import find_data_dir
+from tandem.core import platforms
+from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
+from tandem.git.runner import GitFailed
+from tandem.hooks.state import GateFile, Place
+from tandem.setup import gate_switch
+from tandem.setup.clients import (
+    NAMES,
+    ClientSetup,
+    FoundClient,
+    Site,
+    find_clients,
+    find_program,
+    refuse_unknown,
+    setup_for,
+)
+from tandem.setup.edits.changes import Change, Manifest, changes, removals
+from tandem.setup.edits.edit import Edit, content_of
+from tandem.setup.edits.installing import install
+from tandem.setup.gate_switch import Call
+
+OWNER: Final = "init"
+FILE: Final = "init.json"
+MANIFEST: Final = "installed.json"
+_FOLDER: Final = "tandem"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class UserManifest:
+    """Where a manifest of the user's own files is.
+
+    Attributes:
+        file: The manifest.
+        tree: The folder that the files are in.
+        label: What stands before their names when they are shown.
+    """
+
+    file: str
+    tree: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitRecord:
+    """What `tandem init` did in a working tree, for the next `init` and for `uninit`.
+
+    Attributes:
+        project: The project's name; null before the broker gave one.
+        registered: Whether it was registered for this.
+        gate: Whether the agents' hooks were written.
+        switched: Whether the gate was switched on for this.
+        clients: The clients that were set up.
+        ledgers: The manifests of files outside of the project.
+        broker: The URL that the person named; null for the broker that runs for this user.
+    """
+
+    project: str | None = None
+    registered: bool = False
+    gate: bool = False
+    switched: bool = False
+    clients: tuple[str, ...] = ()
+    ledgers: tuple[UserManifest, ...] = ()
+    broker: str | None = None
+
+    def content(self) -> bytes:
+        """As it is kept."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=1).encode() + b"\n"
+
+
+def load_record(folder: Path) -> InitRecord | None:
+    """What was done, by Tandem's folder in the git folder; null if nothing was.
+
+    Raises:
+        ConfigInvalid: It cannot be read.
+    """
+    file = folder / FILE
+    content = content_of(file)
+    try:
+        return None if content is None else TypeAdapter(InitRecord).validate_json(content)
+    except ValueError as error:
+        raise ConfigInvalid(
+            f"{file} is damaged. Delete it, and run 'tandem init' again before 'tandem uninit'.", file=str(file)
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a person wants.
+
+    Attributes:
+        clients: The clients to set up; empty for those that are installed.
+        gate: Whether to have commits refused that are not approved.
+        name: The project's name; null for the folder's.
+        broker: The broker's URL; null for the one of an earlier `init`, else the one that runs for this user.
+    """
+
+    clients: tuple[str, ...] = ()
+    gate: bool = False
+    name: str | None = None
+    broker: str | None = None
+
+
+@dataclass
+class Plan:
+    """What is to be changed. Nothing of it has been.
+
+    Attributes:
+        place: The repository.
+        root: The top of the working tree.
+        folder: Tandem's folder in the git folder of this working tree.
+        clients: The clients, and why.
+        before: What an earlier `init` did; null if none.
+        gate: Whether the gate is wanted.
+        trees: The changes by tree, the project's first.
+        remarks: What a person should know about the files.
+        notes: What a person has to do in the clients.
+    """
+
+    place: Place
+    root: Path
+    folder: Path
+    clients: list[FoundClient]
+    before: InitRecord | None
+    gate: bool
+    trees: list[tuple[Manifest, list[Change]]] = field(default_factory=list[tuple[Manifest, list[Change]]])
+    remarks: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+
+    @property
+    def changes(self) -> list[Change]:
+        """All that changes a file."""
+        return [change for _, changes in self.trees for change in changes if change.alters]
+
+    @property
+    def switches_off(self) -> bool:
+        """Whether taking it back switches the gate off: it is on, and `init` switched it on."""
+        gate = gate_switch.switch(self.place)
+        return gate is not None and gate.enabled and self.before is not None and self.before.switched
+
+    @property
+    def ledgers(self) -> tuple[UserManifest, ...]:
+        """The manifests of the user's own files that have something of this project."""
+        return tuple(
+            UserManifest(str(manifest.file), str(manifest.tree), manifest.label)
+            for manifest, changes in self.trees[1:]
+            if user_owner(self.root) in _owners_after(manifest, changes)
+        )
+
+
+def _owners_after(manifest: Manifest, changes: Sequence[Change]) -> set[str]:
+    """Everybody who will have something in a tree."""
+    files = manifest.files | {change.key: change.record for change in changes}
+    return {owner for record in files.values() if record is not None for owner in record.owners()}
+
+
+def user_owner(root: Path) -> str:
+    """Who edits of the user's own files belong to: another project may need the same ones."""
+    return f"{OWNER}:{root}"
+
+
+def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wish) -> Plan:
+    """What `tandem init` has to change for the repository that a folder is in.
+
+    Raises:
+        InvalidInput: The folder is in no repository, there is no such client, or none is installed.
+        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+    """
+    place = gate_switch.place_at(folder)
+    root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
+    before = load_record(own)
+    program = find_program(environment)
+    site = Site(root, home, program, environment, wish.broker or (before.broker if before else None))
+    chosen = _chosen(site, wish, before)
+    gate = wish.gate or (before is not None and before.gate)
+    needed = setup_for([one.client for one in chosen], site, gate=gate)
+    plan = Plan(place, root, own, chosen, before, gate)
+    for manifest, edits, owner in _trees(plan, site, needed):
+        _add(plan, manifest, changes(edits, manifest, owner=owner))
+    plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
+    return plan
+
+
+def plan_uninit(folder: Path) -> Plan:
+    """What `tandem uninit` has to change for the repository that a folder is in.
+
+    Raises:
+        InvalidInput: The folder is in no repository.
+        ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
+    """
+    place = gate_switch.place_at(folder)
+    root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
+    before = load_record(own)
+    plan = Plan(place, root, own, [], before, gate=False)
+    manifest = Manifest.load(own / MANIFEST, root)
+    _add(plan, manifest, removals(manifest, owner=OWNER))
+    for ledger in before.ledgers if before else ():
+        manifest = Manifest.load(Path(ledger.file), Path(ledger.tree), ledger.label)
+        _add(plan, manifest, removals(manifest, owner=user_owner(root)))
+    return plan
+
+
+def _add(plan: Plan, manifest: Manifest, planned: list[Change]) -> None:
+    plan.trees.append((manifest, planned))
+    plan.remarks += [remark for change in planned for remark in change.remarks]
+
+
+def _chosen(site: Site, wish: Wish, before: InitRecord | None) -> list[FoundClient]:
+    """The clients that were named, or are installed, and those that were set up before.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    refuse_unknown(wish.clients)
+    named, kept = set(wish.clients), set(before.clients) if before else set[str]()
+    found = find_clients(site)
+    chosen = [one for one in found if one.client.name in named or (not named and one.is_installed)]
+    chosen += [one for one in found if one.client.name in kept and one not in chosen]
+    if not chosen:
+        raise InvalidInput(
+            "No client is installed here: no program of one on PATH, and no configuration folder. Say which to set up"
+            f" all the same: --client {'|'.join(NAMES)}.",
+            field="client",
+            allowed=list(NAMES),
+        )
+    return sorted(chosen, key=found.index)
+
+
+def _trees(plan: Plan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
+    """The manifests and what is wanted in each: the project's, and those of the user's folders."""
+    found: list[tuple[Manifest, Sequence[Edit], str]] = [
+        (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)
+    ]
+    owner = user_owner(plan.root)
+    wanted_in: dict[Path, list[Edit]] = {}
+    for edit in needed.user:
+        wanted_in.setdefault(site.tree_of(edit.path), []).append(edit)
+    for tree, edits in wanted_in.items():
+        found.append((_ledger(tree, site.home), edits, owner))
+    known = {manifest.file for manifest, _, _ in found}
+    # The variables that move a folder may have changed since.
+    left = [one for one in (plan.before.ledgers if plan.before else ()) if Path(one.file) not in known]
+    return [*found, *((Manifest.load(Path(one.file), Path(one.tree), one.label), [], owner) for one in left)]
+
+
+def _ledger(tree: Path, home: Path) -> Manifest:
+    folder = Path(find_data_dir(platforms))
+    if tree == home:
+        return Manifest.load(folder / MANIFEST, tree, "~/")
+    name = hashlib.sha256(str(tree).encode()).hexdigest()[:12]
+    return Manifest.load(folder / f"installed-{name}.json", tree, f"{tree}/")
+
+
+@dataclass
+class Done:
+    """What was done.
+
+    Attributes:
+        project: The project's name; null if nobody knows it any more.
+        registered: Whether it was registered, or forgotten, just now.
+        gate: Whether the gate is on.
+        switched: Whether it was switched just now.
+        remarks: What a person should know.
+    """
+
+    project: str | None
+    registered: bool
+    gate: bool
+    switched: bool = False
+    remarks: list[str] = field(default_factory=list[str])
+
+
+async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
+    """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
+
+    Raises:
+        TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
+    """
+    before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
+    async with AsyncExitStack() as undo:
+        project = await gate_switch.registered_as(call, plan.root)
+        is_new = project is None
+        if project is None:
+            project = await _register(call, plan, wish, undo)
+        record = InitRecord(
+            project=project,
+            registered=is_new or before.registered,
+            gate=plan.gate,
+            switched=before.switched or (plan.gate and not (gate is not None and gate.enabled)),
+            clients=tuple(one.client.name for one in plan.clients),
+            ledgers=plan.ledgers,
+            broker=wish.broker or before.broker,
+        )
+        for step in _write(plan, record):
+            undo.callback(step)
+        switched = plan.gate and await _switch_on(call, plan, project, record.broker)
+        undo.pop_all()
+    gate = gate_switch.switch(plan.place)
+    return Done(project, is_new, gate is not None and gate.enabled, switched)
+
+
+async def take_back(call: Call, plan: Plan) -> Done:
+    """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
+
+    Raises:
+        TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
+            does the rest.
+    """
+    before = plan.before or InitRecord()
+    gate = gate_switch.switch(plan.place)
+    done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
+    if plan.switches_off and gate is not None:
+        done.remarks += await _switch_off(call, gate)
+        done.gate, done.switched = False, True
+    for _ in _write(plan, None):
+        pass
+    if before.registered and before.project is not None and done.gate:
+        done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
+    elif before.registered and before.project is not None:
+        try:
+            await call("remove_project", {"name": before.project})
+            done.registered = True
+        except TandemError as error:
+            done.remarks.append(f"The project {before.project} is still registered: {error.message}")
+    return done
+
+
+async def _register(call: Call, plan: Plan, wish: Wish, undo: AsyncExitStack) -> str:
+    root = str(gate_switch.main_worktree(plan.place))
+    answer = await call("register_project", {"root": root} | ({"name": wish.name} if wish.name else {}))
+    name: str = answer["project"]
+
+    async def forget() -> None:
+        with suppress(TandemError):
+            await call("remove_project", {"name": name})
+
+    undo.push_async_callback(forget)
+    return name
+
+
+def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], None]]:
+    """Change the files, and what is kept about that; yields what takes each step back.
+
+    Raises:
+        Unavailable: A file cannot be written.
+    """
+    file = plan.folder / FILE
+    kept = Change(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
+    project, *others = plan.trees
+    # What finds the others' manifests is written first, and taken away last.
+    for manifest, planned in [project, *others] if record is not None else [*others, project]:
+        more = [kept] if manifest is project[0] and kept.alters else []
+        yield install([*planned, *more], manifest)
+
+
+async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -> bool:
+    """Switch the gate on unless it is, whole; whether that was needed.
+
+    Raises:
+        TandemError: It could not be.
+    """
+    try:
+        status = await gate_switch.gate_status(call, plan.place)
+        if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
+            return False
+        await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
+    except (GitFailed, OSError) as error:
+        raise Unavailable(f"The gate was not switched on, and nothing was changed: {error}.") from error
+    return True
+
+
+async def _switch_off(call: Call, gate: GateFile) -> list[str]:
+    try:
+        return await gate_switch.switch_off(call, gate, "tandem uninit")
+    except (GitFailed, OSError) as error:
+        raise Unavailable(f"The gate was not switched off, and nothing was changed: {error}.") from error

@@ -1,0 +1,220 @@
+"""Trusting what stands in a repository: what there is to trust, and the list of what a person has trusted.
+
+The list is read by `hooks/trust.py`, which says what it means.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import tomllib
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tandem.bridge.project import top_level
+from tandem.core import platforms
+from tandem.core.atomic_dirs import turn
+from tandem.core.files import write_atomically
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.hooks import planning, trust
+from tandem.hooks.trust import Trusted
+
+_LOCK = "trusted.lock"
+_PATIENCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file of a project that may loosen once it is trusted.
+
+    Attributes:
+        root: The project's root.
+        file: The file in it, with slashes.
+        path: Where its content was read.
+        sha256: The content's hash.
+        text: Exactly what is trusted: the whole file, or Tandem's own keys of GSD's.
+        is_trusted: Whether this content is trusted already.
+    """
+
+    root: str
+    file: str
+    path: Path
+    sha256: str
+    text: str
+    is_trusted: bool
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"file": self.file, "sha256": self.sha256, "text": self.text, "trusted": self.is_trusted}
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project's files against one person's list.
+
+    Attributes:
+        root: The main working tree: the name under which things are trusted.
+        top: The working tree that one stands in.
+        config_dir: The folder of the list.
+    """
+
+    root: str
+    top: str
+    config_dir: Path
+
+    @classmethod
+    def at(cls, folder: str, config_dir: Path) -> Project:
+        """The project that a folder belongs to."""
+        return cls(planning.project_root(folder), top_level(folder) or os.path.realpath(folder), config_dir)
+
+    def candidates(self, paths: Iterable[Path] = ()) -> list[Candidate]:
+        """What could be trusted: the files that are named, or all there are.
+
+        Raises:
+            InvalidInput: A file is none of those that Tandem reads its settings from.
+            ConfigInvalid: One cannot be read, or has a syntax error.
+        """
+        known = self._known()
+        wanted = self.names(paths) or list(known)
+        found = (self._candidate(file, known[file]) for file in dict.fromkeys(wanted))
+        return [one for one in found if one is not None]
+
+    def candidate(self, file: str) -> Candidate | None:
+        """One of the project's files as it is now; null if it is not there, or says nothing of ours."""
+        path = self._known().get(file)
+        return self._candidate(file, path) if path else None
+
+    def _known(self) -> dict[str, Path]:
+        root = Path(self.root)
+        known = {
+            trust.PROJECT_FILE: Path(self.top, *trust.PROJECT_FILE.split("/")),
+            planning.FILE: root / planning.FILE,
+        }
+        for path in sorted(root.glob(".planning/workstreams/*/config.json")):
+            known[path.relative_to(root).as_posix()] = path
+        return known
+
+    def names(self, paths: Iterable[Path]) -> list[str]:
+        """The files that paths name, from the root; they need not exist.
+
+        Raises:
+            InvalidInput: A path is none of those that Tandem reads its settings from.
+        """
+        known = self._known()
+        return [self._name(path, known) for path in paths]
+
+    def _name(self, path: Path, known: dict[str, Path]) -> str:
+        here = os.path.realpath(path)
+        for file, place in known.items():
+            # A linked working tree's .planning stands for that of the main one, which is the one that is read.
+            if here in {os.path.realpath(place), os.path.realpath(Path(self.top, *file.split("/")))}:
+                return file
+        raise InvalidInput(
+            f"{path} is no file that Tandem takes settings from. Name one of {', '.join(known)}, or none for all.",
+            field="FILE",
+            allowed=list(known),
+        )
+
+    def _candidate(self, file: str, path: Path) -> Candidate | None:
+        try:
+            content = path.read_bytes()
+            text = _text(file, content)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise ConfigInvalid(f"{path} cannot be trusted: {error}. Mend it first.", origin=str(path)) from error
+        if text is None:
+            return None
+        sha256 = trust.digest(file, content)
+        known = trust.is_trusted(str(self.config_dir), self.root, file, sha256)
+        return Candidate(self.root, file, path, sha256, text, known)
+
+
+def _text(file: str, content: bytes) -> str | None:
+    if trust.is_planning(file):
+        keys = planning.own_keys(content)
+        return json.dumps(keys, indent=2, ensure_ascii=True) if keys else None
+    text = content.decode()
+    tomllib.loads(text)
+    return text
+
+
+def add(config_dir: Path, candidates: Iterable[Candidate]) -> list[Trusted]:
+    """Put contents on the list; those that are on it stay as they are.
+
+    Raises:
+        ConfigInvalid: The list cannot be understood.
+        Unavailable: It cannot be written.
+    """
+    at, by = datetime.now(UTC).isoformat(timespec="seconds"), _user()
+    added = [Trusted(one.root, one.file, one.sha256, at, by) for one in candidates if not one.is_trusted]
+    with _changing(config_dir) as entries:
+        entries.extend(added)
+    return added
+
+
+def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> list[Trusted]:
+    """Take a project's contents off the list, all or those of some files; answers with what was on it.
+
+    Raises:
+        ConfigInvalid: The list cannot be understood.
+        Unavailable: It cannot be written.
+    """
+    named = None if files is None else set(files)
+    with _changing(config_dir) as entries:
+        gone = [
+            one for one in entries if trust.same(one.root) == trust.same(root) and (named is None or one.file in named)
+        ]
+        entries[:] = [one for one in entries if one not in gone]
+    return gone
+
+
+def listed(config_dir: Path) -> list[Trusted]:
+    """Everything on the list.
+
+    Raises:
+        ConfigInvalid: The list cannot be understood.
+    """
+    path = config_dir / trust.STORE
+    try:
+        return list(trust.parsed(path.read_bytes()))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(
+            f"{path} cannot be read: {error}. Nothing is trusted until you mend it, or remove it and trust anew.",
+            origin=str(path),
+        ) from error
+
+
+@contextmanager
+def _changing(config_dir: Path) -> Generator[list[Trusted]]:
+    """The list to change, written whole at the end; two commands take turns."""
+    path = config_dir / trust.STORE
+    try:
+        platforms.make_private(str(config_dir))
+        with turn(config_dir / _LOCK, _PATIENCE_SECONDS):
+            before = listed(config_dir)
+            entries = list(before)
+            yield entries
+            if entries != before:
+                document = {"version": trust.VERSION, "trusted": [one._asdict() for one in entries]}
+                write_atomically(path, json.dumps(document, indent=2).encode() + b"\n")
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be written: {error.strerror or error}. See to the permissions of {config_dir}.",
+            file=str(path),
+        ) from error
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A container's user may have no name.
+        return "unknown"

@@ -1,0 +1,202 @@
+"""What every service is given, and the one way in which a service writes, and waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import orjson
+
+from tandem.contract.caller import Caller, Key
+from tandem.core.clock import Clock
+from tandem.core.secret_key import Tokens
+from tandem.errors import IdempotencyConflict
+from tandem.settings.policy import Policy
+from tandem.settings.workflows import Workflow
+from tandem.store import idempotency
+from tandem.store.base import Store, Unit
+from tandem.store.waits import WaitHub, wait_until
+
+if TYPE_CHECKING:
+    from tandem.access.admission import Gatekeeper
+    from tandem.projects.registry import Projects
+    from tandem.reviews.participants import Participant
+
+T = TypeVar("T")
+
+
+class PoolReviewers(Protocol):
+    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+
+    def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
+        """Whether it is to take nothing new."""
+        ...
+
+    def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
+        """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the services stand on, wired once by the composition root.
+
+    Attributes:
+        validations: Bounds how many git runs are under way at once.
+        workflows: What hand-off cycles can be started with, by name.
+        tokens: Derives the tokens of sessions and locks.
+        gatekeeper: Tells who calls, and makes the passes of reviewers and the codes of logins.
+        archives: The folder that archived cycles are written to.
+        pool: Answers for the reviewers of pools.
+        reviewer_logs: The folder of the logs of this machine's reviewers.
+        participants: The subjects with a stake in reviews.
+        options: The settings that the command line can name, as the broker was started with them.
+        archiving: Held while one is written.
+    """
+
+    store: Store
+    clock: Clock
+    policy: Policy
+    projects: Projects
+    waits: WaitHub
+    validations: asyncio.Semaphore
+    workflows: Mapping[str, Workflow]
+    tokens: Tokens
+    gatekeeper: Gatekeeper
+    archives: Path
+    pool: PoolReviewers
+    reviewer_logs: Path
+    participants: tuple[Participant, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Replayed(Exception):
+    """The same call was answered before; carries that envelope."""
+
+    def __init__(self, envelope: str) -> None:
+        super().__init__("answered before")
+        self.envelope = envelope
+
+
+async def transact(
+    services: Services,
+    caller: Caller,
+    work: Callable[[Unit], T],
+    *,
+    kept: Callable[[T], object] = lambda answer: answer,
+) -> T:
+    """Run a unit of work that writes, once per idempotency key.
+
+    Args:
+        services: The services.
+        caller: Who asks, and under which key.
+        work: What to do.
+        kept: What is stored of the answer for a repetition: one with secrets is kept without them.
+
+    Raises:
+        Replayed: The key was used with the same body before.
+        IdempotencyConflict: The key was used with another body.
+    """
+    key = caller.key
+    if key is None:
+        return await services.store.write(work)
+
+    def keyed(unit: Unit) -> T:
+        if not idempotency.reserve(unit, key, services.clock.now_us()):
+            raise Replayed(earlier_answer(unit, key))
+        answer = work(unit)
+        idempotency.complete(unit, key, envelope(kept(answer)).decode())
+        return answer
+
+    return await services.store.write(keyed)
+
+
+async def amend(services: Services, caller: Caller, answer: object) -> None:
+    """Keep a later answer for a repetition than the one that was kept with the effect."""
+    key = caller.key
+    if key is not None:
+        body = envelope(answer).decode()
+        await services.store.write(lambda unit: idempotency.complete(unit, key, body))
+
+
+async def find_answer(services: Services, key: Key) -> str | None:
+    """The envelope that a key was answered with, if it was used before.
+
+    Raises:
+        IdempotencyConflict: It was used with another body.
+    """
+
+    def look(unit: Unit) -> str | None:
+        try:
+            return earlier_answer(unit, key)
+        except LookupError:
+            return None
+
+    return await services.store.read(look)
+
+
+async def keep_refusal(services: Services, key: Key, body: bytes) -> str:
+    """Keep the envelope of a refusal, whose transaction came to nothing; the envelope that stands.
+
+    Raises:
+        IdempotencyConflict: The key was used with another body meanwhile.
+    """
+
+    def keep(unit: Unit) -> str:
+        if not idempotency.reserve(unit, key, services.clock.now_us()):
+            return earlier_answer(unit, key)
+        idempotency.complete(unit, key, body.decode())
+        return body.decode()
+
+    return await services.store.write(keep)
+
+
+def envelope(answer: object) -> bytes:
+    """The envelope of a success."""
+    return b'{"ok":true,"data":' + orjson.dumps(answer) + b"}"
+
+
+def earlier_answer(unit: Unit, key: Key) -> str:
+    """The envelope that a key was answered with.
+
+    Raises:
+        LookupError: The key was not used.
+        IdempotencyConflict: It was used with another body.
+    """
+    found = idempotency.find(unit, key)
+    if found is None or found[1] is None:
+        raise LookupError(key.key)
+    body_hash, answer = found[0], found[1]
+    if body_hash != key.body_hash:
+        raise IdempotencyConflict(
+            "This idempotency_key was used with another body; choose a new one for a new call.",
+            idempotency_key=key.key,
+            operation=key.operation,
+        )
+    return answer
+
+
+class MayWait(Protocol):
+    """What requests say of waiting."""
+
+    wait: bool
+    timeout_s: float | None
+
+
+async def look_or_wait(
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: MayWait
+) -> T:
+    """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
+    if not request.wait:
+        return (await look())[0]
+    return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
+
+
+def wait_seconds(services: Services, request: MayWait) -> float:
+    """How long a request waits at most."""
+    policy = services.policy
+    return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)

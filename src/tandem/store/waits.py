@@ -1,0 +1,277 @@
+"""Waits: parked calls, each woken by the first event in the log that concerns it.
+
+The hub follows the log from event to event; the store's notices are only hints to look at it again.
+So a restart or a second node loses nothing, and what came before a wait is found by reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from copy import copy
+from functools import partial
+from typing import TypeVar
+
+from tandem.core.secret_key import Tokens, Veil
+from tandem.errors import CursorExpired, InvalidInput
+from tandem.store import events
+from tandem.store.base import REREAD, Store, Unit
+from tandem.store.event import Event
+
+T = TypeVar("T")
+_log = logging.getLogger("tandem.waits")
+_BATCH = 500
+_SEPARATOR = "."
+_SEQ_DIGITS = 18
+_FIRST_RETRY_SECONDS = 0.05
+_LAST_RETRY_SECONDS = 5.0
+_LOOK_SECONDS = 2.0
+"""On several nodes the log is read this often though no notice came: notices may be lost, events are not."""
+
+ANY = "*"
+
+
+def topic(*, project: str | None = None, state: str | None = None) -> str:
+    """The topic of events of a project, of reviews that come into or leave a state, or both, or of all."""
+    return f"{project or ANY}/{state or ANY}"
+
+
+def _topics(event: Event) -> Iterator[str]:
+    """Every topic that an event is on."""
+    yield event.subject
+    for project in (event.project, None):
+        yield topic(project=project)
+        for state in {event.old, event.new} - {None}:
+            yield topic(project=project, state=state)
+
+
+class WaitHub:
+    """Follows the log and wakes who waits for what it says.
+
+    Attributes:
+        veil: Hides places in the log from a caller who may know of one project only, as their numbers count what
+            happens in all; null for other callers.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._parked: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._followers: list[Callable[[list[Event]], Awaitable[None]]] = []
+        self._log_id = ""
+        self._seen = 0
+        self._hint = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._project: str | None = None
+        self.veil: Veil | None = None
+        self._reading = False
+
+    @property
+    def closing(self) -> bool:
+        """Whether the broker drains: waits are answered at once."""
+        return self._closing.is_set()
+
+    @property
+    def parked(self) -> int:
+        """How many waits are parked now."""
+        return sum(len(waiters) for waiters in self._parked.values())
+
+    @property
+    def log_id(self) -> str:
+        """Which log the cursors belong to."""
+        return self._log_id
+
+    async def start(self) -> None:
+        """Begin to follow the log from its present end."""
+        self._log_id, self._seen = await self._store.read(events.head)
+        self._store.add_listener(self._notice)
+        self._task = asyncio.create_task(self._follow(), name="log-follower")
+
+    async def stop(self) -> None:
+        """Answer every wait and stop following; stopping twice is safe."""
+        self._closing.set()
+        for name in list(self._parked):
+            self._wake(name)
+        task, self._task = self._task, None
+        if task:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    def follow(self, follower: Callable[[list[Event]], Awaitable[None]]) -> None:
+        """Have every batch of new events told to `follower`, in order."""
+        self._followers.append(follower)
+
+    def only(self, project: str, tokens: Tokens) -> WaitHub:
+        """This hub for a caller who is let in to one project, and hears nothing of others, not even how much."""
+        one = copy(self)
+        one._project, one.veil = project, tokens.veil(project)  # noqa: SLF001 - its own
+        return one
+
+    def newest(self, unit: Unit, after: int | None = None) -> int:
+        """The place of the newest event that the caller may know of, once it is sure that `after` is in the log.
+
+        Raises:
+            CursorExpired: It is ahead of the log.
+        """
+        _, newest = events.head(unit)
+        self.check_place(after, newest)
+        return newest if self._project is None else events.newest_of(unit, self._project)
+
+    def number(self, seq: int) -> int | None:
+        """An event's number as the caller may know it: null where it would count other projects' events too."""
+        return seq if self.veil is None else None
+
+    def cursor(self, seq: int) -> str:
+        """The opaque cursor for a place in the log."""
+        place = str(seq) if self.veil is None else self.veil.hide(b"%d" % seq)
+        return f"{self._log_id}{_SEPARATOR}{place}"
+
+    def place(self, cursor: str | None) -> int | None:
+        """The place in the log that a cursor stands for.
+
+        Raises:
+            InvalidInput: It is no cursor.
+            CursorExpired: It is of another log.
+        """
+        if cursor is None:
+            return None
+        log_id, separator, digits = cursor.rpartition(_SEPARATOR)
+        if self.veil is not None:
+            try:
+                digits = self.veil.show(digits).decode().rstrip()
+            except ValueError:
+                raise CursorExpired("This cursor is of another log or token; call again without one.") from None
+        if not separator or not (digits.isascii() and digits.isdigit()) or len(digits) > _SEQ_DIGITS:
+            raise InvalidInput("This is no cursor; send one exactly as an answer gave it.", field="cursor")
+        if log_id != self._log_id:
+            raise CursorExpired("This cursor is of another log; call again without one.", cursor=cursor)
+        return int(digits)
+
+    def check_place(self, place: int | None, newest: int) -> None:
+        """Refuse a place that the log has not come to, as after a restored copy: it would skip what comes.
+
+        Raises:
+            CursorExpired: It is ahead of the log.
+        """
+        if place is not None and place > newest:
+            raise CursorExpired(
+                "This cursor is ahead of the log, which was restored from a copy; call again without one.",
+                cursor=self.cursor(place),
+                actual=self.cursor(newest),
+            )
+
+    @contextmanager
+    def parking(self, *names: str) -> Generator[Callable[[float], Awaitable[bool]]]:
+        """Listen to topics before looking at the state, so that nothing slips between.
+
+        Yields a function that waits up to so many seconds for the next event on any of the topics, and says
+        whether there was one.
+        """
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._park(names, waiter)
+
+        async def pause(timeout_seconds: float) -> bool:
+            nonlocal waiter
+            if self.closing:
+                return False
+            if not waiter.done():
+                await asyncio.wait((waiter,), timeout=max(0.0, timeout_seconds))
+            if not waiter.done() or self.closing:
+                return False
+            self._leave(names, waiter)
+            waiter = asyncio.get_running_loop().create_future()
+            self._park(names, waiter)
+            return True
+
+        try:
+            yield pause
+        finally:
+            self._leave(names, waiter)
+
+    def _park(self, names: Iterable[str], waiter: asyncio.Future[None]) -> None:
+        for name in names:
+            self._parked[name].add(waiter)
+
+    def _leave(self, names: Iterable[str], waiter: asyncio.Future[None]) -> None:
+        for name in names:
+            waiters = self._parked[name]
+            waiters.discard(waiter)
+            if not waiters:
+                del self._parked[name]
+
+    def _notice(self, notice: int) -> None:
+        # Whoever parks from now on looks at the state first, so what nobody waits for need not be read.
+        # On several nodes the followers need every event; REREAD is no place in the log.
+        if self._store.dialect == "sqlite" and not self._parked and self._seen < notice < REREAD and not self._reading:
+            self._seen = notice
+        else:
+            self._hint.set()
+
+    async def _follow(self) -> None:
+        retry_seconds = _FIRST_RETRY_SECONDS
+        patience = None if self._store.dialect == "sqlite" else _LOOK_SECONDS
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._hint.wait()
+            self._hint.clear()
+            try:
+                await self._catch_up()
+                retry_seconds = _FIRST_RETRY_SECONDS
+            except Exception:  # noqa: BLE001 the follower goes on whatever happens; it is logged
+                _log.exception("could not read the log; trying again")
+                self._hint.set()
+                await asyncio.sleep(retry_seconds)
+                retry_seconds = min(retry_seconds * 2, _LAST_RETRY_SECONDS)
+
+    async def _catch_up(self) -> None:
+        while True:
+            after = self._seen
+            self._reading = True
+            try:
+                batch = await self._store.read(partial(events.list_after, after=after, limit=_BATCH))
+            finally:
+                self._reading = False
+            if not batch:
+                return
+            self._seen = batch[-1].seq
+            for name in {name for event in batch for name in _topics(event)}:
+                self._wake(name)
+            for follower in self._followers:
+                await follower(batch)
+            if len(batch) < _BATCH:
+                return
+
+    def _wake(self, name: str) -> None:
+        for waiter in self._parked.get(name, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+
+async def wait_until(
+    hub: WaitHub,
+    *names: str,
+    look: Callable[[], Awaitable[tuple[T, bool]]],
+    timeout_seconds: float,
+) -> T:
+    """Look until there is something new, or the time is up; what the last look saw, which is taken then.
+
+    Args:
+        hub: Who wakes.
+        names: The topics after whose events it is worth looking again.
+        look: Reads the answer, and says whether it is worth answering now.
+        timeout_seconds: How long to wait at most.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_seconds
+    with hub.parking(*names) as pause:
+        while True:
+            answer, is_news = await look()
+            left = deadline - loop.time()
+            if is_news or hub.closing or left <= 0:
+                return answer
+            if not await pause(left) and hub.closing:
+                return answer

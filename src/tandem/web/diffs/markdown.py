@@ -1,0 +1,202 @@
+"""Markdown from agents and people as HTML that can do nothing: no HTML of theirs, no images, no scripts.
+
+Three things stand between a text and the page: the parser takes no HTML and makes only links to the web and for mail,
+the sanitiser keeps only the tags and classes listed here, and the page's Content-Security-Policy runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup
+
+from tandem.core.texts import is_too_much_markdown
+from tandem.web.diffs.code import code, escape, spelled
+from tandem.web.diffs.syntax import CLASSES, Budget, Words, highlighted, language_named
+from tandem.web.links import may_be_link
+
+_PARSE_SECONDS = 0.4
+_NOTE = "<p><em>Shown as it was written: it would take too long to lay it out.</em></p>\n"
+_KEPT_LENGTH = 20_000
+_HIGHLIGHT_SECONDS = 0.1
+_DEEPEST = 40
+_LOWEST_HEADING = 6
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "em", "strong", "s", "a"),
+    *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span", "ins", "del"),
+}
+_ATTRIBUTES = {"a": {"href", "title", "class"}, "ol": {"start"}, "span": {"class"}, "th": {"class"}, "td": {"class"}}
+_CLASSES = {"image", "hidden-char", "cut", *CLASSES, "to-left", "to-center", "to-right"}
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+
+
+def markdown(text: str, *, heading: int = 3) -> Markup:
+    """A text as HTML for a `<div class="doc">`.
+
+    Args:
+        text: Anything.
+        heading: The level that the text's first-level headings get on the page, 1 to 6.
+    """
+    return _kept(text, heading) if len(text) <= _KEPT_LENGTH else blocks_html(text, heading)
+
+
+@lru_cache(maxsize=128)
+def _kept(text: str, heading: int) -> Markup:
+    return blocks_html(text, heading)
+
+
+def blocks_html(text: str, heading: int) -> Markup:
+    """As `markdown`, without keeping it."""
+    if is_too_much_markdown(text):
+        return as_written(text)
+    return rendered(parsed(text), heading, Budget(_HIGHLIGHT_SECONDS))
+
+
+def as_written(text: str) -> Markup:
+    """A text that is not laid out, and says so."""
+    return Markup(_NOTE + "<pre>{}</pre>").format(Markup(escape(text)))  # noqa: S704 - escaped
+
+
+def parsed(text: str) -> list[Token]:
+    """The tokens of a text; one that is nested too deeply, or takes too long, is a block of code, as it was written."""
+    readable = spelled(text.replace("\r\n", "\n"))
+    try:
+        tokens = _parser.parse(readable, {"budget": Budget(_PARSE_SECONDS)})
+    except _TooLongError:
+        tokens = None
+    if tokens is not None and max((token.level for token in tokens), default=0) < _DEEPEST - 1:
+        return tokens
+    # The parser drops what lies deeper, and nobody must be able to hide a text that way.
+    lines = readable.count("\n") + 1
+    return [
+        Token("html_block", "", 0, content=_NOTE, block=True),
+        Token("fence", "code", 0, content=readable, map=[0, lines], block=True),
+    ]
+
+
+def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
+    """Some of the tokens of a text as HTML."""
+    return clean(_parser.renderer.render(tokens, _parser.options, {"heading": heading, "budget": budget}))
+
+
+def clean(html: str) -> Markup:
+    """HTML with nothing but what is listed here."""
+    return Markup(  # noqa: S704 - this is what makes it safe
+        nh3.clean(
+            html,
+            tags=_TAGS,
+            attributes=_ATTRIBUTES,
+            attribute_filter=_attribute,
+            url_schemes={"http", "https", "mailto"},
+            link_rel="noopener noreferrer nofollow",
+            strip_comments=True,
+        )
+    )
+
+
+def _attribute(_: str, name: str, value: str) -> str | None:
+    if name == "class" and not _CLASSES.issuperset(value.split()):
+        return None
+    if name == "href" and not may_be_link(value):
+        return None
+    return value
+
+
+class _TooLongError(Exception):
+    """The parser took longer over a text than it may."""
+
+
+def _watch(state: StateBlock | StateInline, *_: object) -> bool:
+    """Tried as the first rule at each place of a text: ends the parser when its time is over."""
+    if not state.env["budget"].left():
+        raise _TooLongError
+    return False
+
+
+class _Renderer(RendererHTML):
+    """What differs from the usual HTML: heading levels, images as links, boxes of task lists, coloured code."""
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """A block of code, highlighted when its language is named."""
+        del options
+        token = tokens[idx]
+        name = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+        lines = token.content.removesuffix("\n").split("\n")
+        budget: Budget = env.get("budget") or Budget(0)
+        words = highlighted(language_named(name), lines, budget)
+        if words is None:
+            return f"<pre><code>{escape(token.content)}</code></pre>\n"
+        return f"<pre><code>{_code_lines(lines, words)}\n</code></pre>\n"
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """An image as a link to it: no page asks another host for anything."""
+        token = tokens[idx]
+        label = escape(self.renderInlineAsText(token.children or [], options, env) or "without a name")
+        address = str(token.attrs.get("src", ""))
+        if not may_be_link(address):
+            return f'<span class="image">{label}</span>'
+        return f'<a class="image" href="{escape(address)}">{label}</a>'
+
+    def heading_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """A heading, as deep as the page wants it."""
+        del options
+        return f"<h{_level(tokens[idx], env)}>"
+
+    def heading_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """The end of a heading."""
+        del options
+        return f"</h{_level(tokens[idx], env)}>\n"
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """A table's cell: its alignment as a class, because no page has styles inside."""
+        del options, env
+        return _aligned(tokens[idx])
+
+    td_open = th_open
+
+
+def _code_lines(lines: list[str], words: list[Words]) -> str:
+    return "\n".join(code(line, read, (), "ins") for line, read in zip(lines, words, strict=True))
+
+
+def _level(token: Token, env: EnvType) -> int:
+    return min(int(token.tag[1:]) + env.get("heading", 3) - 1, _LOWEST_HEADING)
+
+
+def _aligned(token: Token) -> str:
+    side = str(token.attrs.get("style", "")).rpartition(":")[2]
+    return f'<{token.tag} class="to-{side}">' if side else f"<{token.tag}>"
+
+
+def _boxes(state: StateCore) -> None:
+    """`[ ]` and `[x]` at the start of a list's item become boxes."""
+    items = [at for at, token in enumerate(state.tokens) if token.type == "list_item_open"]
+    for at in items:
+        inline = state.tokens[at + 2] if at + 2 < len(state.tokens) else None
+        first = inline.children[0] if inline and inline.children else None
+        if first and first.type == "text" and first.content[:4] in _BOXES:
+            first.content = _BOXES[first.content[:4]] + first.content[4:]
+
+
+def _made() -> MarkdownIt:
+    made = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}, renderer_cls=_Renderer)
+    made.enable(["table", "strikethrough"])
+    # A definition of a link is not shown, which makes it a place to hide words from people but not from agents.
+    made.disable("reference")
+    made.validateLink = may_be_link
+    made.core.ruler.push("boxes", _boxes)
+    made.block.ruler.before("table", "watch", _watch)
+    made.inline.ruler.before("text", "watch", _watch)
+    return made
+
+
+_parser = _made()

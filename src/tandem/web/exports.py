@@ -1,0 +1,280 @@
+"""A review to take away: as Markdown, as a patch, and as a page that needs nothing else.
+
+In the Markdown, what agents and people wrote cannot break out of its place: prose stands in quotations, or in a fence
+when there is HTML in it; single lines are escaped. The page has its styles inside, and its own policy lets it ask
+nobody for anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from jinja2 import Template
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from starlette.responses import Response
+
+from tandem.core.texts import is_too_much_markdown
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.changes import AffectedFile
+from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
+from tandem.web.diffs.code import spelled
+from tandem.web.diffs.outline import outline
+from tandem.web.diffs.syntax import Budget
+from tandem.web.diffs.views import FileView, view
+from tandem.web.page import PageRequest, PageRoute, in_worker
+from tandem.web.rendering import environment
+from tandem.web.review.view import ReviewView, load
+
+_FACTS = (
+    ("Review", "review_id"),
+    ("Project", "project"),
+    ("State", "status"),
+    ("Category", "category"),
+    ("Priority", "priority"),
+    ("Proposer", "proposer_id"),
+    ("Agent", "agent_type"),
+    ("Role", "agent_role"),
+    ("Phase", "phase"),
+    ("Plan", "plan"),
+    ("Task", "task"),
+    ("Document", "path"),
+    ("Base", "base"),
+    ("Base commit", "base_commit"),
+    ("Digest", "digest"),
+    ("Put up at", "created_at"),
+    ("Follows", "parent_id"),
+)
+_SAID = {"message": "wrote", "comment": "commented", "verdict": "decided", "counter_patch": "proposed a counter-patch"}
+
+
+class Said(NamedTuple):
+    """An entry of the discussion.
+
+    Attributes:
+        title: Who did what, where and when, in one line.
+        body: What was said; may be empty.
+        diff: A counter-patch's content.
+        remark: What became of it.
+    """
+
+    title: str
+    body: str
+    diff: str | None
+    remark: str | None
+
+
+def facts(proposal: Proposal) -> list[tuple[str, str]]:
+    """Names and values, in the order in which people ask for them."""
+    values = ((name, getattr(proposal, key)) for name, key in _FACTS)
+    found = [(name, str(value)) for name, value in values if value]
+    found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
+    if proposal.diff and not proposal.validated:
+        found.append(("Validated", "no: nobody has tried whether the diff applies"))
+    return found
+
+
+def said(entry: DiscussionEntry) -> Said:
+    """An entry of the discussion in words."""
+    title = f"{entry.author} ({entry.sender_role}) {_SAID.get(entry.kind, entry.kind)}"
+    if entry.kind == "verdict" and entry.verdict:
+        title += f": {entry.verdict}"
+    if entry.file:
+        title += f" on {entry.file}" + (f", line {entry.line}" if entry.line else "")
+    remark = f"resolved by {entry.resolved_by}" if entry.resolved_by else None
+    if entry.kind == "counter_patch" and entry.status:
+        remark = entry.status
+    return Said(f"{title}, round {entry.round}, {entry.at}", entry.body or entry.description or "", entry.diff, remark)
+
+
+def happened(event: EventView) -> tuple[str, str, str]:
+    """When somebody did what."""
+    what = event.kind.replace("_", " ")
+    is_step = event.new and event.old != event.new
+    return event.at, event.actor, (f"{what}: {event.old or 'new'} → {event.new}" if is_step else what)
+
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
+_TICKS = re.compile(r"`+")
+_parser = MarkdownIt("commonmark").enable("table")
+
+
+def markdown(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+    """The whole review: a round, everything that was said and everything that happened."""
+    return "\n\n".join(_parts(proposal, entries, events)) + "\n"
+
+
+def _parts(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> Iterator[str]:
+    yield f"# {_line(proposal.intent)}"
+    yield _table(("", ""), [(f"**{name}**", _line(value)) for name, value in facts(proposal)])
+    if proposal.description:
+        yield "## Description"
+        yield _prose(proposal.description)
+    if proposal.affected_files:
+        yield "## Files"
+        yield _table(("File", "Change", "Added", "Removed"), [_file(file) for file in proposal.affected_files])
+    if proposal.diff:
+        yield "## Changes"
+        yield _fence(proposal.diff, "diff")
+    if entries:
+        yield "## Discussion"
+    for entry in map(said, entries):
+        yield f"### {_line(entry.title)}"
+        if entry.remark:
+            yield f"*{_line(entry.remark)}*"
+        if entry.body:
+            yield _prose(entry.body)
+        if entry.diff:
+            yield _fence(entry.diff, "diff")
+    if events:
+        yield "## Timeline"
+        yield _table(("At", "Who", "What"), [tuple(map(_line, happened(event))) for event in events])
+
+
+def _file(file: AffectedFile) -> tuple[str, ...]:
+    came = f" (from {file.old_path})" if file.old_path else ""
+    counts = ("–" if count is None else str(count) for count in (file.added, file.removed))
+    return _line(f"{file.path}{came}"), _line(file.operation), *counts
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _line(text: str) -> str:
+    """A text as one line without meaning for Markdown."""
+    return _SPECIAL.sub(r"\\\1", spelled(" ".join(text.split())))
+
+
+def _prose(text: str) -> str:
+    readable = spelled(text.replace("\r\n", "\n")).strip("\n")
+    if is_too_much_markdown(readable) or _has_html(readable):
+        return _fence(readable, "markdown")
+    return "\n".join(f"> {line}" if line else ">" for line in readable.split("\n"))
+
+
+def _has_html(text: str) -> bool:
+    tokens = _parser.parse(text)
+    return any(
+        token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
+        for token in tokens
+    )
+
+
+def _fence(text: str, language: str) -> str:
+    ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
+    return f"{ticks}{language}\n{text.removesuffix(chr(10))}\n{ticks}"
+
+
+_HIGHLIGHT_SECONDS = 1.0
+_MOST_LINES = 200_000
+_MOST_MARKUP = 50_000_000
+_STYLES = ("export.css", "diff.css", "syntax.css")
+
+
+def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+    """The whole review as a document of its own. Takes up to seconds for a large diff: call it in a thread.
+
+    Send it as an attachment: its styles stand inside it, where the policy of the broker's own pages allows none.
+    """
+    budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
+    told = [(said(entry), _views(entry.diff or "", budget, f"c{at}-")) for at, entry in enumerate(entries)]
+    return _template().render(
+        style=_style(),
+        policy=_policy(),
+        proposal=proposal,
+        facts=facts(proposal),
+        views=_views(proposal.diff or "", budget),
+        entries=told,
+        events=[happened(event) for event in events],
+    )
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    return environment().get_template("export.html")
+
+
+def _views(diff: str, budget: Budget, prefix: str = "") -> list[FileView]:
+    found: list[FileView] = []
+    left = _MOST_LINES
+    for index, file in enumerate(outline(diff).files):
+        shown_part = view(file, index, limit=max(left, 0), budget=budget, prefix=prefix)
+        left -= shown_part.lines
+        found.append(shown_part)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _style() -> Markup:
+    folder = Path(str(files("tandem.web") / "static"))
+    return Markup("\n".join((folder / name).read_text("utf-8") for name in _STYLES))  # noqa: S704 - our own files
+
+
+def _policy() -> str:
+    """Nothing but the style above, by its digest."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'none'; base-uri 'none'"
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 80
+
+
+def patch(proposal: Proposal) -> bytes:
+    """The round's diff, to the byte.
+
+    Raises:
+        InvalidInput: The round is a text and has no diff.
+    """
+    if not proposal.diff:
+        raise InvalidInput(
+            "This review is about a text and has no diff; export it as Markdown or as a page.",
+            field="format",
+            review_id=proposal.review_id,
+        )
+    return proposal.diff.encode()
+
+
+def file_name(proposal: Proposal, kind: str) -> str:
+    """A name for the exported file: plain ASCII, nothing that a header or a file system could misread."""
+    name = _NOT_IN_NAMES.sub("-", f"{proposal.project}-{proposal.review_id}").strip(".-") or "review"
+    return f"{name[-_LONGEST_NAME:].lstrip('.-')}-round-{proposal.round}.{kind}"
+
+
+_KINDS: dict[str, tuple[Callable[[ReviewView], str | bytes], str]] = {
+    "md": (lambda view: markdown(view.proposal, view.discussion, view.timeline), "text/markdown; charset=utf-8"),
+    "patch": (lambda view: patch(view.proposal), "text/x-diff; charset=utf-8"),
+    "html": (lambda view: page(view.proposal, view.discussion, view.timeline), "text/html; charset=utf-8"),
+}
+
+
+async def export(request: PageRequest) -> Response:
+    """The file; never opened as a page of ours, because it is an attachment.
+
+    Raises:
+        NotFound: There is no such kind of file.
+        InvalidInput: A patch was asked for, and the review has no diff.
+    """
+    kind = request.path("kind")
+    if kind not in _KINDS:
+        raise NotFound(f"A review is exported as {', '.join(_KINDS)}.", kind=kind[:20])
+    make, media_type = _KINDS[kind]
+    view = await load(request, events=True)
+    body = await in_worker(make, view)
+    headers = {
+        "content-disposition": f'attachment; filename="{file_name(view.proposal, kind)}"',
+        "cache-control": "no-store",
+    }
+    return Response(body, media_type=media_type, headers=headers)
+
+
+ROUTES = (PageRoute("/reviews/{review_id}/export.{kind}", export, inbox_rows=0),)

@@ -1,0 +1,207 @@
+"""Who sits at the browser: a name or a login, kept in a sealed cookie, and the token of its forms.
+
+On a trusted broker a name attributes, it does not authorise. The seal keeps names from being made up by a
+page elsewhere, and the token keeps such a page from sending a form on the person's behalf.
+
+Where access tokens are required, the cookie holds the id of the one that somebody logged in with, never the token.
+It is sealed for another purpose than a name, so that neither is ever taken for the other.
+
+Browsers send cookies to every port of a host. So on this machine a login has a host name of its own under `localhost`,
+which only that person's browsers know, and counts under no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from tandem.contract.access import OWNER, Access
+from tandem.core.clock import MICROSECONDS, Clock
+from tandem.core.texts import storable_text
+from tandem.errors import Forbidden, InvalidInput
+from tandem.server.asgi.guard import is_local
+
+COOKIE = "tandem_person"
+TOKEN_FIELD = "form_token"  # noqa: S105 - a field's name
+NAME_LENGTH = 60
+LOGIN_SECONDS = 30 * 86_400
+"""How long a login holds at most; it ends before that when its token does."""
+_MAX_AGE_SECONDS = 400 * 86_400
+_SESSION_BYTES = 16
+_NAME_ONLY, _WITH_LOGIN = "person", "browser"
+"""What a cookie is sealed for."""
+_NOBODY = "-"
+_RUN_BYTES = 8
+_LABEL_DIGITS = 32
+SAME_SITE = ("same-origin", "none")
+
+Seal = Callable[[str], str]
+"""A text's keyed hash, by the broker's secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Who a browser belongs to.
+
+    Attributes:
+        name: As the log shows it; empty until it was asked.
+        session: Random; ties the forms' token to this browser, and is another after each login.
+        is_new: Whether the request came without a cookie of ours.
+        access_id: What the browser was logged in with, whether or not that still counts; empty if it never was.
+        since: When it was logged in, in seconds since the epoch; 0 for now.
+        access: What the person may do; null on a trusted broker, and for somebody who is not logged in.
+    """
+
+    name: str
+    session: str
+    is_new: bool = False
+    access_id: str = ""
+    since: int = 0
+    access: Access | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether the name was asked already."""
+        return bool(self.name)
+
+    @property
+    def was_owner(self) -> bool:
+        """Whether the browser was logged in as the owner of the broker, in this run of it or an earlier one."""
+        return self.access_id.partition("/")[0] == OWNER
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the person chooses the name: a token has one already, but for the owner's."""
+        return self.access is None or self.access.is_owner
+
+    def admitted(self, access: Access | None) -> Person:
+        """The same person, let in with something; with nothing, if it no longer counts."""
+        if access is None or access.is_owner:
+            return replace(self, access=access)
+        return replace(self, access=access, name=access.name)
+
+
+class PersonCookie:
+    """Reads and writes the cookie, and guards the forms."""
+
+    def __init__(self, seal: Seal, clock: Clock, *, with_logins: bool) -> None:
+        """Make one.
+
+        Args:
+            seal: A text's keyed hash, by the broker's secret.
+            clock: Tells when a login is over.
+            with_logins: Whether the cookie is to hold a login.
+        """
+        self._seal = seal
+        self._clock = clock
+        self._with_logins = with_logins
+        self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
+        # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
+        # whoever sits on the port while it does not run, and nothing else would ever make this one void.
+        self._owner_id = f"{OWNER}/{secrets.token_hex(_RUN_BYTES)}"
+
+    def read(self, request: Request) -> Person:
+        """Who asks; somebody without a name if the cookie is missing or not one of ours."""
+        body, _, seal = request.cookies.get(COOKIE, "").rpartition(".")
+        if body and hmac.compare_digest(seal.encode(), self._seal(f"{self._purpose} {body}").encode()):
+            try:
+                text = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+            except (binascii.Error, UnicodeDecodeError):
+                text = ""
+            if text:
+                return self._parsed(text)
+        return fresh()
+
+    def write(self, response: Response, person: Person, *, secure: bool) -> None:
+        """Have the browser remember who it belongs to."""
+        body = base64.urlsafe_b64encode(self._told(person).encode()).decode().rstrip("=")
+        value = f"{body}.{self._seal(f'{self._purpose} {body}')}"
+        age = LOGIN_SECONDS if person.access_id else _MAX_AGE_SECONDS
+        # Lax: a link from elsewhere finds the person known; what a form from elsewhere brings is refused by `check`.
+        response.set_cookie(COOKIE, value, max_age=age, httponly=True, samesite="lax", secure=secure, path="/")
+
+    def login_of(self, person: Person) -> str | None:
+        """The id of what a browser is logged in with; null if it is not, or has been for too long."""
+        is_over = person.since + LOGIN_SECONDS <= self._now()
+        return None if is_over else person.access_id or None
+
+    def home(self, request: Request, access: Access) -> str | None:
+        """The origin under which somebody has to be logged in; null if they are there.
+
+        A broker that is reached by another name than this machine's own has no names to give.
+        """
+        host = request.headers.get("host", "")
+        if not is_local(host):
+            return None
+        own = f"{self._seal(f'origin {access.name}')[:_LABEL_DIGITS]}.localhost"
+        port = urlsplit(f"//{host}").port
+        own = own if port is None else f"{own}:{port}"
+        return None if host.lower() == own else f"http://{own}"
+
+    def _parsed(self, text: str) -> Person:
+        """What `_told` made."""
+        if not self._with_logins:
+            session, _, name = text.partition(" ")
+            return Person(name, session)
+        session, since, access_id, name = text.split(" ", 3)
+        known = {_NOBODY: "", self._owner_id: OWNER}.get(access_id, access_id)
+        return Person(name, session, access_id=known, since=int(since))
+
+    def _told(self, person: Person) -> str:
+        if not self._with_logins:
+            return f"{person.session} {person.name}"
+        access_id = self._owner_id if person.access_id == OWNER else person.access_id or _NOBODY
+        return f"{person.session} {person.since or self._now()} {access_id} {person.name}"
+
+    def _now(self) -> int:
+        return self._clock.now_us() // MICROSECONDS
+
+    def form_token(self, person: Person) -> str:
+        """What the forms of this browser carry."""
+        return self._seal(f"form {person.session}")
+
+    def check(self, request: Request, person: Person, token: str) -> None:
+        """Let a form through that one of our own pages sent, or say what to do.
+
+        Raises:
+            Forbidden: It comes from elsewhere, or from a page that is too old.
+        """
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower():
+            raise Forbidden("Pages of other sites may not send forms to this broker.", header="Origin")
+        if request.headers.get("sec-fetch-site", "none") not in SAME_SITE:
+            raise Forbidden("Pages of other sites may not send forms to this broker.", header="Sec-Fetch-Site")
+        if not hmac.compare_digest(token.encode(), self.form_token(person).encode()):
+            raise Forbidden(
+                "This page was opened before the browser's cookie changed. Copy what you typed, load the page again "
+                "and repeat it; cookies must be allowed for this address.",
+                field=TOKEN_FIELD,
+            )
+
+
+def fresh(name: str = "", *, access_id: str = "") -> Person:
+    """A browser that nobody has seen before; also one that was just logged in, whatever it had until then."""
+    return Person(name, secrets.token_urlsafe(_SESSION_BYTES), is_new=not access_id, access_id=access_id)
+
+
+def checked_name(text: str) -> str:
+    """A person's name as it is kept.
+
+    Raises:
+        InvalidInput: It is empty, too long, or has characters that cannot be shown.
+    """
+    name = " ".join(text.split())
+    if not name or len(name) > NAME_LENGTH or not name.isprintable():
+        raise InvalidInput(f"Give a name of 1 to {NAME_LENGTH} visible characters.", field="name")
+    try:
+        return storable_text(name)
+    except ValueError:
+        raise InvalidInput("This name has characters that cannot be stored.", field="name") from None

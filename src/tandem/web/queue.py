@@ -1,0 +1,92 @@
+"""`/queue`: all reviews, filtered, sorted and searched; several can be closed at once, never approved."""
+
+from __future__ import annotations
+
+from tandem.errors import InvalidInput, TandemError
+from tandem.projects.contract import ProjectList
+from tandem.reviews.answers import Statistics
+from tandem.reviews.page_answers import SearchPage
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address
+
+PATH = "/queue"
+_ROWS = 50
+_MOST_CLOSED = 200
+_ALL = "all"
+_STATES = ("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed")
+_CHOICES = {
+    "category": ("code_change", "plan_review", "verification", "handoff"),
+    "priority": ("critical", "normal", "low"),
+    "turn": ("proposer", "reviewer"),
+}
+_SORTS = {
+    "queue": "Queue order",
+    "newest": "Newest first",
+    "oldest": "Oldest first",
+    "updated": "Latest activity first",
+}
+_TEXTS = {"text": "Words", "path": "Path", "project": "Project", "proposer": "Proposer", "reviewer": "Reviewer"}
+
+
+async def close(request: PageRequest) -> PageResponse:
+    """Close every review that was ticked, each by itself, and say of each what came of it."""
+    chosen = request.lists.get("review_id", [])
+    if not chosen or len(chosen) > _MOST_CLOSED:
+        problem = InvalidInput(
+            f"Tick the reviews that are to be closed first, at most {_MOST_CLOSED}.", field="review_id"
+        )
+        return await show(request, problem=problem)
+    closed: list[str] = []
+    refused: list[tuple[str, TandemError]] = []
+    for review_id in dict.fromkeys(chosen):
+        try:
+            await request.call("close_review", review_id=review_id, reason=request.form.get("reason") or None)
+        except TandemError as error:
+            refused.append((review_id, error))
+        else:
+            closed.append(review_id)
+    return await show(request, closed=closed, refused=refused)
+
+
+async def show(
+    request: PageRequest,
+    *,
+    problem: TandemError | None = None,
+    closed: list[str] | None = None,
+    refused: list[tuple[str, TandemError]] | None = None,
+) -> PageResponse:
+    """A page of the queue, also as the answer to a form."""
+    state = request.query("status") or _STATES[0]
+    filters = {name: request.query(name) for name in (*_TEXTS, *_CHOICES, "sort")}
+    found = SearchPage(reviews=(), next_page=None, searched_back_to=None, cursor="")
+    try:
+        asked = {"status": None if state == _ALL else state, "page": request.query("page"), "limit": _ROWS}
+        found = await request.call("search_reviews", **asked, **filters)
+    except InvalidInput as error:
+        # What was asked for stays in its fields, to be corrected there.
+        problem = problem or error
+    counts: Statistics = await request.call("get_review_stats", project=filters["project"])
+    projects: ProjectList = await request.call("list_projects")
+    names = (*_STATES, _ALL)
+    values = {
+        "reviews": found.reviews,
+        "searched_back_to": found.searched_back_to,
+        "state": state,
+        "tabs": [(name, address(PATH, status=name, **filters), counts.open.get(name)) for name in names],
+        "filters": filters,
+        "texts": _TEXTS,
+        "choices": _CHOICES,
+        "sorts": _SORTS,
+        "projects": [one.project for one in projects.projects],
+        "next_address": address(PATH, status=state, **filters, page=found.next_page) if found.next_page else None,
+        "here": address(PATH, status=state, **filters, page=request.query("page")),
+        "is_filtered": any(filters.values()),
+        "problem": problem,
+        "closed": closed or [],
+        "refused": refused or [],
+        "reason": request.form.get("reason", "") if problem or refused else "",
+    }
+    failed = problem or (refused[0][1] if refused and not closed else None)
+    return PageResponse("queue.html", values, status=failed.status if failed else 200)
+
+
+ROUTES = (PageRoute(PATH, show, close),)

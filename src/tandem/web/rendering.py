@@ -1,0 +1,163 @@
+"""The templates' environment, which runs nothing that an agent wrote; and the styles and scripts of the pages."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import Response
+
+from tandem.core.clock import Clock
+from tandem.errors import NotFound
+from tandem.reviews.rules import State
+from tandem.web.diffs.code import shown, spelled
+from tandem.web.diffs.markdown import markdown
+from tandem.web.page import PageRequest
+
+FOLDER = Path(__file__).parent / "static"
+_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+_FOREVER = "public, max-age=31536000, immutable"
+_STAMP_DIGITS = 12
+
+
+class StaticFiles:
+    """All static files, read once; a request names one of them and never a path of the disk."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._files = {
+            path.relative_to(folder).as_posix(): (path.read_bytes(), _TYPES[path.suffix])
+            for path in sorted(folder.rglob("*"))
+            if path.suffix in _TYPES
+        }
+        self._stamps = {
+            name: hashlib.sha256(body).hexdigest()[:_STAMP_DIGITS] for name, (body, _) in self._files.items()
+        }
+
+    def address(self, name: str) -> str:
+        """Where a file is, by its path under `static/`."""
+        return f"/static/{self._stamps[name]}/{name}"
+
+    async def serve(self, request: PageRequest) -> Response:
+        """Answer with a file.
+
+        Raises:
+            NotFound: There is none of that name.
+        """
+        name, stamp = request.path("name"), request.path("stamp")
+        found = self._files.get(name)
+        if found is None:
+            raise NotFound("There is no such file.", path=name[:200])
+        current = stamp == self._stamps[name]
+        headers = {"cache-control": _FOREVER if current else "no-cache"}
+        return Response(found[0], media_type=found[1], headers=headers)
+
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_CATEGORY_WORDS = {
+    "plan_review": "Plan",
+    "code_change": "Change",
+    "verification": "Verification",
+    "handoff": "Hand-off",
+}
+
+
+def environment() -> Environment:
+    """The environment of all templates; pages need `static` among its globals and the filter `when` besides."""
+    made = Environment(
+        loader=FileSystemLoader(str(files("tandem.web") / "templates")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    filters: dict[str, Callable[..., Any]] = made.filters
+    filters |= {
+        "duration": duration,
+        "plain": plain,
+        "part": address_part,
+        "state_words": partial(_from_words, {state: sentence(state) for state in State}),
+        "category_words": partial(_from_words, _CATEGORY_WORDS),
+        "words": words,
+        "sentence": sentence,
+        "value": as_text,
+        "listed": listed,
+        "markdown": markdown,
+        "shown": shown,
+        "spelled": spelled,
+    }
+    return made
+
+
+def plain(text: object) -> str:
+    """A text in which every character can be seen."""
+    return spelled(str(text).replace("\r\n", "\n"))
+
+
+def as_text(value: object) -> str:
+    """A text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def listed(value: object) -> list[Any]:
+    """The values of a list; any other value alone."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def address_part(text: object) -> str:
+    """A text as one part of an address."""
+    return quote(str(text), safe="")
+
+
+def words(name: object) -> str:
+    """A name of the contract as words."""
+    return plain(name).replace("_", " ")
+
+
+def sentence(text: object) -> str:
+    """Words as they begin a line."""
+    begun = words(text)
+    return begun[:1].upper() + begun[1:]
+
+
+def _from_words(known: Mapping[str, str], name: str) -> str:
+    return known.get(name) or words(name)
+
+
+def when(clock: Clock, instant: str | None) -> Markup | str:
+    """A time as `<time>`: how long ago for reading, exact as a title."""
+    if not instant:
+        return "–"
+    then = datetime.fromisoformat(instant).astimezone(UTC)
+    seconds = (datetime.fromtimestamp(clock.now_us() / 1_000_000, UTC) - then).total_seconds()
+    told = f"in {duration(-seconds)}" if seconds < 0 else f"{duration(seconds)} ago"
+    exact = then.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(instant, exact, told)
+
+
+def duration(seconds: Any) -> str:
+    """A length of time in its two largest units at most."""
+    if seconds is None:
+        return "–"
+    whole = int(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min"
+    if whole < _DAY:
+        return _pair(whole, _HOUR, "h", _MINUTE, "min")
+    return _pair(whole, _DAY, "d", _HOUR, "h")
+
+
+def _pair(whole: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
+    rest = whole % large // small
+    return f"{whole // large} {large_unit}" + (f" {rest} {small_unit}" if rest else "")

@@ -1,0 +1,171 @@
+"""How a form came back: whether the page it was on is too old, and a refusal in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tandem.errors import CursorExpired, InvalidInput, TandemError
+from tandem.reviews.answers import AuditPage, EventView
+from tandem.web.page import PageRequest
+from tandem.web.rendering import plain
+
+CONFLICT = 409
+"""The status of a form of a page that was too old."""
+
+
+def is_script(request: PageRequest) -> bool:
+    """Whether htmx sent the request."""
+    return request.http.headers.get("hx-request") == "true"
+
+
+_INSTEAD = {
+    "IDEMPOTENCY_CONFLICT": "This form was sent before with another text, and that one counts: see what arrived. "
+    "What stands here now is not sent; send it again if it is still to be said.",
+    "STALE_ROUND": "There is a newer round than the one that this was written about. Look at it, and send this again "
+    "if it still holds.",
+    "TURN_VIOLATION": "Your side spoke last, and the other side comes next. What you wrote stays here until then.",
+}
+_BESIDES = {
+    "TOO_LARGE": "Shorten it, and send it again.",
+    "TIMEOUT": "What you wrote is still here; send it again in a moment.",
+    "UNAVAILABLE": "What you wrote is still here; send it again in a moment.",
+}
+
+
+_CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
+_HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
+_SAID = {"message_sent", "verdict_comment"}
+_DECIDED = {"verdict_submitted", "review_closed"}
+_PATCH = {"counter_patch_proposed", "counter_patch_rejected", "counter_patch_superseded"}
+_ATTENTION = {"attention_raised", "attention_cleared"}
+
+ANYTHING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH | _ATTENTION)
+CLAIMING = frozenset(_CONTENT | _HOLD | _DECIDED)
+HOLDING = frozenset(_HOLD | _DECIDED)
+JUDGING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH)
+TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
+RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
+
+_LIMIT = 200
+_TOLD_LENGTH = 200
+_VERDICTS = {
+    "approved": "approved it",
+    "changes_requested": "requested changes",
+    "rejected": "rejected it",
+    "comment": "commented",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that somebody else did meanwhile.
+
+    Attributes:
+        at: When, in ISO 8601.
+        text: Who and what, in words.
+    """
+
+    at: str
+    text: str
+
+
+async def changes_since(request: PageRequest, review_id: str, seen: str, matters: frozenset[str]) -> list[Change]:
+    """What others did to a review after a cursor that matters for an act, oldest first.
+
+    Args:
+        request: The request; the person's own doings are no news to them.
+        review_id: The review.
+        seen: The log's cursor when the page was made; empty if the form has none.
+        matters: The kinds of events that count.
+    """
+    if not seen:
+        return []
+    try:
+        found: AuditPage = await request.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
+    except (CursorExpired, InvalidInput):
+        return [Change("", "The log is not the one that this page was made from. Anything may be different.")]
+    return [
+        Change(event.at, told(event))
+        for event in found.events
+        if event.kind in matters and event.actor != request.person.name
+    ]
+
+
+def told(event: EventView) -> str:
+    """Who did what, in a sentence without an end."""
+    kind, actor = event.kind, event.actor
+    data = event.data
+    # What is about somebody else than who wrote the event (an expiry, say) names both.
+    who, reason = data.get("reviewer_id") or actor, _reason(data)
+    if kind == "review_revised":
+        return f"{actor} revised it: round {data.get('round', '?')}"
+    if kind == "review_claimed":
+        return f"{who} was given the new round" if data.get("again") else f"{who} claimed it"
+    if kind == "review_reclaimed":
+        return f"The claim of {who} ended{reason}"
+    if kind in ("verdict_submitted", "verdict_comment"):
+        return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
+    return f"{actor} {_REST.get(kind, kind.replace('_', ' '))}{reason}"
+
+
+_REST = {
+    "review_created": "put it up",
+    "claim_released": "released it",
+    "message_sent": "wrote a message",
+    "message_resolved": "resolved a comment",
+    "counter_patch_proposed": "offered a counter-patch",
+    "counter_patch_accepted": "accepted the counter-patch: it is a new round",
+    "counter_patch_rejected": "rejected the counter-patch",
+    "counter_patch_superseded": "let the counter-patch be overtaken",
+    "review_closed": "closed it",
+    "attention_raised": "asked for a person's attention",
+    "attention_cleared": "put it back into the queue",
+    "change_rolled_back": "took the change back",
+}
+
+
+def _reason(data: Mapping[str, Any]) -> str:
+    reason = data.get("reason")
+    if not reason:
+        return ""
+    text = plain(" ".join(str(reason).split()))
+    return f": {text[:_TOLD_LENGTH]}{'…' if len(text) > _TOLD_LENGTH else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """How a form that was sent came back.
+
+    Attributes:
+        form: The name of the form; empty if none was.
+        typed: What stood in its fields.
+        error: The refusal; null if the page was only too old, or nothing was refused.
+        changes: What others did since the page was opened.
+    """
+
+    form: str = ""
+    typed: Mapping[str, str] = field(default_factory=dict[str, str])
+    error: TandemError | None = None
+    changes: Sequence[Change] = ()
+
+    def text(self, form: str, name: str, otherwise: str = "") -> str:
+        """What stood in a field of a form, if that was the form."""
+        return self.typed.get(name, otherwise) if form == self.form else otherwise
+
+    @property
+    def told(self) -> str:
+        """What is refused, and what can be done about it; empty if nothing was refused."""
+        if self.error is None:
+            return ""
+        code, message = self.error.code, self.error.message
+        return _INSTEAD.get(code) or (f"{message} {_BESIDES[code]}" if code in _BESIDES else message)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is something to be said beside the form."""
+        return self.error is not None or bool(self.changes)
+
+
+NOTHING = Acting()

@@ -1,0 +1,266 @@
+"""What a person does to a review: one form, one operation; refused with what was typed if the page is too old."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import orjson
+from starlette.responses import JSONResponse, Response
+
+from tandem.errors import InvalidInput, TandemError
+from tandem.reviews.answers import ClaimRenewed
+from tandem.server.asgi.calls import parse_json
+from tandem.web.page import PageRequest, PageResponse, PageRoute, see
+from tandem.web.person import TOKEN_FIELD
+from tandem.web.review.acting import (
+    ANYTHING,
+    CLAIMING,
+    CONFLICT,
+    HOLDING,
+    JUDGING,
+    NOTHING,
+    RETRYING,
+    TALKING,
+    Acting,
+    changes_since,
+    is_script,
+)
+from tandem.web.review.page import parts, whole
+
+_OWN_FIELDS = frozenset({TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation"})
+"""What a form says of the page that it was on, rather than what somebody typed."""
+_MOST_COMMENTS = 500
+
+Arguments = Callable[[PageRequest], Awaitable[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something that a form does.
+
+    Attributes:
+        operation: The operation.
+        matters: The kinds of events that make the page too old for it.
+        arguments: The operation's arguments from the form, besides the review and the key.
+        keeps: Whether what was typed stays on the page after it was done: claiming comes before the verdict.
+        leaves: Whether a script, too, goes on to another page when it was done.
+    """
+
+    operation: str
+    matters: frozenset[str]
+    arguments: Arguments
+    keeps: bool = False
+    leaves: bool = False
+
+
+Again = Callable[[PageRequest, Acting, int], Awaitable[PageResponse]]
+"""Makes the page with the form as it came back, with an HTTP status."""
+
+
+async def _claim(request: PageRequest) -> dict[str, Any]:
+    return {"reviewer_id": request.person.name}
+
+
+def _held(request: PageRequest) -> dict[str, Any]:
+    return {"claim_generation": request.number("claim_generation")}
+
+
+async def _release(request: PageRequest) -> dict[str, Any]:
+    return {**_held(request), **_reason(request)}
+
+
+async def _close(request: PageRequest) -> dict[str, Any]:
+    return _reason(request)
+
+
+async def _verdict(request: PageRequest) -> dict[str, Any]:
+    return verdict_by_form(request)
+
+
+def _reason(request: PageRequest) -> dict[str, Any]:
+    return {"reason": request.form.get("reason", "").strip() or None}
+
+
+def verdict_by_form(request: PageRequest) -> dict[str, Any]:
+    """A verdict by the form's fields."""
+    return {
+        **_held(request),
+        **_reason(request),
+        "verdict": request.form.get("verdict", "comment"),
+        "comments": _comments(request) or None,
+        "reviewer_id": request.person.name,
+        "round": request.number("on_round"),
+    }
+
+
+async def _comment(request: PageRequest) -> dict[str, Any]:
+    found = _comments(request)
+    if not found:
+        raise InvalidInput("Write something to say about the line.", field="comment_body")
+    where = ", ".join(sorted({f"{one['file']}:{one['line']}" if "line" in one else one["file"] for one in found}))
+    return {**verdict_by_form(request), "verdict": "comment", "reason": f"On {where}."[:500], "comments": found}
+
+
+def _comments(request: PageRequest) -> list[dict[str, Any]]:
+    """The comments on lines: those that a script collected, and the one of the fields."""
+    try:
+        kept: Any = parse_json((request.form.get("comments") or "[]").encode())
+    except orjson.JSONDecodeError:
+        raise InvalidInput("The comments on lines cannot be read; load the page again.", field="comments") from None
+    if not isinstance(kept, list):
+        raise InvalidInput("The comments on lines are no list.", field="comments")
+    found = [_one_comment(item) for item in cast("list[Any]", kept)[:_MOST_COMMENTS]]
+    body, path = request.form.get("comment_body", "").strip(), request.form.get("comment_path", "")
+    if body and path:
+        line = request.number("comment_line")
+        found.append({"file": path, "body": body} | ({} if line is None else {"line": line}))
+    return found
+
+
+def _one_comment(item: Any) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise InvalidInput("A comment on a line is no object.", field="comments")
+    given = cast("dict[str, Any]", item)
+    return {name: given[name] for name in ("file", "line", "body") if given.get(name) is not None}
+
+
+def spoken(request: PageRequest, body: str) -> dict[str, Any]:
+    """A message by the side that the form speaks for."""
+    side = "reviewer" if request.form.get("side") == "reviewer" else "proposer"
+    found: dict[str, Any] = {"sender_role": side, "body": body}
+    if side == "reviewer":
+        found["reviewer_id"] = request.person.name
+        found["claim_generation"] = request.number("claim_generation") if request.form.get("held") else None
+    return found
+
+
+async def _message(request: PageRequest) -> dict[str, Any]:
+    about = {
+        "file": request.form.get("file") or None,
+        "line": request.number("line"),
+        "answers": request.form.get("answers"),
+    }
+    metadata = {name: value for name, value in about.items() if value is not None} or None
+    return {**spoken(request, request.form.get("body", "")), "metadata": metadata}
+
+
+async def _resolve(request: PageRequest) -> dict[str, Any]:
+    body = request.form.get("body", "").strip() or "Resolved."
+    return {**await _message(request), "body": body, "resolves": request.form.get("answers")}
+
+
+async def _answer(request: PageRequest) -> dict[str, Any]:
+    return await (_resolve if request.form.get("settle") else _message)(request)
+
+
+async def _decide(request: PageRequest) -> dict[str, Any]:
+    return {**_reason(request), "counter_patch_id": request.form.get("counter_patch_id", "")}
+
+
+async def _nothing(_ask: PageRequest) -> dict[str, Any]:
+    return {}
+
+
+ACTS: Mapping[str, Act] = {
+    "claim": Act("claim_review", CLAIMING, _claim, keeps=True),
+    "release": Act("release_claim", HOLDING, _release),
+    "verdict": Act("submit_verdict", JUDGING, _verdict),
+    "comment": Act("submit_verdict", JUDGING, _comment),
+    "message": Act("add_message", TALKING, _message),
+    "resolve": Act("add_message", TALKING, _answer),
+    "accept": Act("accept_counter_patch", JUDGING, _decide),
+    "reject": Act("reject_counter_patch", JUDGING, _decide),
+    "close": Act("close_review", JUDGING, _close),
+    "retry": Act("retry_review", RETRYING, _nothing),
+}
+
+
+async def act(
+    request: PageRequest, one: Act, again: Again, onward: Callable[[PageRequest], Awaitable[str]]
+) -> PageResponse | Response:
+    """Do what a form asks for, if the page that it was on is not too old for it.
+
+    Answers with the page as it is then: a redirection for a browser that sent the form itself, and the acting
+    part alone for a script. A refusal answers with the page, too, with what was typed.
+
+    Args:
+        request: The request.
+        one: What is asked for.
+        again: Makes the page that the form stands on.
+        onward: Gives the address to go on to when it was done.
+    """
+    review_id = request.path("review_id")
+    form, typed = request.form.get("form_name", ""), _typed(request)
+    seen = request.form.get("seen", "")
+    changes = await changes_since(request, review_id, seen, one.matters)
+    if changes:
+        return await again(request, Acting(form, typed, None, changes), CONFLICT)
+    try:
+        key = request.form.get("idempotency_key") or None
+        await request.call(one.operation, review_id=review_id, idempotency_key=key, **(await one.arguments(request)))
+    except TandemError as error:
+        if error.status == CONFLICT:
+            changes = await changes_since(request, review_id, seen, ANYTHING)
+        return await again(request, Acting(form, typed, error, changes), error.status)
+    if one.leaves or request.form.get("then") == "edit":
+        there = await onward(request) if one.leaves else _editor(request)
+        return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
+    if one.keeps and any(typed.values()):
+        return await again(request, Acting(form, typed), 200)
+    if is_script(request):
+        return await again(request, NOTHING, 200)
+    return see(await onward(request))
+
+
+async def answer(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+    """The page after a form; for a script, only what follows the review."""
+    return await (parts if is_script(request) else whole)(request, status, acting)
+
+
+def _typed(request: PageRequest) -> dict[str, str]:
+    return {name: value for name, value in request.form.items() if name not in _OWN_FIELDS}
+
+
+async def _back(request: PageRequest) -> str:
+    """The page as it was shown, from the address of the form."""
+    query = request.http.url.query
+    page = request.http.url.path.rpartition("/")[0]
+    return page + (f"?{query}" if query and query.isprintable() else "")
+
+
+def _editor(request: PageRequest) -> str:
+    """The counter-patch that the form was sent from; what is typed there is kept by the window."""
+    return request.http.url.path.rpartition("/")[0] + "/edit"
+
+
+async def renew(request: PageRequest) -> PageResponse | Response:
+    """Extend the lease, for a person who is at work; a script is told the lease's new end.
+
+    It has no key: each time is meant.
+    """
+    try:
+        found: ClaimRenewed = await request.call("renew_claim", review_id=request.path("review_id"), **_held(request))
+    except TandemError as error:
+        if _wants_json(request):
+            return JSONResponse({"error": error.as_dict()}, error.status)
+        changes = await changes_since(request, request.path("review_id"), request.form.get("seen", ""), HOLDING)
+        return await answer(request, Acting("renew", {}, error, changes), error.status)
+    if _wants_json(request):
+        return Response(orjson.dumps(found), media_type="application/json")
+    return await answer(request, NOTHING, 200) if is_script(request) else see(await _back(request))
+
+
+def _wants_json(request: PageRequest) -> bool:
+    return request.http.headers.get("accept") == "application/json"
+
+
+ROUTES: tuple[PageRoute, ...] = (
+    PageRoute("/reviews/{review_id}/renew", post=renew),
+    *(
+        PageRoute(f"/reviews/{{review_id}}/{name}", post=partial(act, one=one, again=answer, onward=_back))
+        for name, one in ACTS.items()
+    ),
+)

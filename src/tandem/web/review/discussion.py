@@ -1,0 +1,187 @@
+"""One stream of what was said about a review and what happened to it, by round; and what the acting side shows."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+from tandem.reviews.answers import DiscussionEntry, EventView
+from tandem.web.diffs.markdown import as_written, markdown
+from tandem.web.diffs.syntax import Budget
+from tandem.web.diffs.views import FileView
+from tandem.web.page import PageRequest
+from tandem.web.review.acting import NOTHING, told
+from tandem.web.review.counter_patch import patch_views
+from tandem.web.review.offers import Offers, Remark, offers, patch_remarks, remarks
+from tandem.web.review.view import ReviewView
+
+_KEY_BYTES = 12
+_WORDS_SECONDS = 1.0
+_NEW_ROUND = {"review_revised", "counter_patch_accepted"}
+_SAID = {
+    "message_sent": "message",
+    "verdict_submitted": "verdict",
+    "verdict_comment": "verdict",
+    "counter_patch_proposed": "counter_patch",
+}
+"""Events with an entry of the discussion, and of which kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line or card of the stream.
+
+    Attributes:
+        kind: `message`, `verdict`, `counter_patch`, or `event` for small print.
+        at: When, in ISO 8601.
+        text: An event in words.
+        entry: The entry of the discussion, unless it is an event.
+        comments: A verdict's comments on lines.
+    """
+
+    kind: str
+    at: str
+    text: str = ""
+    entry: DiscussionEntry | None = None
+    comments: tuple[DiscussionEntry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPart:
+    """What was said and done while a round was the current one."""
+
+    number: int
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What the acting side's templates show.
+
+    Attributes:
+        offers: What the person may do.
+        rounds: The stream.
+        time: How long what people and agents wrote may take to be laid out, all of it together.
+    """
+
+    view: ReviewView
+    offers: Offers
+    rounds: tuple[RoundPart, ...]
+    time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
+
+    def thread(self, path: str, line: int | None) -> tuple[DiscussionEntry, ...]:
+        """The comments on a line of the shown round; None stands for the file."""
+        return tuple(
+            entry
+            for entry in self.view.discussion
+            if entry.kind == "comment" and entry.file == path and entry.line == line and entry.round == self.view.round
+        )
+
+    def commented_lines(self) -> list[tuple[str, int | None]]:
+        """Every line of the shown round that has comments."""
+        commented = self.view.commented
+        return [
+            (path, line) for path in sorted(commented) for line in sorted(commented[path], key=lambda one: one or 0)
+        ]
+
+    def answers(self, comment_id: str) -> tuple[DiscussionEntry, ...]:
+        """The messages that answer or settle a comment."""
+        return tuple(entry for entry in self.view.discussion if _answered(entry) == comment_id)
+
+    def find(self, entry_id: str | None) -> DiscussionEntry | None:
+        """An entry of the discussion by its id."""
+        return next((entry for entry in self.view.discussion if entry.id == entry_id), None)
+
+    def words(self, text: str) -> Markup:
+        """What somebody wrote, as HTML; as it was written, when the page has taken long enough."""
+        return markdown(text, heading=4) if self.time.left() else as_written(text)
+
+    def patch(self, diff: str, number: int, name: str) -> list[FileView]:
+        """What a counter-patch changes of its round; all of it, where that is not the round that is shown.
+
+        Args:
+            diff: The counter-patch.
+            number: The round that it was offered on.
+            name: What its anchors begin with; they must not be those of the change on the same page.
+        """
+        return patch_views(diff, self.view.proposal.diff if number == self.view.round else None, name)
+
+    def remarks(self) -> list[Remark]:
+        """What is named beside Approve."""
+        return remarks(self.view)
+
+    def patch_remarks(self) -> list[str]:
+        """What is named beside the decision on the counter-patch."""
+        patch = self.view.counter_patch
+        return patch_remarks(patch.diff) if patch and patch.diff else []
+
+    def unresolved(self) -> int:
+        """How many comments on lines nobody has settled."""
+        return sum(1 for entry in self.view.discussion if entry.kind == "comment" and not entry.resolved_by)
+
+
+def values(view: ReviewView, request: PageRequest) -> dict[str, Any]:
+    """What the templates of the acting side are given besides the view."""
+    return {
+        "acts": Acts(view, offers(view), stream(view.timeline, view.discussion)),
+        "acting": NOTHING,
+        "comment_path": request.query("comment_path"),
+        "comment_line": request.number("comment_line"),
+        "new_key": new_key,
+        "thread_id": thread_id,
+    }
+
+
+def new_key() -> str:
+    """A key under which a form has one effect, however often it is sent."""
+    return secrets.token_urlsafe(_KEY_BYTES)
+
+
+def thread_id(path: str, line: int | None) -> str:
+    """The name within a page of what stands below a line."""
+    return "thread-" + hashlib.sha256(f"{line} {path}".encode()).hexdigest()[:12]
+
+
+def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry]) -> tuple[RoundPart, ...]:
+    """The events of a review with the discussion's entries in their places, by round, oldest first."""
+    entries: dict[str, DiscussionEntry] = {}
+    comments: dict[str, list[DiscussionEntry]] = {}
+    for entry in discussion:
+        if entry.kind == "comment":
+            comments.setdefault(entry.verdict_id or "", []).append(entry)
+        else:
+            entries[entry.id] = entry
+    rounds: list[tuple[int, list[Item]]] = [(1, [])]
+    for event in timeline:
+        if event.kind in _NEW_ROUND:
+            rounds.append((int(event.data.get("round") or rounds[-1][0] + 1), []))
+        item = _item(event, entries, comments)
+        if item is not None:
+            rounds[-1][1].append(item)
+    return tuple(RoundPart(number, tuple(items)) for number, items in rounds)
+
+
+def _item(
+    event: EventView, entries: Mapping[str, DiscussionEntry], comments: Mapping[str, list[DiscussionEntry]]
+) -> Item | None:
+    if event.kind == "message_resolved":
+        return None
+    kind = _SAID.get(event.kind, "")
+    name = str(event.data.get(f"{kind}_id"))
+    entry = entries.get(name) if kind else None
+    if entry is None:  # also where more was said than is shown: the event still tells that something was
+        return Item("event", event.at, told(event))
+    return Item(kind, event.at, entry=entry, comments=tuple(comments.get(name, ())))
+
+
+def _answered(entry: DiscussionEntry) -> str | None:
+    """The comment that a message belongs to."""
+    if entry.kind != "message":
+        return None
+    answers = (entry.metadata or {}).get("answers")
+    return entry.resolves or (answers if isinstance(answers, str) else None)

@@ -1,0 +1,301 @@
+"""`/reviews/{review_id}/edit`: a counter-patch written on the page, looked at, and sent with a verdict."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from starlette.responses import Response
+
+from tandem.errors import InvalidInput, NotFound, TandemError
+from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft, RoundFile
+from tandem.web.diffs.documents import DocumentDiff, compare
+from tandem.web.diffs.views import FileView
+from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
+from tandem.web.review.acting import JUDGING, NOTHING, Acting
+from tandem.web.review.actions import Act, act, verdict_by_form
+from tandem.web.review.counter_patch import patch_views
+from tandem.web.review.discussion import values
+from tandem.web.review.view import ReviewView, load
+
+MOST_FILES = 20
+"""That are open at once."""
+_MOST_LINES = 20_000
+_MOST_CHARACTERS = 1_000_000
+_DIGEST_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Editable:
+    """A file that is being edited.
+
+    Attributes:
+        path: The file.
+        content: What stands in the field.
+        original: A digest of what stood there at first, so that what was not touched is not sent.
+        ends: `lf` or `crlf`: what ends its lines; a text field would lose carriage returns.
+        exists: Whether the round leaves such a file.
+        delete: Whether it is to be deleted.
+        refused: Why it cannot be edited here; empty if it can.
+    """
+
+    path: str
+    content: str = ""
+    original: str = ""
+    ends: str = "lf"
+    exists: bool = True
+    delete: bool = False
+    refused: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is to become of it."""
+        return (self.delete and self.exists) or (not self.delete and digest(self.content) != self.original)
+
+    def edit(self) -> dict[str, str | None]:
+        """The edit as the operation takes it."""
+        text = self.content.replace("\n", "\r\n") if self.ends == "crlf" else self.content
+        return {"path": self.path, "content": None if self.delete else text}
+
+
+def digest(text: str) -> str:
+    """What tells one content of a field from another."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
+
+
+async def read(request: PageRequest, review_id: str, number: int, path: str) -> Editable:
+    """A file as a round leaves it.
+
+    Raises:
+        NotFound: There is nowhere to read the round's files from.
+    """
+    lines: list[str] = []
+    while True:
+        found = await request.call(
+            "get_round_file", review_id=review_id, round=number, path=path, first_line=len(lines) + 1
+        )
+        lines += found.lines
+        if found.binary:
+            return Editable(path, refused="It is not a text.")
+        if len(lines) > _MOST_LINES or sum(map(len, found.lines)) > _MOST_CHARACTERS:
+            return Editable(
+                path, refused=f"It is longer than {_MOST_LINES:,} lines. Use an editor, and the command line."
+            )
+        if not found.lines or len(lines) >= found.total_lines:
+            break
+    return _as_field(path, lines, found)
+
+
+def _as_field(path: str, lines: list[str], found: RoundFile) -> Editable:
+    content = "\n".join(lines) + ("\n" if found.ends_with_newline else "")
+    crlf = bool(lines) and all(line.endswith("\r") for line in lines) and bool(found.ends_with_newline)
+    if crlf:
+        content = content.replace("\r\n", "\n")
+    if "\r" in content:
+        return Editable(path, refused="Its lines end in different ways, which a text field would change.")
+    return Editable(path, content, digest(content), "crlf" if crlf else "lf", exists=found.exists)
+
+
+async def read_all(request: PageRequest, review_id: str, number: int, paths: list[str]) -> list[Editable]:
+    """Some files as a round leaves them; one that there is no such thing as says so.
+
+    Raises:
+        NotFound: There is nowhere to read any of them from.
+    """
+    made: list[Editable] = []
+    missing: NotFound | None = None
+    for path in dict.fromkeys(paths[:MOST_FILES]):
+        try:
+            made.append(await read(request, review_id, number, path))
+        except NotFound as error:
+            missing = error
+    if missing is not None and not made:
+        raise missing
+    return made
+
+
+def from_form(form: Mapping[str, str]) -> list[Editable]:
+    """The files that a form was sent with."""
+    made: list[Editable] = []
+    for place in range(MOST_FILES):
+        path = form.get(f"path:{place}")
+        if path is None:
+            break
+        made.append(
+            Editable(
+                path=path,
+                content=form.get(f"content:{place}", ""),
+                original=form.get(f"original:{place}", ""),
+                ends=form.get(f"ends:{place}", "lf"),
+                exists=form.get(f"exists:{place}") == "yes",
+                delete=form.get(f"delete:{place}") == "yes",
+            )
+        )
+    return made
+
+
+Mode = Literal["files", "text", "patch"]
+
+_OPENED_AT_ONCE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A counter-patch that is being written.
+
+    Attributes:
+        mode: `files` are edited one by one; a `text` as a whole; where no files can be read, the `patch` itself is.
+        files: The open files.
+        text: The whole text or patch, in the other modes.
+        others: Files of the round that are not open.
+        why: Why the files themselves cannot be edited.
+    """
+
+    mode: Mode
+    files: list[Editable] = field(default_factory=list[Editable])
+    text: str = ""
+    others: list[str] = field(default_factory=list[str])
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What would become of the draft.
+
+    Attributes:
+        applies: Whether a verdict could carry it; null if nothing was changed yet.
+        problem: Why not.
+        files: What it changes of the round.
+        document: The same for a text.
+        counter_patch: What would be sent.
+    """
+
+    applies: bool | None = None
+    problem: str = ""
+    files: list[FileView] = field(default_factory=list[FileView])
+    document: DocumentDiff | None = None
+    counter_patch: str = ""
+
+
+async def show(request: PageRequest) -> PageResponse:
+    """The editor, with the round's files open if they are few."""
+    view = await load(request)
+    return _page(view, request, await _fresh(request, view), Result())
+
+
+async def do(request: PageRequest) -> PageResponse | Response:
+    """Open another file, look at what would become of it, or send it: what the form's button says."""
+    view = await load(request)
+    draft = _sent(request, view)
+    acting = Acting("draft", _typed(request))
+    try:
+        match request.form.get("do"):
+            case "open":
+                opened = await _opened(request, view, draft)
+                return _page(view, request, opened, Result(), replace(acting, typed={**acting.typed, "another": ""}))
+            case "changes_requested" | "comment" as verdict:
+                return await _send(request, view, draft, verdict)
+            case _:
+                return _page(view, request, draft, await _result(request, view, draft), acting)
+    except TandemError as error:
+        return _page(view, request, draft, Result(), replace(acting, error=error), error.status)
+
+
+async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
+    if view.proposal.diff is None:
+        return Draft("text", text=view.proposal.description or "")
+    paths = [file.path for file in view.proposal.affected_files]
+    asked = request.http.query_params.getlist("path") or (paths if len(paths) <= _OPENED_AT_ONCE else [])
+    try:
+        files = await read_all(request, view.review_id, view.round, asked)
+    except NotFound as error:
+        return Draft("patch", text=view.proposal.diff, why=error.message)
+    return Draft("files", files, others=_others(paths, files))
+
+
+def _sent(request: PageRequest, view: ReviewView) -> Draft:
+    mode = request.form.get("mode", "files")
+    if mode in ("text", "patch"):
+        return Draft("text" if mode == "text" else "patch", text=request.form.get("text", ""))
+    files = from_form(request.form)
+    return Draft("files", files, others=_others([file.path for file in view.proposal.affected_files], files))
+
+
+def _others(paths: list[str], files: list[Editable]) -> list[str]:
+    there = {file.path for file in files}
+    return [path for path in paths if path not in there]
+
+
+async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> Draft:
+    path = request.form.get("another", "").strip() or request.form.get("other", "")
+    if not path:
+        raise InvalidInput("Name a file to open.", field="another")
+    more = await read_all(request, view.review_id, view.round, [path])
+    files = [*draft.files, *(file for file in more if file.path not in {one.path for one in draft.files})]
+    return replace(draft, files=files, others=_others(draft.others, files))
+
+
+async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: str) -> PageResponse | Response:
+    """Give the verdict that carries the draft."""
+    result = Result()
+
+    async def carried(request: PageRequest) -> dict[str, Any]:
+        nonlocal result
+        result = await _result(request, view, draft)
+        if not result.applies:
+            raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
+        return {**verdict_by_form(request), "verdict": verdict, "counter_patch": result.counter_patch}
+
+    async def again(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+        return _page(view, request, draft, result, acting, status)
+
+    async def onward(_request: PageRequest) -> str:
+        return view.base
+
+    return await act(request, Act("submit_verdict", JUDGING, carried, leaves=True), again, onward)
+
+
+async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Result:
+    """What a verdict with the draft would be told, and what it changes of the round."""
+    number = request.number("on_round")
+    if draft.mode == "patch":
+        judged: CounterPatchCheck = await request.call(
+            "check_counter_patch", review_id=view.review_id, counter_patch=draft.text, round=number
+        )
+        made = Result(judged.applies, judged.problem or "", counter_patch=draft.text)
+        return await _with_files(made, view)
+    found: CounterPatchDraft
+    if draft.mode == "text":
+        found = await request.call("draft_counter_patch", review_id=view.review_id, text=draft.text, round=number)
+    else:
+        edits = [file.edit() for file in draft.files if file.changed and not file.refused]
+        if not edits:
+            return Result(problem="Nothing is changed yet.")
+        found = await request.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
+    made = Result(found.applies, found.problem or "", counter_patch=found.counter_patch)
+    if draft.mode == "text":
+        before = view.proposal.description or ""
+        return replace(made, document=await in_worker(compare, before, found.counter_patch, heading=4))
+    return await _with_files(made, view)
+
+
+async def _with_files(made: Result, view: ReviewView) -> Result:
+    files = await in_worker(patch_views, made.counter_patch, view.proposal.diff, "draft")
+    return replace(made, files=files)
+
+
+def _typed(request: PageRequest) -> dict[str, str]:
+    return {name: request.form.get(name, "") for name in ("reason", "another")}
+
+
+def _page(
+    view: ReviewView, request: PageRequest, draft: Draft, result: Result, acting: Acting = NOTHING, status: int = 200
+) -> PageResponse:
+    given: dict[str, Any] = values(view, request) | {"view": view, "draft": draft, "result": result, "acting": acting}
+    return PageResponse("review/acts_draft.html", given, status, heavy=True)
+
+
+_ADDRESS = "/reviews/{review_id}/edit"
+ROUTES = (PageRoute(_ADDRESS, show, do),)

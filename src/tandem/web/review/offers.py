@@ -1,0 +1,213 @@
+"""What a person may do to a review now, why not, and what they are told before they approve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from tandem.contract.operation import Role
+from tandem.reviews.rules import Action, Side, State
+from tandem.reviews.unusual import Place, Unusual, counted, of_diff, of_text, unshown
+from tandem.web.diffs.code import shown
+from tandem.web.diffs.outline import outline
+from tandem.web.review.view import ReviewView
+
+_OVER = {
+    State.APPROVED: "It is approved. A revision would end the approval.",
+    State.REJECTED: "It is rejected. To try again, its proposer creates a new review.",
+    State.CLOSED: "It is closed. To continue, its proposer creates a new review.",
+}
+_NAMELESS = "Say your name first."
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Whether something may be done now.
+
+    Attributes:
+        why_not: What stands against it, in words for the person; empty if it may be done.
+    """
+
+    why_not: str = ""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether it may be done."""
+        return not self.why_not
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """Everything that a person might do to a review.
+
+    Attributes:
+        release: Renewing, too.
+        verdict: Comments on lines and counter-patches, too.
+        decide: Accepting or rejecting the pending counter-patch.
+        side: The side that the person speaks for in the discussion.
+        in_place: Whether they would do the proposer's part in the proposer's place.
+    """
+
+    claim: Offer
+    release: Offer
+    verdict: Offer
+    message: Offer
+    decide: Offer
+    close: Offer
+    retry: Offer
+    side: Side
+    in_place: bool
+
+    @property
+    def comment_how(self) -> str:
+        """How something said about a line is sent: with the `verdict`, as a `message`, or not at all (`none`)."""
+        if self.verdict.allowed or self.claim.allowed:
+            return "verdict"
+        return "message" if self.message.allowed else "none"
+
+    @property
+    def comment_why(self) -> str:
+        """Why nothing can be said about a line."""
+        return self.claim.why_not if self.comment_how == "none" else ""
+
+
+def offers(view: ReviewView) -> Offers:
+    """What the person who looks at a review may do."""
+    allowed = frozenset(view.review.actions)
+    side = _side(view)
+
+    def offer(role: str, why_not: str) -> Offer:
+        """An offer for those whose token has a role."""
+        if not why_not and not view.has_role(role):
+            why_not = f"It needs the role {role}, which your access token does not have."
+        return Offer(why_not)
+
+    return Offers(
+        claim=offer(Role.REVIEWER, _claim(view, allowed)),
+        release=offer(Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
+        verdict=offer(Role.REVIEWER, _verdict(view)),
+        message=offer(side, _message(view, allowed, side)),
+        decide=offer(Role.PROPOSER, _decide(view, allowed)),
+        close=offer(Role.PROPOSER, _close(view, allowed)),
+        retry=offer(Role.ADMIN, _retry(view)),
+        side=side,
+        in_place=not view.is_proposer,
+    )
+
+
+def _side(view: ReviewView) -> Side:
+    decided = view.state in (State.CHANGES_REQUESTED, State.APPROVED)
+    reviewed = decided and bool(view.person) and view.status.reviewer_id == view.person
+    return "reviewer" if view.is_holder or (reviewed and not view.is_proposer) else "proposer"
+
+
+def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
+    if view.is_holder:
+        return "You hold it already."
+    if view.is_held:
+        return f"{view.holder} holds it. You can take it when it is released, or when the lease has run out."
+    if Action.CLAIM not in allowed:
+        return _OVER.get(State(view.state), "It cannot be claimed now.")
+    if not view.person:
+        return _NAMELESS
+    if not view.is_current:
+        return f"This is round {view.round}. Claim it where the current one is shown, round {view.current_round}."
+    return "It is your own: somebody else gives the verdict." if view.is_author else ""
+
+
+def _verdict(view: ReviewView) -> str:
+    if not view.is_current:
+        return f"This is round {view.round}. A verdict is given on the current one, round {view.current_round}."
+    if not view.is_holder:
+        return "Claim it first: who holds a review gives the verdict."
+    if view.is_author:
+        return "This round is your own: release it, and somebody else gives the verdict."
+    return ""
+
+
+def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:
+    if not view.person:
+        return _NAMELESS
+    if (Action.REVIEWER_MESSAGE if side == "reviewer" else Action.PROPOSER_MESSAGE) not in allowed:
+        return _OVER.get(State(view.state), "Nothing is discussed in this state.")
+    if view.review.speaker == side:
+        other = "proposer" if side == "reviewer" else "reviewer"
+        own = "You" if view.is_proposer or side == "reviewer" else "The proposer's side"
+        return f"{own} spoke last. The sides take turns: the {other} comes next."
+    return ""
+
+
+def _decide(view: ReviewView, allowed: frozenset[str]) -> str:
+    patch = view.counter_patch
+    if patch is None or Action.ACCEPT_COUNTER_PATCH not in allowed:
+        return "No counter-patch waits for a decision."
+    if not view.person:
+        return _NAMELESS
+    if view.names.include(patch.author):
+        return f"You offered it, so that {view.proposal.proposer_id} decides."
+    return ""
+
+
+def _close(view: ReviewView, allowed: frozenset[str]) -> str:
+    if State(view.state) is State.CLOSED or Action.CLOSE not in allowed:
+        return "It is closed already."
+    return "" if view.person else _NAMELESS
+
+
+def _retry(view: ReviewView) -> str:
+    if view.status.attention is None or State(view.state) is not State.PENDING:
+        return "It waits for nobody's attention."
+    return "" if view.person else _NAMELESS
+
+
+OF_ONE_FILE = 1_000
+"""Lines of one file that are shown at once."""
+_ABOVE = 5
+
+
+class Remark(NamedTuple):
+    """One kind of unusual things.
+
+    Attributes:
+        what: How many of which.
+        places: Their names and addresses.
+        more: How many more places there are.
+    """
+
+    what: str
+    places: list[tuple[Markup, str]]
+    more: int
+
+
+def remarks(view: ReviewView) -> list[Remark]:
+    """What a person is told before they approve the shown round, all of it whatever part of it is shown."""
+    diff = view.proposal.diff
+    if diff is None:
+        path = view.proposal.path or "description"
+        return [_remark(view, one) for one in of_text(path, view.proposal.description or "")]
+    found = outline(diff)
+    sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
+    long = [Place(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
+    parts = counted(len(long), "file shown in parts", "files shown in parts", long)
+    return [_remark(view, one) for one in (*unshown(found.files, view.proposal.affected_files), *found.unusual, *parts)]
+
+
+def patch_remarks(diff: str) -> list[str]:
+    """The same of a counter-patch, without links."""
+    return [one.line for one in of_diff(outline(diff).files)]
+
+
+def _remark(view: ReviewView, one: Unusual) -> Remark:
+    return Remark(one.what, [(shown(place.name), _address(view, place)) for place in one.places], one.more)
+
+
+def _address(view: ReviewView, place: Place) -> str:
+    line = "" if place.line is None else f"-{'L' if place.before else 'R'}{place.line}"
+    if view.proposal.diff is None:
+        return view.link(show="source", since=None) + f"#f0{line}"
+    if place.file is None:
+        return view.link("/export.patch")
+    start = place.at - _ABOVE if place.at > _ABOVE else None
+    return view.link(f"/files/{place.file}", since=None, start=start) + f"#f{place.file}{line}"

@@ -1,0 +1,267 @@
+"""What the page of a review is made from: one look at the review, and who looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tandem.contract.access import Names
+from tandem.errors import InvalidInput, NotFound
+from tandem.git.hunks import FileDiff
+from tandem.reviews.answers import (
+    CounterPatchView,
+    Discussion,
+    DiscussionEntry,
+    EventView,
+    FullReview,
+    Proposal,
+    ReviewStatus,
+)
+from tandem.reviews.claim_rules import is_own
+from tandem.web.diffs.outline import Outline, outline
+from tandem.web.page import PageRequest, address
+
+Mode = Literal["unified", "split"]
+Shape = Literal["diff", "document", "text"]
+
+MODE_COOKIE = "tandem_diff"
+OPEN_STATES = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
+_HELD = frozenset({"claimed", "in_review"})
+_MOST_ENTRIES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewView:
+    """A review as one person sees it now.
+
+    Attributes:
+        review: What get_review answers for the round that is shown.
+        discussion: All entries of the discussion, of all rounds, oldest first.
+        discussion_cut: Whether there are more than are shown.
+        timeline: All events of get_review_timeline, oldest first; none where the page does not tell of them.
+        viewed: Paths of the shown round that the person has marked as viewed.
+        since: The earlier round that the shown one is compared with; null for the whole change.
+        mode: How diffs are laid out.
+        shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
+        commented: By path, the lines of the shown round that somebody commented on; None stands for the whole file.
+        comments: How many comments there are on each path in the shown round.
+        person: Who looks; empty if they have not said their name.
+        roles: What their token is for; null where none is needed, which is everything.
+        more: What else the address says (`show` for documents, `view` for diffs), kept in links.
+    """
+
+    review: FullReview
+    discussion: tuple[DiscussionEntry, ...]
+    discussion_cut: bool
+    timeline: tuple[EventView, ...]
+    viewed: frozenset[str]
+    since: int | None
+    mode: Mode
+    shape: Shape
+    commented: Mapping[str, frozenset[int | None]]
+    comments: Mapping[str, int]
+    person: str
+    roles: frozenset[str] | None
+    more: Mapping[str, str]
+
+    @property
+    def proposal(self) -> Proposal:
+        """The content of the round that is shown."""
+        return self.review.proposal
+
+    @property
+    def status(self) -> ReviewStatus:
+        """Where the review stands."""
+        return self.review.status
+
+    @property
+    def review_id(self) -> str:
+        """The review."""
+        return self.status.review_id
+
+    @property
+    def cursor(self) -> str:
+        """The log's cursor when the review was read."""
+        return self.review.cursor
+
+    @property
+    def round(self) -> int:
+        """The round that is shown."""
+        return self.proposal.round
+
+    @property
+    def current_round(self) -> int:
+        """The newest round."""
+        return self.status.round
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the newest round is shown; only that can be decided on."""
+        return self.round == self.current_round
+
+    @property
+    def state(self) -> str:
+        """The review's state."""
+        return self.status.status
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can still happen to it, apart from closing."""
+        return self.state in OPEN_STATES
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody holds the claim."""
+        return self.state in _HELD
+
+    @property
+    def holder(self) -> str | None:
+        """Who holds the claim."""
+        return self.status.reviewer_id if self.is_held else None
+
+    @property
+    def is_holder(self) -> bool:
+        """Whether the person holds the claim."""
+        return bool(self.person) and self.holder == self.person
+
+    @property
+    def is_proposer(self) -> bool:
+        """Whether the person put the review up."""
+        return bool(self.person) and self.proposal.proposer_id == self.person
+
+    @property
+    def names(self) -> Names:
+        """The names that the person goes by."""
+        return Names.of(self.person, by_token=self.roles is not None)
+
+    @property
+    def is_author(self) -> bool:
+        """Whether the person may not give the verdict, because the shown round is their own."""
+        shown, names = self.proposal, self.names
+        return is_own(
+            names,
+            proposer=shown.proposer_id,
+            submitter=shown.submitter,
+            origin=shown.origin,
+            author=shown.author,
+            accepted_by=shown.accepted_by,
+        )
+
+    def has_role(self, role: str) -> bool:
+        """Whether the person's token is for a role."""
+        return self.roles is None or role in self.roles
+
+    @property
+    def counter_patch(self) -> CounterPatchView | None:
+        """The counter-patch that its proposer has not decided on yet."""
+        return self.proposal.counter_patch
+
+    @property
+    def diff(self) -> str:
+        """The change that is shown: the whole round's, or what is new since an earlier one."""
+        shown = self.proposal.diff if self.since is None else self.proposal.interdiff
+        return shown or ""
+
+    @property
+    def base(self) -> str:
+        """The page's address without a query string."""
+        return f"/reviews/{quote(self.review_id, safe='')}"
+
+    def link(self, under: str = "", **changes: Any) -> str:
+        """The address of this page, or of one under it, as it is shown now but for the changes; None drops a part."""
+        shown: dict[str, Any] = {**self.more, "round": None if self.is_current else self.round, "since": self.since}
+        shown |= changes
+        return address(self.base + under, **shown)
+
+
+async def load(request: PageRequest, *, events: bool = False, interdiff: bool = True) -> ReviewView:
+    """Look at the review that the address names, in the round and form that it asks for.
+
+    Args:
+        request: The request.
+        events: Whether the page tells of the review's events.
+        interdiff: Whether it shows the change itself, and so may need the difference from an earlier round.
+
+    Raises:
+        NotFound: There is no such review or round.
+        InvalidInput: The address asks for something odd.
+    """
+    review_id, since = request.path("review_id"), request.number("since")
+    asked = request.call(
+        "get_review",
+        review_id=review_id,
+        round=request.number("round"),
+        since_round=since if interdiff else None,
+        person=request.person.name or None,
+    )
+    review: FullReview
+    timeline: tuple[EventView, ...] = ()
+    if events:
+        review, found = await asyncio.gather(asked, request.call("get_review_timeline", review_id=review_id))
+        timeline = found.events
+    else:
+        review = await asked
+    shown, entries, page = review.proposal, review.discussion.entries, review.discussion.next_page
+    while page is not None and len(entries) < _MOST_ENTRIES:
+        following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
+        entries, page = entries + following.entries, following.next_page
+    commented: dict[str, list[int | None]] = {}
+    for one in entries:
+        if one.kind == "comment" and one.file and one.round == shown.round:
+            commented.setdefault(one.file, []).append(one.line)
+    return ReviewView(
+        review=review,
+        discussion=entries,
+        discussion_cut=page is not None,
+        timeline=timeline,
+        viewed=frozenset(review.viewed),
+        since=since,
+        mode=_mode(request),
+        shape=_shape(shown),
+        commented={path: frozenset(lines) for path, lines in commented.items()},
+        comments={path: len(lines) for path, lines in commented.items()},
+        person=request.person.name,
+        roles=None if request.person.access is None else request.person.access.roles,
+        more=_more(request),
+    )
+
+
+def change(review: ReviewView) -> Outline:
+    """What the page shows of the change: the whole round, or what is new since an earlier one."""
+    return outline(review.diff)
+
+
+def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
+    """The file of the change that the address names, and its index. Takes a while: call it in a thread.
+
+    Raises:
+        NotFound: The change has no such file.
+    """
+    files, text = change(review).files, request.path("index")
+    if not (text.isascii() and text.isdigit() and int(text) < len(files)):
+        raise NotFound(f"This round changes {len(files)} files; there is none at place {text[:20]}.", index=text[:20])
+    return int(text), files[int(text)]
+
+
+def _mode(request: PageRequest) -> Mode:
+    asked = request.query("view") or request.http.cookies.get(MODE_COOKIE)
+    return "split" if asked == "split" else "unified"
+
+
+def _shape(proposal: Proposal) -> Shape:
+    if proposal.diff is not None:
+        return "diff"
+    is_document = proposal.path is not None or proposal.category in ("plan_review", "verification")
+    return "document" if is_document else "text"
+
+
+def _more(request: PageRequest) -> dict[str, str]:
+    show = request.query("show")
+    if show not in (None, "rendered", "source", "changes"):
+        raise InvalidInput("show is rendered, source or changes.", field="show")
+    view = request.query("view")
+    more = {"show": show, "view": view if view in ("unified", "split") else None}
+    return {name: value for name, value in more.items() if value}
