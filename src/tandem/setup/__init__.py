@@ -1,1 +1,1 @@
-"""Tandem in a repository and in the agents' clients: what is installed there, and the steps of a workflow."""
+"""Tandem in a repository and in the agents' clients: what is installed there, taken back, and found to be wrong."""
