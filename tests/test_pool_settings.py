@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.pool.answers import Rules
+from tandem.pool.contract import Rules
 from tandem.pool.reviewers import Effort, providers
 from tandem.pool.reviewers.job import Mode
 from tandem.settings import pool as pool_settings

@@ -21,13 +21,13 @@ from reference_parts import (
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.pool import rules
-from tandem.pool.answers import Rules
+from tandem.pool.contract import Rules, RunOutcome
 from tandem.pool.reviewers import prompt, providers, verdicts
 from tandem.pool.reviewers.job import Exit
 from tandem.pool.reviewers.lifecycle import QUICK_SECONDS
 from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
-from tandem.pool.rules import Demand, DrainReason, PauseKind, Reviewer, ReviewerState, RunOutcome
+from tandem.pool.rules import Demand, DrainReason, PauseKind, Reviewer, ReviewerState
 from tandem.reviews import claim_rules as claims
 from tandem.server.catalogue import REGISTRY
 from tandem.settings.pool import PoolSettings

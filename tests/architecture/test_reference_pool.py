@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 import reference
 import reference_pool
 from reference_parts import Undocumented, member_docs
-from tandem.pool.answers import PoolView, Rules
+from tandem.pool.contract import PoolView, Rules, RunOutcome
 from tandem.pool.reviewers import RunContext, prompt
 from tandem.pool.reviewers.job import Exit
 from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.prompt import load_template
 from tandem.pool.reviewers.providers import NAMES, provider
 from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
-from tandem.pool.rules import DrainReason, PauseKind, ReviewerState, RunOutcome
+from tandem.pool.rules import DrainReason, PauseKind, ReviewerState
 from tandem.settings.pool import PoolSettings
 
 

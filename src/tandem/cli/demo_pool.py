@@ -14,7 +14,7 @@ import psutil
 
 from tandem.cli.demo_stage import PROJECT, SceneFailed, Stage, expect
 from tandem.client import TandemClient
-from tandem.pool.answers import ReviewerView
+from tandem.pool.contract import ReviewerView
 from tandem.pool.reviewers import REENTRY_VARIABLE
 from tandem.reviews.answers import EventView
 from tandem.settings.pool import THROUGH_WSL

@@ -14,7 +14,7 @@ from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.terminal import Exit, Unbroken, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
-from tandem.gsd.overlay.findings import CHECKS
+from tandem.gsd.findings import CHECKS
 from tandem.hooks import state
 from tandem.setup.doctor import Circumstances, Finding, State, examine
 

@@ -16,8 +16,8 @@ from tandem.cli.settings import ask_for
 from tandem.cli.terminal import Unbroken, say, show, show_data
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
-from tandem.gsd.overlay.overlay import Client, Install, Overlays, Plan, find
-from tandem.gsd.overlay.settings import SKILL, GsdProject
+from tandem.gsd.overlay import Client, Install, Overlays, Plan, find
+from tandem.gsd.settings import SKILL, GsdProject
 from tandem.hooks import planning, trust
 from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting

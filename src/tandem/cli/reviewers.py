@@ -26,7 +26,7 @@ from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
-from tandem.pool.answers import ReviewerView
+from tandem.pool.contract import ReviewerView
 from tandem.pool.reviewers import logs
 from tandem.pool.reviewers.logs import Log, Part
 from tandem.settings.config import load_settings

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import tandem.cycles.answers as cycles_answers
     import tandem.gate.contract as gate_contract
     import tandem.inbox.contract as inbox_contract
-    import tandem.pool.answers as pool_answers
-    import tandem.pool.requests as pool_requests
+    import tandem.pool.contract as pool_contract
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
     import tandem.reviews.page_answers as reviews_page_answers
@@ -561,7 +560,7 @@ class Operations(ABC):
         self,
         *,
         project: str | None = None,
-    ) -> pool_answers.ReviewerList:
+    ) -> pool_contract.ReviewerList:
         """The pool's reviewers: which run, their current and past work and cost; and why none is started."""
         return await self._operate("list_reviewers", locals())
 
@@ -570,7 +569,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> pool_answers.ReviewerView:
+    ) -> pool_contract.ReviewerView:
         """Start a reviewer for a project now, whatever the queue."""
         return await self._operate("spawn_reviewer", locals())
 
@@ -581,7 +580,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         force: bool = False,
-    ) -> pool_answers.ReviewerView:
+    ) -> pool_contract.ReviewerView:
         """End a reviewer of the pool: after its current review, or with force at once."""
         return await self._operate("kill_reviewer", locals())
 
@@ -592,7 +591,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         supervisor_id: str | None = None,
         reason: str | None = None,
-    ) -> pool_answers.PoolsChanged:
+    ) -> pool_contract.PoolsChanged:
         """Pause the pool: no reviewer is started; running ones finish their review and end."""
         return await self._operate("pause_reviewers", locals())
 
@@ -602,7 +601,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         supervisor_id: str | None = None,
-    ) -> pool_answers.PoolsChanged:
+    ) -> pool_contract.PoolsChanged:
         """Resume the pool, whatever paused it; also closes the circuit breaker."""
         return await self._operate("resume_reviewers", locals())
 
@@ -618,8 +617,8 @@ class Operations(ABC):
         mode: Literal["worker", "agent"] = "worker",
         model: str | None = None,
         projects: list[str] | None = None,
-        rules: pool_answers.Rules | None = None,
-    ) -> pool_answers.Registered:
+        rules: pool_contract.Rules | None = None,
+    ) -> pool_contract.Registered:
         """Register a supervisor at its start: reviewers of its earlier starts count as ended; the pool uses these rules."""
         return await self._operate("supervisor_register", locals())
 
@@ -628,13 +627,13 @@ class Operations(ABC):
         *,
         secret: str,
         incarnation: str,
-        reviewers: list[pool_requests.ReviewerSighting] | None = None,
+        reviewers: list[pool_contract.ReviewerSighting] | None = None,
         quiet: bool = False,
         closing: bool = False,
         wait: bool = False,
         cursor: str | None = None,
         timeout_s: float | None = None,
-    ) -> pool_answers.Orders:
+    ) -> pool_contract.Orders:
         """A supervisor reports its reviewers' state and receives orders; with wait, when there are new ones."""
         return await self._operate("supervisor_heartbeat", locals())
 
@@ -653,7 +652,7 @@ class Operations(ABC):
         tokens_out: int | None = None,
         cost_usd: float | None = None,
         exit_code: int | None = None,
-    ) -> pool_answers.OutcomeReported:
+    ) -> pool_contract.OutcomeReported:
         """Report how a run of a reviewer's program ended. Without a verdict the review is tried again later."""
         return await self._operate("report_outcome", locals())
 
@@ -664,7 +663,7 @@ class Operations(ABC):
         project: str | None = None,
         lines: int = 200,
         position: str | None = None,
-    ) -> pool_answers.ReviewerLog:
+    ) -> pool_contract.ReviewerLog:
         """The log of a pool's reviewer and its program: the last lines, or those after a position."""
         return await self._operate("get_reviewer_log", locals())
 

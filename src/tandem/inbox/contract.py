@@ -14,7 +14,7 @@ from tandem.contract.request import (
     ProjectRequest,
     Refusals,
 )
-from tandem.pool.answers import PoolView
+from tandem.pool.contract import PoolView
 from tandem.reviews.answers import ReviewRow
 
 

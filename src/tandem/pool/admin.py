@@ -16,13 +16,17 @@ from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
-from tandem.pool.answers import PoolsChanged, PoolView, ReviewerList, ReviewerLog, ReviewerView
-from tandem.pool.requests import (
+from tandem.pool.contract import (
     GetReviewerLog,
     KillReviewer,
     ListReviewers,
     PauseReviewers,
+    PoolsChanged,
+    PoolView,
     ResumeReviewers,
+    ReviewerList,
+    ReviewerLog,
+    ReviewerView,
     SpawnReviewer,
 )
 from tandem.pool.reviewers import logs

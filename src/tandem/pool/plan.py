@@ -13,7 +13,7 @@ import orjson
 from tandem.core.clock import MICROSECONDS, isoformat, utc_day
 from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
 from tandem.pool import queries as reviewers
-from tandem.pool.answers import Rules
+from tandem.pool.contract import Rules
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CIRCUIT_FAILURES,

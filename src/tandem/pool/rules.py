@@ -12,9 +12,8 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.answers import Rules
+from tandem.pool.contract import Rules
 
-RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 Wanted = Literal["run", "drain", "kill"]
 PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
 

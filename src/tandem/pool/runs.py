@@ -10,9 +10,8 @@ from tandem.core.clock import MICROSECONDS, isoformat, utc_day
 from tandem.errors import Forbidden, UnknownReviewer
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
-from tandem.pool.answers import OutcomeReported
-from tandem.pool.requests import ReportOutcome
-from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, RunOutcome, over_budget, spent
+from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
+from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
 from tandem.reviews import attention
 from tandem.reviews import queries as reviews
 from tandem.reviews.attention import Failure

@@ -14,9 +14,8 @@ from tandem.errors import InvalidSession
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
-from tandem.pool.answers import Order, Orders, Registered
+from tandem.pool.contract import Order, Orders, Registered, ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
 from tandem.pool.plan import Circumstances, Decision
-from tandem.pool.requests import ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
 from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
 from tandem.store import events
 from tandem.store.base import Unit

@@ -7,7 +7,7 @@ from tandem.contract.operation import Registry
 from tandem.cycles import operations as cycle_operations
 from tandem.gate import contract as gate_contract
 from tandem.inbox import contract as inbox_contract
-from tandem.pool import operations as pool_operations
+from tandem.pool import contract
 from tandem.projects import contract as project_contract
 from tandem.reviews import operations as review_operations
 from tandem.reviews import page_operations as file_operations
@@ -17,7 +17,7 @@ REGISTRY = Registry(
         *review_operations.OPERATIONS,
         *gate_contract.OPERATIONS,
         *cycle_operations.OPERATIONS,
-        *pool_operations.OPERATIONS,
+        *contract.OPERATIONS,
         *file_operations.OPERATIONS,
         *inbox_contract.OPERATIONS,
         *access_contract.OPERATIONS,

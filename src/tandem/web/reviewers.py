@@ -8,7 +8,7 @@ from urllib.parse import quote
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import NotFound, TandemError
-from tandem.pool.answers import ReviewerList, ReviewerView
+from tandem.pool.contract import ReviewerList, ReviewerView
 from tandem.projects.contract import ProjectList
 from tandem.web.page import Handler, PageRequest, PageResponse, PageRoute, see
 

@@ -15,7 +15,7 @@ from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
 from tandem.cli.terminal import Unbroken
 from tandem.gate import contract as gate_contract
-from tandem.pool import answers as pool_answers
+from tandem.pool import contract
 from tandem.projects import contract as project_contract
 from tandem.reviews import answers
 from tandem.reviews import page_answers as file_answers
@@ -232,7 +232,7 @@ def _(answer: file_answers.CounterPatchDraft) -> RenderableType:
 
 
 @render.register
-def _(answer: pool_answers.ReviewerLog) -> RenderableType:
+def _(answer: contract.ReviewerLog) -> RenderableType:
     if not answer.available:
         return plain(
             f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
@@ -274,19 +274,19 @@ HOW_TO_BEGIN = (
 
 
 @render.register
-def _(answer: pool_answers.ReviewerList) -> RenderableType:
+def _(answer: contract.ReviewerList) -> RenderableType:
     if not answer.pools:
         return plain(HOW_TO_BEGIN, "dim")
     return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
 
 
 @render.register
-def _(answer: pool_answers.PoolsChanged) -> RenderableType:
+def _(answer: contract.PoolsChanged) -> RenderableType:
     return _pools(answer.pools)
 
 
 @render.register
-def _(answer: pool_answers.ReviewerView) -> RenderableType:
+def _(answer: contract.ReviewerView) -> RenderableType:
     return facts(
         [
             ("reviewer", _name(answer)),
@@ -304,13 +304,13 @@ def _(answer: pool_answers.ReviewerView) -> RenderableType:
 
 
 @render.register
-def _(answer: pool_answers.Registered) -> RenderableType:
+def _(answer: contract.Registered) -> RenderableType:
     rows = [("supervisor", answer.supervisor_id), ("incarnation", answer.incarnation)]
     return copied([*rows, ("cursor", answer.cursor)])
 
 
 @render.register
-def _(answer: pool_answers.Orders) -> RenderableType:
+def _(answer: contract.Orders) -> RenderableType:
     until = answer.circuit_open_until
     head = [
         ("paused", answer.paused),
@@ -328,7 +328,7 @@ def _(answer: pool_answers.Orders) -> RenderableType:
 
 
 @render.register
-def _(answer: pool_answers.OutcomeReported) -> RenderableType:
+def _(answer: contract.OutcomeReported) -> RenderableType:
     return facts(
         [
             ("review", answer.review_id),
@@ -341,7 +341,7 @@ def _(answer: pool_answers.OutcomeReported) -> RenderableType:
     )
 
 
-def _pools(pools: Iterable[pool_answers.PoolView]) -> RenderableType:
+def _pools(pools: Iterable[contract.PoolView]) -> RenderableType:
     rows: list[tuple[Cell, ...]] = []
     reasons: list[Text] = []
     for pool in pools:
@@ -356,7 +356,7 @@ def _pools(pools: Iterable[pool_answers.PoolView]) -> RenderableType:
     return Group(listing(columns, rows), *reasons)
 
 
-def _reviewers(reviewers: tuple[pool_answers.ReviewerView, ...]) -> Iterable[RenderableType]:
+def _reviewers(reviewers: tuple[contract.ReviewerView, ...]) -> Iterable[RenderableType]:
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return
@@ -370,23 +370,23 @@ def _reviewers(reviewers: tuple[pool_answers.ReviewerView, ...]) -> Iterable[Ren
         yield plain(f"  {', '.join(ended)}: {reason}", "dim")
 
 
-def _cells(one: pool_answers.ReviewerView) -> tuple[Cell, ...]:
+def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
     now = _name(one), one.project, _state(one), _work(one), ago(one.spawned_at)
     done = str(one.reviews_completed), _rate(one), _mean(one.mean_review_seconds), _failed(one) or "–"
     return *now, *done, _spent(one.cost_usd, one.tokens_in + one.tokens_out)
 
 
-def _name(reviewer: pool_answers.ReviewerView) -> Text:
+def _name(reviewer: contract.ReviewerView) -> Text:
     """The id, which begins with the name."""
     return Text.assemble((reviewer.name, "bold"), (reviewer.reviewer_id.removeprefix(reviewer.name), "dim"))
 
 
-def _state(reviewer: pool_answers.ReviewerView) -> Text:
+def _state(reviewer: contract.ReviewerView) -> Text:
     why = f" ({reviewer.drain_reason})" if reviewer.state == "draining" and reviewer.drain_reason else ""
     return Text(reviewer.state + why, style=_REVIEWER_STYLES.get(reviewer.state, ""))
 
 
-def _work(reviewer: pool_answers.ReviewerView) -> str:
+def _work(reviewer: contract.ReviewerView) -> str:
     if reviewer.ended_at is not None:
         return ""
     if reviewer.pid is None:
@@ -394,11 +394,11 @@ def _work(reviewer: pool_answers.ReviewerView) -> str:
     return reviewer.review_id or "(idle)"
 
 
-def _program(of: pool_answers.ReviewerView | pool_answers.PoolView) -> Text:
+def _program(of: contract.ReviewerView | contract.PoolView) -> Text:
     return plain(", ".join(part for part in (of.provider, of.model, of.mode) if part))
 
 
-def _rate(reviewer: pool_answers.ReviewerView) -> str:
+def _rate(reviewer: contract.ReviewerView) -> str:
     return "–" if reviewer.approval_rate is None else f"{reviewer.approval_rate * _PERCENT:.0f} %"
 
 
@@ -406,13 +406,13 @@ def _mean(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds is not None and seconds < _SHORT_SECONDS else duration(seconds)
 
 
-def _failed(reviewer: pool_answers.ReviewerView) -> str:
+def _failed(reviewer: contract.ReviewerView) -> str:
     """Runs without a verdict, by how they ended."""
     failed = {name: count for name, count in reviewer.outcomes.items() if name not in _NO_FAULTS and count}
     return ", ".join(f"{count} {name}" for name, count in failed.items())
 
 
-def _exit(reviewer: pool_answers.ReviewerView) -> str:
+def _exit(reviewer: contract.ReviewerView) -> str:
     return "" if reviewer.exit_code is None else f" with status {reviewer.exit_code}"
 
 

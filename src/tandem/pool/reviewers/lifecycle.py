@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.pool.answers import Order, Orders
+from tandem.pool.contract import Order, Orders
 from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit, Job
 from tandem.pool.reviewers.processes import Start, WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import ReviewerFiles

@@ -19,7 +19,7 @@ from typing import Final
 from tandem.core import platforms
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid
-from tandem.pool.answers import Order
+from tandem.pool.contract import Order
 from tandem.pool.reviewers import logs, processes, wsl
 from tandem.pool.reviewers.job import Job
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
-from tandem.pool.answers import Orders, Registered, Rules
+from tandem.pool.contract import Orders, Registered, Rules
 from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
 from tandem.pool.reviewers.identity import Identity, host_name, new_incarnation
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet, SupervisorContext

@@ -9,7 +9,7 @@ from typing import Final
 from tandem.bridge.broker import find_data_dir
 from tandem.core import platforms
 from tandem.errors import TandemError
-from tandem.gsd.overlay.overlay import Overlays, Plan
+from tandem.gsd.overlay import Overlays, Plan
 from tandem.gsd.rollback.publishing import Note
 from tandem.setup.doctor import Check, Circumstances, Finding
 from tandem.setup.doctor.finding import note, ok, problem

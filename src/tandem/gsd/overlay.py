@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from tandem.errors import ConfigInvalid
-from tandem.gsd.overlay.pointers import (
+from tandem.gsd.pointers import (
     AGENTS,
     COMMANDS,
     NOT_BEFORE,

@@ -1,1 +1,0 @@
-"""GSD, the npm package `get-shit-done-cc`: its settings, its agents' skills, and pointers in what it installed."""
