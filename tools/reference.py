@@ -36,8 +36,8 @@ from tandem.reviews.rules import TABLE, Action, Guard, State, Step
 from tandem.server.catalogue import REGISTRY
 from tandem.settings.config import PREFIX, Settings
 from tandem.settings.exempt import DEFAULT_PATTERNS
-from tandem.settings.project import Tighten
-from tandem.store.event import Kind
+from tandem.settings.project import Strictness
+from tandem.store.event import EventKind
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -74,7 +74,7 @@ _OWN_TYPES: Final = {
     "workflows": "tables, see [a workflow](cycles.md#a-workflow)",
     "reviewer_pool": "table, see [its settings](reviewer-pool.md#settings)",
 }
-_TIGHTENED: Final = {Tighten.LOWER: "lower it", Tighten.FULL_DURABILITY: "set it to `full`"}
+_TIGHTENED: Final = {Strictness.LOWER: "lower it", Strictness.FULL_DURABILITY: "set it to `full`"}
 
 
 # ------------------------------------------------------------------------------------------ operations
@@ -207,8 +207,8 @@ def _users(known: dict[str, type[TandemError]]) -> dict[str, str]:
 
 def events() -> str:
     """Every kind of event."""
-    meanings = member_docs(Kind)
-    missing = [str(kind) for kind in Kind if kind not in meanings]
+    meanings = member_docs(EventKind)
+    missing = [str(kind) for kind in EventKind if kind not in meanings]
     if missing:
         raise Undocumented(missing)
     return page(
@@ -217,7 +217,7 @@ def events() -> str:
         "read them; each has a number in the order of commits, a time, a project, a subject, an actor, the state "
         "before and after, facts, and a hash that chains it to the event before it on the same subject. Renewed leases "
         "and the use of a session are not events.",
-        table(("kind", "meaning"), ((f"`{kind}`", meanings[kind]) for kind in Kind)),
+        table(("kind", "meaning"), ((f"`{kind}`", meanings[kind]) for kind in EventKind)),
     )
 
 
@@ -246,7 +246,7 @@ def settings() -> str:
 def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str]:
     default = _OWN_DEFAULTS.get(name) or shown_default(schema.get("default"))
     tighten = schema.get("tighten")
-    permitted = _TIGHTENED[Tighten(tighten)] if tighten else "not set it"
+    permitted = _TIGHTENED[Strictness(tighten)] if tighten else "not set it"
     return (
         _OWN_TYPES.get(name) or type_text(schema),
         default,

@@ -27,7 +27,7 @@ from tandem.pool.reviewers.job import Exit
 from tandem.pool.reviewers.lifecycle import QUICK_SECONDS
 from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
-from tandem.pool.rules import Demand, DrainReason, PauseKind, Reviewer, ReviewerState
+from tandem.pool.rules import DrainReason, PauseKind, ProjectQueue, Reviewer, ReviewerState
 from tandem.reviews import claim_rules as claims
 from tandem.server.catalogue import REGISTRY
 from tandem.settings.pool import PoolSettings
@@ -265,7 +265,7 @@ def _scaling() -> Iterator[str]:
 def reviewers_for(pending: int, pool_rules: Rules) -> int:
     """How many reviewers a pool starts for so many waiting reviews of one project, if none of them is taken."""
     active = 0
-    while rules.next_start([Demand("any", pending, active, active)], pool_rules, active) is not None:
+    while rules.next_start([ProjectQueue("any", pending, active, active)], pool_rules, active) is not None:
         active += 1
     return active
 

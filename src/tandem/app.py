@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import uvicorn
 
-from tandem.access.admission import Gatekeeper
+from tandem.access.admission import Authenticator
 from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
 from tandem.core import platforms
@@ -142,7 +142,7 @@ class Broker:
             validations=asyncio.Semaphore(settings.validation_concurrency),
             workflows=load_workflows(settings.workflows),
             tokens=tokens,
-            gatekeeper=Gatekeeper(
+            authenticator=Authenticator(
                 self._store,
                 self._clock,
                 tokens,
@@ -163,14 +163,14 @@ class Broker:
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
         self._settings = settings
-        self.owner_token = self._services.gatekeeper.owner_token
+        self.owner_token = self._services.authenticator.owner_token
         self.health = Health(self._facts, trouble=self._store.trouble)
-        authorisation = Authorisation(self._services) if self._services.gatekeeper.required else None
+        authorisation = Authorisation(self._services) if self._services.authenticator.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
         self.application = Application(
             self._dispatcher,
             clock=self._clock,
-            gatekeeper=self._services.gatekeeper,
+            authenticator=self._services.authenticator,
             health=self.health,
             version=VERSION,
             workflows=self._services.workflows,
@@ -178,7 +178,7 @@ class Broker:
                 dispatcher=self._dispatcher,
                 clock=self._clock,
                 seal=tokens.seal,
-                gatekeeper=self._services.gatekeeper,
+                authenticator=self._services.authenticator,
                 check_ready=self.health.check,
                 body_limit_bytes=settings.body_limit_bytes,
             ),
@@ -228,11 +228,11 @@ class Broker:
 
     def hide(self) -> None:
         """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""
-        self._services.gatekeeper.published.clear()
+        self._services.authenticator.published.clear()
 
     def found(self) -> None:
         """Say that they can."""
-        self._services.gatekeeper.published.set()
+        self._services.authenticator.published.set()
 
     async def drain(self) -> None:
         """Take no new work and answer every wait, so that what is under way can end."""

@@ -73,9 +73,9 @@ def test_every_request_with_a_name_says_whose_it_is():
     }
     # Of these the name is not the caller's: somebody else is ended, looked at, or reported on.
     about = {("kill_reviewer", "reviewer_id"), ("get_reviewer_log", "reviewer_id"), ("report_outcome", "reviewer_id")}
-    own = {(operation.name, operation.request.speaks_as) for operation in REGISTRY if operation.request.speaks_as}
+    own = {(operation.name, operation.request.actor_field) for operation in REGISTRY if operation.request.actor_field}
     assert own == named - about
-    assert all(REGISTRY.get(name).request.is_about[field] == "reviewer" for name, field in about)
+    assert all(REGISTRY.get(name).request.subject_fields[field] == "reviewer" for name, field in about)
 
 
 def test_the_owner_goes_by_any_name(owner: Bearer):

@@ -124,7 +124,7 @@ def test_another_project_cannot_be_named(stranger: Bearer, operation: Any):
 def test_operations_without_a_project_are_for_tokens_of_all(stranger: Bearer):
     without = {one.name for one in REGISTRY if "project" not in one.request.model_fields} - FOR_ALL
     assert without == KEEPS_TO_CALLER
-    assert {one.name for one in REGISTRY if one.request.keeps_to_caller} == KEEPS_TO_CALLER
+    assert {one.name for one in REGISTRY if one.request.project_scoped} == KEEPS_TO_CALLER
     for name in KEEPS_TO_CALLER:
         assert stranger.plain(name)["ok"]
 

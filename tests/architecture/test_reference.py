@@ -14,7 +14,7 @@ from tandem.contract.operation import READ, Operation, Role
 from tandem.contract.request import Refusals, Request
 from tandem.server.catalogue import REGISTRY
 from tandem.settings.config import Settings
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 
 class Empty(Request):
@@ -65,8 +65,8 @@ def test_an_error_without_words_fails(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_an_event_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_but_one(_kind: type[Kind]) -> dict[Kind, str]:
-        return dict.fromkeys({*Kind} - {Kind.CHECKPOINT}, "It happened.")
+    def all_but_one(_kind: type[EventKind]) -> dict[EventKind, str]:
+        return dict.fromkeys({*EventKind} - {EventKind.CHECKPOINT}, "It happened.")
 
     monkeypatch.setattr(reference, "member_docs", all_but_one)
     with pytest.raises(Undocumented, match="checkpoint"):

@@ -22,7 +22,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, ins
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
 from tandem.store.engine import Statement, Store, make_store
-from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, Words, migrating
+from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
 
 if TYPE_CHECKING:
     from tandem.store.engine import Unit
@@ -46,7 +46,7 @@ def url(request: pytest.FixtureRequest, path: Path) -> str:
     return answer
 
 
-def connected(url: str) -> tuple[Any, Words]:
+def connected(url: str) -> tuple[Any, SchemaDialect]:
     """A connection of the driver's in autocommit mode, and how to speak to it."""
     if url.startswith("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))

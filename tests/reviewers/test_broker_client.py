@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.broker_client import Away, BrokerClient, GivenUp, Refused, with_key
+from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled, Refused, with_key
 from tests.reviewers.peer import Garbage, Peer, Refusal
 
 NEVER = threading.Event()
@@ -74,7 +74,7 @@ def test_what_stays_unavailable_is_refused_in_the_end(peer: Peer, broker: Broker
 
 def test_whoever_answers_otherwise_is_no_broker(peer: Peer, broker: BrokerClient) -> None:
     peer.script["renew_claim"] += [Garbage("[]")] * 20
-    with pytest.raises(Away, match=r"not a Tandem broker \(HTTP 502\)"):
+    with pytest.raises(BrokerUnreachable, match=r"not a Tandem broker \(HTTP 502\)"):
         broker.call("renew_claim", {}, until=NEVER, patience_seconds=0.1)
 
 
@@ -102,7 +102,7 @@ def test_a_broker_that_goes_away_during_a_call_is_waited_for(peer: Peer, broker:
 def test_a_broker_that_stays_away_is_given_up(peer: Peer, broker: BrokerClient) -> None:
     peer.stop()
     began = time.monotonic()
-    with pytest.raises(Away, match=r"no broker answers at 127\.0\.0\.1"):
+    with pytest.raises(BrokerUnreachable, match=r"no broker answers at 127\.0\.0\.1"):
         broker.call("list_reviews", ASKED, until=NEVER, patience_seconds=0.3)
     assert time.monotonic() - began < AT_ONCE_SECONDS
 
@@ -110,7 +110,7 @@ def test_a_broker_that_stays_away_is_given_up(peer: Peer, broker: BrokerClient) 
 def test_a_silent_broker_is_given_up(peer: Peer) -> None:
     broker = BrokerClient(peer.url, agent="custom-r1-abcdef", answer_seconds=0.2)
     wait = {**ASKED, "wait": True, "timeout_s": 20, "cursor": "0"}
-    with pytest.raises(Away, match="timed out"):
+    with pytest.raises(BrokerUnreachable, match="timed out"):
         broker.call("list_reviews", wait, until=NEVER, patience_seconds=0)
     broker.close()
 
@@ -120,7 +120,7 @@ def test_nobody_waits_for_a_broker_in_vain(peer: Peer, broker: BrokerClient) -> 
     until = threading.Event()
     threading.Timer(0.2, until.set).start()
     began = time.monotonic()
-    with pytest.raises(GivenUp):
+    with pytest.raises(CallCancelled):
         broker.call("list_reviews", ASKED, until=until)
     assert time.monotonic() - began < AT_ONCE_SECONDS
 
@@ -134,7 +134,7 @@ def test_a_call_that_is_being_answered_can_be_ended(peer: Peer, broker: BrokerCl
 
     peer.script["list_reviews"].append(end)
     began = time.monotonic()
-    with pytest.raises(GivenUp):
+    with pytest.raises(CallCancelled):
         broker.call("list_reviews", {**ASKED, "wait": True, "timeout_s": 20, "cursor": "0"}, until=until)
     assert time.monotonic() - began < AT_ONCE_SECONDS
     # The connection is no good any more, and another is opened.
@@ -145,7 +145,7 @@ def test_a_call_that_is_not_to_be_made_is_not_made(peer: Peer, broker: BrokerCli
     until = threading.Event()
     until.set()
     broker.hang_up()
-    with pytest.raises(GivenUp):
+    with pytest.raises(CallCancelled):
         broker.call("claim_review", {"reviewer_id": "r"}, until=until)
     assert peer.calls == []
 

@@ -49,7 +49,7 @@ class Shop:
         return self.run("config", "show", "--json").data
 
     @property
-    def effective(self) -> planning.Effective:
+    def effective(self) -> planning.EffectiveSettings:
         found = planning.read(str(self.root))
         return planning.effective(found, trusted=trust.trusts(str(self.config_dir), found.root, found.sources))
 

@@ -37,7 +37,7 @@ _REVIEWER_ROLES: Final = frozenset({"reviewer"})
 _HOW = "Ask whoever runs the broker for one (tandem token create), and set TANDEM_TOKEN to it."
 
 
-class Gatekeeper:
+class Authenticator:
     """Tells from what a request brings who sends it; on a trusted broker, nobody in particular.
 
     Nothing is remembered from one request to the next, so that a revocation counts at once on every node.
@@ -79,7 +79,7 @@ class Gatekeeper:
         self._redeemed: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"Gatekeeper(required={self.required})"
+        return f"Authenticator(required={self.required})"
 
     @classmethod
     def trusting(cls, clock: Clock) -> Self:

@@ -71,7 +71,7 @@ class CreateLogin(Request):
     """A link that logs a browser in to the pages as you; works once, within a minute."""
 
     refusals: ClassVar[Refusals] = ()
-    keeps_to_caller: ClassVar[bool] = True
+    project_scoped: ClassVar[bool] = True
 
 
 TokenId = Annotated[str, Field(description="The token's id, which is not secret.")]

@@ -11,7 +11,7 @@ from tandem.access import tables
 from tandem.contract.access import AccessToken
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, Event, Kind, sealed_value
+from tandem.store.event import GENESIS, Event, EventKind, sealed_value
 from tandem.store.statement import Statement
 
 _t = tables.access_tokens.c
@@ -50,7 +50,7 @@ def list_page(unit: Unit, *, before: str | None, limit: int) -> list[AccessToken
 
 def add(unit: Unit, token: AccessToken) -> AccessToken:
     """Write a new token; the event has a keyed hash of its hash."""
-    event = ledger.append(unit, _event(unit, token, Kind.TOKEN_CREATED, None, "valid", actor=token.created_by))
+    event = ledger.append(unit, _event(unit, token, EventKind.TOKEN_CREATED, None, "valid", actor=token.created_by))
     written = token._replace(event_seq=event.seq, event_hash=event.hash)
     unit.execute(_insert, **written._asdict())
     return written
@@ -59,7 +59,7 @@ def add(unit: Unit, token: AccessToken) -> AccessToken:
 def revoke(unit: Unit, token: AccessToken, *, actor: str, now_us: int) -> AccessToken:
     """Make a token void that is not yet; its row is locked already."""
     revoked = token._replace(revoked_at=now_us)
-    event = ledger.append(unit, _event(unit, revoked, Kind.TOKEN_REVOKED, "valid", "revoked", actor=actor))
+    event = ledger.append(unit, _event(unit, revoked, EventKind.TOKEN_REVOKED, "valid", "revoked", actor=actor))
     touched = unit.execute(
         _revoke, key=token.id, new_revoked_at=now_us, new_event_seq=event.seq, new_event_hash=event.hash
     )
@@ -68,7 +68,7 @@ def revoke(unit: Unit, token: AccessToken, *, actor: str, now_us: int) -> Access
     return revoked._replace(event_seq=event.seq, event_hash=event.hash)
 
 
-def _event(unit: Unit, token: AccessToken, kind: Kind, old: str | None, new: str, *, actor: str) -> Event:
+def _event(unit: Unit, token: AccessToken, kind: EventKind, old: str | None, new: str, *, actor: str) -> Event:
     row: dict[str, Any] = {name: value for name, value in token._asdict().items() if name not in _UNLOGGED}
     row["token_hash"] = sealed_value(unit.seal, token.token_hash)
     facts = {"what": "access token", "name": token.name, "roles": token.roles.split(","), "project": token.project}

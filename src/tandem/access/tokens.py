@@ -107,7 +107,7 @@ async def create_login(services: Services, caller: Caller, _request: CreateLogin
         return Login("/", 0)
     if access.id.startswith(REVIEWER_PREFIX):
         raise Forbidden("A pool's reviewer has no pages to log in to; call the operations that it needs.")
-    return Login(f"{_LOGIN_PATH}?code={services.gatekeeper.login_code(access)}", LOGIN_SECONDS)
+    return Login(f"{_LOGIN_PATH}?code={services.authenticator.login_code(access)}", LOGIN_SECONDS)
 
 
 def _check(request: CreateToken) -> None:

@@ -20,7 +20,7 @@ from tandem.audit.replay import SEALED, UNRESTORED, Replay
 from tandem.errors import TandemError
 from tandem.store import events, log
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, Kind, Seal, sealed_value, unkeyed
+from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Seal, sealed_value, unkeyed
 from tandem.store.sqlite_unit import ILLEGIBLE
 
 PAGE = 1_000
@@ -222,7 +222,7 @@ def _check_log(unit: Unit, audit: _Audit) -> None:
             audit.legible = False
         if not audit.fits(event):
             audit.add(f"event {event.seq} ({event.kind} of {event.subject}) was changed: its hash does not fit")
-        elif event.kind == Kind.CHECKPOINT:
+        elif event.kind == EventKind.CHECKPOINT:
             _check_checkpoint(unit, audit, event)
     if expected <= newest:
         audit.add(f"the log ends at event {expected - 1}, but {newest} were written: it was cut off")

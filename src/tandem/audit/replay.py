@@ -10,7 +10,7 @@ from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
 from tandem.reviews.rules import VOLATILE, Review, taken_back_by
 from tandem.reviews.statistics import moves
-from tandem.store.event import CounterMove, Event, Kind
+from tandem.store.event import CounterMove, Event, EventKind
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -41,50 +41,50 @@ ROWS = {
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
-SAYS: dict[str, tuple[str, ...]] = {
-    Kind.REVIEW_CREATED: ("review round",),
-    Kind.REVIEW_REVISED: ("review round",),
-    Kind.REVIEW_CLAIMED: ("review",),
-    Kind.CLAIM_RELEASED: ("review",),
-    Kind.REVIEW_RECLAIMED: ("review",),
-    Kind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
-    Kind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
-    Kind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
-    Kind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
-    Kind.COUNTER_PATCH_REJECTED: ("review decision",),
-    Kind.COUNTER_PATCH_SUPERSEDED: ("review decision",),
-    Kind.MESSAGE_SENT: ("review messages",),
-    Kind.MESSAGE_RESOLVED: ("review resolved",),
-    Kind.REVIEW_CLOSED: ("review",),
-    Kind.ATTENTION_RAISED: ("review",),
-    Kind.ATTENTION_CLEARED: ("review",),
-    Kind.CHANGE_ROLLED_BACK: ("review rollback",),
-    Kind.POOL_REGISTERED: ("pool",),
-    Kind.POOL_ENDED: ("pool",),
-    Kind.POOL_PAUSED: ("pool",),
-    Kind.POOL_RESUMED: ("pool",),
-    Kind.CIRCUIT_OPENED: ("pool",),
-    Kind.CIRCUIT_CLOSED: ("pool",),
-    Kind.REVIEWER_REQUESTED: ("reviewer",),
-    Kind.REVIEWER_SPAWNED: ("reviewer",),
-    Kind.REVIEWER_DRAIN_START: ("reviewer",),
-    Kind.REVIEWER_TERMINATED: ("reviewer",),
-    Kind.REVIEWER_OUTCOME: ("reviewer",),
-    Kind.SESSION_OPENED: ("session",),
-    Kind.SESSION_CLOSED: ("session_end",),
-    Kind.CYCLE_STARTED: ("cycle",),
-    Kind.LOCK_ACQUIRED: ("cycle",),
-    Kind.HANDOFF_WRITTEN: ("cycle handoff",),
-    Kind.CYCLE_ADVANCED: ("cycle", "cycle advanced", "cycle handoff"),
-    Kind.CYCLE_COMPLETED: ("cycle",),
-    Kind.CYCLE_ARCHIVED: ("cycle",),
-    Kind.PROJECT_REGISTERED: ("project",),
-    Kind.GATE_SWITCHED: ("gate",),
-    Kind.GATE_OVERRIDDEN: ("override",),
-    Kind.COMMIT_RECORDED: ("commit",),
-    Kind.TOKEN_CREATED: ("access_token", "cycle_key"),
-    Kind.TOKEN_REVOKED: ("access_token", "cycle_key"),
-    Kind.CHECKPOINT: ("",),
+EVENT_PARTS: dict[str, tuple[str, ...]] = {
+    EventKind.REVIEW_CREATED: ("review round",),
+    EventKind.REVIEW_REVISED: ("review round",),
+    EventKind.REVIEW_CLAIMED: ("review",),
+    EventKind.CLAIM_RELEASED: ("review",),
+    EventKind.REVIEW_RECLAIMED: ("review",),
+    EventKind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
+    EventKind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
+    EventKind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
+    EventKind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
+    EventKind.COUNTER_PATCH_REJECTED: ("review decision",),
+    EventKind.COUNTER_PATCH_SUPERSEDED: ("review decision",),
+    EventKind.MESSAGE_SENT: ("review messages",),
+    EventKind.MESSAGE_RESOLVED: ("review resolved",),
+    EventKind.REVIEW_CLOSED: ("review",),
+    EventKind.ATTENTION_RAISED: ("review",),
+    EventKind.ATTENTION_CLEARED: ("review",),
+    EventKind.CHANGE_ROLLED_BACK: ("review rollback",),
+    EventKind.POOL_REGISTERED: ("pool",),
+    EventKind.POOL_ENDED: ("pool",),
+    EventKind.POOL_PAUSED: ("pool",),
+    EventKind.POOL_RESUMED: ("pool",),
+    EventKind.CIRCUIT_OPENED: ("pool",),
+    EventKind.CIRCUIT_CLOSED: ("pool",),
+    EventKind.REVIEWER_REQUESTED: ("reviewer",),
+    EventKind.REVIEWER_SPAWNED: ("reviewer",),
+    EventKind.REVIEWER_DRAIN_START: ("reviewer",),
+    EventKind.REVIEWER_TERMINATED: ("reviewer",),
+    EventKind.REVIEWER_OUTCOME: ("reviewer",),
+    EventKind.SESSION_OPENED: ("session",),
+    EventKind.SESSION_CLOSED: ("session_end",),
+    EventKind.CYCLE_STARTED: ("cycle",),
+    EventKind.LOCK_ACQUIRED: ("cycle",),
+    EventKind.HANDOFF_WRITTEN: ("cycle handoff",),
+    EventKind.CYCLE_ADVANCED: ("cycle", "cycle advanced", "cycle handoff"),
+    EventKind.CYCLE_COMPLETED: ("cycle",),
+    EventKind.CYCLE_ARCHIVED: ("cycle",),
+    EventKind.PROJECT_REGISTERED: ("project",),
+    EventKind.GATE_SWITCHED: ("gate",),
+    EventKind.GATE_OVERRIDDEN: ("override",),
+    EventKind.COMMIT_RECORDED: ("commit",),
+    EventKind.TOKEN_CREATED: ("access_token", "cycle_key"),
+    EventKind.TOKEN_REVOKED: ("access_token", "cycle_key"),
+    EventKind.CHECKPOINT: ("",),
 }
 """The parts of the delta of each kind of event, the first one its subject's; for some kinds there are several ways."""
 
@@ -185,7 +185,7 @@ class Replay:
         key = (event.subject.removeprefix("cycle:"),)
         row = self._rows("cycles").setdefault(key, {"status_seq": event.seq})
         row.update(changed, event_seq=event.seq, event_hash=event.hash)
-        if event.kind != Kind.LOCK_ACQUIRED:
+        if event.kind != EventKind.LOCK_ACQUIRED:
             row["status_seq"] = event.seq
 
     def _apply_row(self, event: Event, table: str, changed: Row) -> list[CounterMove]:
@@ -219,7 +219,7 @@ class Replay:
 
 def _says_its_kind(event: Event, delta: Row) -> bool:
     """Whether an event changes what its kind changes, of a subject that has it."""
-    for words in SAYS.get(event.kind, ()):
+    for words in EVENT_PARTS.get(event.kind, ()):
         parts = words.split()
         first = parts[0] if parts else ""
         if delta.keys() == set(parts):

@@ -16,7 +16,7 @@ from tandem.projects import tables as project_tables
 from tandem.reviews import tables as review_tables
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.event import Event, Kind
+from tandem.store.event import Event, EventKind
 from tandem.store.sqlite_unit import ILLEGIBLE
 from tandem.store.statement import Statement
 
@@ -99,7 +99,7 @@ _unexplained_reviews = (
     # Other subjects have events too: a review is made by one of a kind of its own.
     Statement(
         select(review_tables.reviews.c.id)
-        .where(~exists().where(_e.subject == review_tables.reviews.c.id, _e.kind == str(Kind.REVIEW_CREATED)))
+        .where(~exists().where(_e.subject == review_tables.reviews.c.id, _e.kind == str(EventKind.REVIEW_CREATED)))
         .limit(bindparam("limit"))
     ),
     *(

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tandem.bridge.credentials import Credentials, published, stated_token
-from tandem.bridge.http import Client, Target
+from tandem.bridge.http import HttpClient, Target
 
 if TYPE_CHECKING:
     from tandem.bridge.http import HttpFailure
@@ -98,11 +98,11 @@ class Broker:
         self._trouble = ""
 
     @property
-    def client(self) -> Client | None:
+    def client(self) -> HttpClient | None:
         """Requests to where the broker is, as far as is known; null if none is known."""
         return self._client
 
-    def revive(self, failed: Client | None) -> None:
+    def revive(self, failed: HttpClient | None) -> None:
         """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
         with self._lock:
             if failed is not self._client:
@@ -130,7 +130,7 @@ class Broker:
             "retryable": True,
         }
 
-    def _locate(self) -> Client | None:
+    def _locate(self) -> HttpClient | None:
         if self._stated_url is not None:
             return self._client_of(self._stated_url)
         for url in (published_url(self._data_dir), self._usual_url):
@@ -142,8 +142,8 @@ class Broker:
                 continue
         return None
 
-    def _client_of(self, url: str) -> Client:
-        return Client(Target(url), credentials=Credentials(url, self._published_in))
+    def _client_of(self, url: str) -> HttpClient:
+        return HttpClient(Target(url), credentials=Credentials(url, self._published_in))
 
     def _published_in(self) -> str:
         """Where a broker of this user leaves its token, also for one that was named by its URL."""

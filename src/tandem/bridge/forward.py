@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tandem.bridge.broker import Broker
-    from tandem.bridge.http import Answer, Client
+    from tandem.bridge.http import Answer, HttpClient
     from tandem.bridge.messages import Message
     from tandem.bridge.project import ProjectFinder
 
@@ -136,7 +136,7 @@ class Forwarder:
             return self._broker.refusal(failure)
         return None
 
-    def _attempt(self, client: Client | None, call: Call, request: PendingRequest) -> None:
+    def _attempt(self, client: HttpClient | None, call: Call, request: PendingRequest) -> None:
         if client is None:
             raise NotSent("none runs on this user's data")
         if call.is_unpinned:
@@ -158,14 +158,14 @@ class Forwarder:
                 self._negotiated = protocol_version(reply) or self._negotiated
             self._say(request, reply)
 
-    def _converse(self, client: Client, message: Message, line: bytes, request: PendingRequest) -> Iterator[bytes]:
+    def _converse(self, client: HttpClient, message: Message, line: bytes, request: PendingRequest) -> Iterator[bytes]:
         project = self._project(client, message, request.exchange)
         query = "" if project is None else "?project=" + quoted(project)
         answer = self._post(client, message, line, request.exchange, query)
         request.was_heard = answer.status == _OK
         return replies(answer, message)
 
-    def _post(self, client: Client, message: Message, line: bytes, exchange: Exchange, query: str = "") -> Answer:
+    def _post(self, client: HttpClient, message: Message, line: bytes, exchange: Exchange, query: str = "") -> Answer:
         head = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
@@ -175,7 +175,7 @@ class Forwarder:
             head["Tandem-Agent"] = self._route.agent
         return client.request("POST", self._route.path + query, line, head, exchange)
 
-    def _project(self, client: Client, message: Message, exchange: Exchange) -> str | None:
+    def _project(self, client: HttpClient, message: Message, exchange: Exchange) -> str | None:
         route = self._route
         if route.project is not None or message.method in _WITHOUT_PROJECT:
             return route.project
@@ -189,7 +189,7 @@ class Forwarder:
                 self._write(reply)
 
 
-def _is_ready(client: Client, exchange: Exchange) -> bool:
+def _is_ready(client: HttpClient, exchange: Exchange) -> bool:
     """Whether the broker takes new work, which one that is stopping does not."""
     try:
         answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"}, exchange)

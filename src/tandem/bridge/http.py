@@ -185,7 +185,7 @@ class Answer:
         content_type: Lower case, without parameters; empty if none was stated.
     """
 
-    def __init__(self, client: Client, connection: _Connection, exchange: Exchange) -> None:
+    def __init__(self, client: HttpClient, connection: _Connection, exchange: Exchange) -> None:
         self._client = client
         self._connection = connection
         self._exchange = exchange
@@ -259,7 +259,7 @@ class Answer:
                 self._connection.close()
 
 
-class Client:
+class HttpClient:
     """Requests to one target; idle connections are kept for the next ones. Safe to share between threads.
 
     Args:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tandem.bridge.http import Client, Exchange
+    from tandem.bridge.http import Exchange, HttpClient
 
 _FOUND_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
@@ -84,7 +84,7 @@ class ProjectFinder:
         self._name: str | None = None
         self._until = 0.0
 
-    def find(self, client: Client, exchange: Exchange) -> str | None:
+    def find(self, client: HttpClient, exchange: Exchange) -> str | None:
         """The folder's project; null if none is registered for it.
 
         Raises:
@@ -96,7 +96,7 @@ class ProjectFinder:
         return self._name
 
 
-def _projects(client: Client, exchange: Exchange) -> dict[str, str]:
+def _projects(client: HttpClient, exchange: Exchange) -> dict[str, str]:
     sent = {"Content-Type": "application/json", "Accept": "application/json"}
     answer = client.request("POST", "/api/v1/list_projects", b"{}", sent, exchange)
     text = answer.read()

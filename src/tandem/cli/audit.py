@@ -39,7 +39,7 @@ from tandem.git.runner import GitFailed
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.history import Bases
-from tandem.hooks.ranges import Judge, Judged, Judgement
+from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
 
@@ -80,7 +80,7 @@ class Asked:
         left_out: How many commits of the range are not judged for that.
     """
 
-    place: state.Place
+    place: state.HookRepository
     gate: GateFile | None
     old: str | None
     new: str
@@ -114,7 +114,7 @@ async def commits(
 
 
 def _asked(revisions: str) -> Asked:
-    place = state.find_place(".")
+    place = state.find_repository(".")
     if place is None:
         raise InvalidInput("This folder is in no git repository; go to one and run it again.", field="range")
     try:
@@ -135,7 +135,7 @@ def _asked(revisions: str) -> Asked:
         raise Unavailable(f"{error}. Mend that, then run it again.") from error
 
 
-def _resolved(place: state.Place, revision: str) -> str:
+def _resolved(place: state.HookRepository, revision: str) -> str:
     found = git.resolve(place, revision or "HEAD")
     if found is None:
         raise InvalidInput(
@@ -146,7 +146,7 @@ def _resolved(place: state.Place, revision: str) -> str:
     return found
 
 
-def _left_out(place: state.Place, old: str | None, new: str, without: tuple[str, ...]) -> int:
+def _left_out(place: state.HookRepository, old: str | None, new: str, without: tuple[str, ...]) -> int:
     """How many commits of the range are never judged."""
     start = [f"^{old}"] if old else []
     counts = [
@@ -184,7 +184,7 @@ def _asking(
 
 def _judgement(asked: Asked, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
     try:
-        with Judge(asked.place, check) as judge:
+        with RangeChecker(asked.place, check) as judge:
             return judge.judge(asked.new, old=asked.old, without=asked.without)
     except GitFailed as error:
         raise Unavailable(f"{error}. Mend that, then run it again.") from error
@@ -225,13 +225,13 @@ def _table(asked: Asked, judgement: Judgement) -> RenderableType:
     return Group(*parts)
 
 
-def _cells(one: Judged) -> tuple[Cell, ...]:
+def _cells(one: CommitResult) -> tuple[Cell, ...]:
     verdict = Text(one.verdict, style=_STYLES.get(one.verdict, "green"))
     reviews = plain(", ".join(one.review_ids), "" if one.passes else "dim")
     return one.commit[:_SHORT], one.subject, verdict, reviews
 
 
-def _reasons(commit: Judged) -> list[Text]:
+def _reasons(commit: CommitResult) -> list[Text]:
     """Why a commit does not pass."""
     lines = [f"{path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
     if len(commit.paths) > _SHOWN_PATHS:

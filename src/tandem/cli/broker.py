@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from tandem.bridge import launch
-from tandem.bridge.http import Client, HttpFailure, Target
+from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import EnvelopeOption, command
 from tandem.cli.terminal import Exit, indented, say, show_data
@@ -334,7 +334,7 @@ def _data(said: dict[str, Any]) -> dict[str, Any] | None:
 def _asked(url: str) -> dict[str, Any]:
     """The envelope of `/healthz`; empty if no broker is there."""
     try:
-        client = Client(Target(url), silence_seconds=_PROBE_SECONDS)
+        client = HttpClient(Target(url), silence_seconds=_PROBE_SECONDS)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     try:

@@ -18,7 +18,7 @@ from tandem.pool.contract import ReviewerView
 from tandem.pool.reviewers import REENTRY_VARIABLE
 from tandem.reviews.answers import EventView
 from tandem.settings.pool import THROUGH_WSL
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _PROGRAM = "tandem.examples.scripted_reviewer"
 _CAP = 2
@@ -92,7 +92,7 @@ class _PoolStory:
             stage.tell("reviewer", f"{one.name} has given {one.reviews_completed} verdicts by now")
         now = most = 0
         for event in await self._events(self._beginning):
-            now += (event.kind == Kind.REVIEWER_REQUESTED) - (event.kind == Kind.REVIEWER_TERMINATED)
+            now += (event.kind == EventKind.REVIEWER_REQUESTED) - (event.kind == EventKind.REVIEWER_TERMINATED)
             most = max(most, now)
         expect("how many reviewers there were at a time, at most", most, _CAP)
         stage.tell("log", f"proves that there were never more than {most} reviewers at a time")
@@ -112,7 +112,7 @@ class _PoolStory:
         await stage.tandem("reviewers", "resume")
         await stage.tandem("review", "status", review_id, *_WAIT, status=12)
         for event in await self._events(self._beginning):
-            if event.kind == Kind.CLAIM_RELEASED and event.subject == review_id:
+            if event.kind == EventKind.CLAIM_RELEASED and event.subject == review_id:
                 later = "tried again later" if event.data.get("not_before") else "raised to a person's attention"
                 stage.tell("log", f"{event.actor}: {event.data['reason']}; {later}")
         await stage.tandem("gate", "check", status=1)

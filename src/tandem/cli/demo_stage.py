@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tandem.bridge import messages
-from tandem.bridge.http import Client, Target
+from tandem.bridge.http import HttpClient, Target
 from tandem.bridge.messages import replies
 from tandem.cli.terminal import console
 from tandem.errors import TandemError, error_from
@@ -113,7 +113,7 @@ class Agent:
     def __init__(self, stage: Stage, who: str, role: str) -> None:
         self.stage, self.who = stage, who
         self._path = f"/mcp/{role}?project={PROJECT}"
-        self._client = Client(Target(stage.url))
+        self._client = HttpClient(Target(stage.url))
 
     async def connect(self) -> list[str]:
         """Shake hands, and ask for the names of the tools."""

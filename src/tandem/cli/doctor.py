@@ -16,7 +16,7 @@ from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.gsd.findings import CHECKS
 from tandem.hooks import state
-from tandem.setup.doctor import Circumstances, Finding, State, examine
+from tandem.setup.doctor import DoctorContext, Finding, State, examine
 
 _MARKS = {
     State.OK: ("ok", "green"),
@@ -55,9 +55,9 @@ async def doctor(
 
 async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
     """All findings, told as they come."""
-    place = state.find_place(str(Path.cwd()))
+    place = state.find_repository(str(Path.cwd()))
     repository = place if place is not None and place.top is not None else None
-    here = Circumstances(Path.cwd(), Path.home(), os.environ, broker, repository)
+    here = DoctorContext(Path.cwd(), Path.home(), os.environ, broker, repository)
     found: list[Finding] = []
     async with progress("looking"):
         async for one in examine(here, CHECKS):

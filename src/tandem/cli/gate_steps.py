@@ -23,8 +23,8 @@ from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import TandemClient
 from tandem.gsd.steps.documents import stated
-from tandem.gsd.steps.outcomes import Outcome, Word
-from tandem.gsd.steps.situation import Order, look
+from tandem.gsd.steps.outcomes import StepResult, Word
+from tandem.gsd.steps.situation import StepRequest, look
 from tandem.gsd.steps.steps import Run, without_network
 from tandem.gsd.steps.subjects import ROLES
 
@@ -121,14 +121,14 @@ class WorkOptions:
         return None if self.result is None else Inputs().text("--result", self.result)
 
 
-def show_outcome(outcome: Outcome, *, as_json: bool) -> Exit:
+def show_outcome(outcome: StepResult, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
     tell({**outcome.facts(), "exit_status": int(status)}, Unbroken(*_lines(outcome)), as_json=as_json)
     return status
 
 
-def _lines(outcome: Outcome) -> Iterator[Text]:
+def _lines(outcome: StepResult) -> Iterator[Text]:
     head = f"{outcome.word} {outcome.review_id}" if outcome.word is Word.ROLLBACK else str(outcome.word)
     yield Text(head, style=_STYLES.get(outcome.word, "bold"))
     if outcome.review_id is not None and outcome.round is not None:
@@ -205,7 +205,7 @@ def task(
     """Have a task's change reviewed before its commit, with what its plan says of it."""
     commands = _commands("task", work.words + (["--staged"] if staged else []), None)
     identity = stated(work.phase, work.plan, work.task)
-    order = Order("task", *commands, identity, result=work.read_result(), staged=staged)
+    order = StepRequest("task", *commands, identity, result=work.read_result(), staged=staged)
     return _step(order, asked, options)
 
 
@@ -227,7 +227,7 @@ def wave(
     named = tuple(branches or ())
     commands = _commands("wave", [*named, *(["--since", since] if since else []), *work.words], None)
     identity = stated(work.phase, work.plan, None)
-    order = Order("wave", *commands, identity, result=work.read_result(), since=since, branches=named)
+    order = StepRequest("wave", *commands, identity, result=work.read_result(), since=since, branches=named)
     return _step(order, asked, options)
 
 
@@ -240,7 +240,7 @@ def _review(
 ) -> Answer:
     file, draft, words = _document(document.file, document.path, document.content)
     commands = _commands(step, words, file, *([f"--{claim}"] if claim else []))
-    return _step(Order(step, *commands, file=file, draft=draft, claim=claim), asked, options)
+    return _step(StepRequest(step, *commands, file=file, draft=draft, claim=claim), asked, options)
 
 
 def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
@@ -276,12 +276,12 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
     return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
 
 
-async def _step(order: Order, asked: StepOptions, options: ConnectionOptions) -> Exit:
+async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) -> Exit:
     order = replace(order, accept=asked.accept, timeout_seconds=asked.timeout)
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
         say(f"{problem}.")
-    for key in situation.effective().refused if not situation.is_solo else ():
+    for key in situation.effective().refused if not situation.is_disabled else ():
         say(f"{key} is not taken before a person has trusted .planning/config.json: tandem trust")
     known = without_network(order, situation)
     if known is not None:

@@ -105,7 +105,7 @@ class _Standing:
     """What holds in a project now."""
 
     project: GsdProject
-    says: planning.Planning
+    says: planning.PlanningFile
     trusted: bool
 
     @classmethod
@@ -114,7 +114,7 @@ class _Standing:
         return cls(project, says, trust.trusts(str(user_file().parent), says.root, says.sources))
 
     @property
-    def effective(self) -> planning.Effective:
+    def effective(self) -> planning.EffectiveSettings:
         return planning.effective(self.says, trusted=self.trusted)
 
     def facts(self) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _lines(standing: _Standing) -> list[str]:
     return lines
 
 
-def _how(holds: planning.Effective) -> str:
+def _how(holds: planning.EffectiveSettings) -> str:
     if not holds.tandem_enabled:
         return "not reviewed"
     when = "before they are committed" if holds.mode == planning.BLOCKING else "after they are committed"

@@ -30,7 +30,7 @@ from tandem.reviews.answers import AuditPage, EventView
 from tandem.settings import pool as pool_settings
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.pool import PoolSettings
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _PAGE = 200
 _WAIT_SECONDS = 50.0
@@ -40,30 +40,36 @@ _LAST_SECONDS = 2.0
 _REVIEWER = "reviewer:"
 
 _SAID: dict[str, str] = {
-    Kind.REVIEWER_SPAWNED: "started for {project}, process {pid}",
-    Kind.REVIEW_CLAIMED: "reviews {subject}",
-    Kind.ATTENTION_RAISED: "{subject} waits for a person now: {reason}",
-    Kind.REVIEWER_DRAIN_START: "is to end ({reason})",
-    Kind.REVIEWER_TERMINATED: "ended ({reviews_completed} reviews done): {reason}",
-    Kind.POOL_PAUSED: "paused: {reason}",
-    Kind.POOL_RESUMED: "goes on",
-    Kind.CIRCUIT_OPENED: "starts nothing until {until}, too many failed at once: {reason}",
-    Kind.CIRCUIT_CLOSED: "starts reviewers again: {reason}",
+    EventKind.REVIEWER_SPAWNED: "started for {project}, process {pid}",
+    EventKind.REVIEW_CLAIMED: "reviews {subject}",
+    EventKind.ATTENTION_RAISED: "{subject} waits for a person now: {reason}",
+    EventKind.REVIEWER_DRAIN_START: "is to end ({reason})",
+    EventKind.REVIEWER_TERMINATED: "ended ({reviews_completed} reviews done): {reason}",
+    EventKind.POOL_PAUSED: "paused: {reason}",
+    EventKind.POOL_RESUMED: "goes on",
+    EventKind.CIRCUIT_OPENED: "starts nothing until {until}, too many failed at once: {reason}",
+    EventKind.CIRCUIT_CLOSED: "starts reviewers again: {reason}",
 }
 """What is said of an event, by its kind, with its facts put in."""
 
 _OF_ALL = frozenset(
-    {Kind.ATTENTION_RAISED, Kind.POOL_PAUSED, Kind.POOL_RESUMED, Kind.CIRCUIT_OPENED, Kind.CIRCUIT_CLOSED}
+    {
+        EventKind.ATTENTION_RAISED,
+        EventKind.POOL_PAUSED,
+        EventKind.POOL_RESUMED,
+        EventKind.CIRCUIT_OPENED,
+        EventKind.CIRCUIT_CLOSED,
+    }
 )
 """What concerns more than the reviewer, if any, that was at work."""
 
 _STYLES: dict[str, str] = {
-    Kind.REVIEWER_SPAWNED: "green",
-    Kind.REVIEW_CLAIMED: "cyan",
-    Kind.ATTENTION_RAISED: "bold red",
-    Kind.POOL_PAUSED: "yellow",
-    Kind.CIRCUIT_OPENED: "bold red",
-    Kind.REVIEWER_TERMINATED: "dim",
+    EventKind.REVIEWER_SPAWNED: "green",
+    EventKind.REVIEW_CLAIMED: "cyan",
+    EventKind.ATTENTION_RAISED: "bold red",
+    EventKind.POOL_PAUSED: "yellow",
+    EventKind.CIRCUIT_OPENED: "bold red",
+    EventKind.REVIEWER_TERMINATED: "dim",
 }
 _LOG_NAME = "supervisor.jsonl"
 _AGENT = "supervisor"
@@ -157,7 +163,7 @@ class EventFollower:
         return page
 
     def _tell(self, event: EventView) -> None:
-        if event.kind == Kind.REVIEWER_REQUESTED and event.data.get("pool") == self._supervisor_id:
+        if event.kind == EventKind.REVIEWER_REQUESTED and event.data.get("pool") == self._supervisor_id:
             self._reviewers.add(event.subject.removeprefix(_REVIEWER))
         whose = event.subject.removeprefix(_REVIEWER) if event.subject.startswith(_REVIEWER) else event.actor
         if event.subject != self._pool and whose not in self._reviewers:
@@ -169,7 +175,7 @@ class EventFollower:
 
 def _words(event: EventView) -> str | None:
     """What to say of an event; null if it says nothing new to whoever watches."""
-    if event.kind == Kind.REVIEWER_OUTCOME:
+    if event.kind == EventKind.REVIEWER_OUTCOME:
         return _outcome(event.data)
     form = _SAID.get(event.kind)
     known = {"project": event.project, "subject": event.subject, **event.data}

@@ -29,7 +29,7 @@ _IDENTITY_FIELDS = ("phase", "plan", "task")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SubmitOptions:
     """What the command was told to put up, and how.
 
     Attributes:
@@ -93,11 +93,11 @@ def submit(  # noqa: PLR0913 an option each
     details = Inputs().text("--description", description) if description is not None else None
     identity = given(phase=phase, plan=plan, task=task)
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
-    order = Order(source, stated, revise, parent)
+    order = SubmitOptions(source, stated, revise, parent)
     return _put_up(order, options, Patience(wait, timeout))
 
 
-async def _put_up(order: Order, options: ConnectionOptions, patience: Patience) -> Exit:
+async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Patience) -> Exit:
     async with options.client() as client:
         async with progress("putting it up"):
             envelope = await client.call("create_review", await _request(client, order, options))
@@ -112,7 +112,7 @@ async def _put_up(order: Order, options: ConnectionOptions, patience: Patience) 
     return present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
 
 
-async def _request(client: TandemClient, order: Order, options: ConnectionOptions) -> dict[str, Any]:
+async def _request(client: TandemClient, order: SubmitOptions, options: ConnectionOptions) -> dict[str, Any]:
     """The request, completed from the review that is revised or followed."""
     known_id = order.revise or order.parent
     known = await client.get_proposal(known_id) if known_id else None
@@ -134,7 +134,7 @@ def _inherited(known: Proposal) -> dict[str, Any]:
     return kept
 
 
-def _content(order: Order, known: Proposal | None) -> dict[str, Any]:
+def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
     with sources.here() as repository:
         if order.revise and known and known.path is not None and order.source.is_default:
             return sources.text_content(repository, repository.root / known.path)

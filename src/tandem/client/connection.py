@@ -13,7 +13,7 @@ import orjson
 
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Aborted, Client, Exchange, HttpFailure, NotSent, Target, quoted
+from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Target, quoted
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 
@@ -49,7 +49,7 @@ class Connection:
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
         self._query = f"?project={quoted(project)}" if project is not None else ""
-        self._http: Client | None = None
+        self._http: HttpClient | None = None
         self._exchanges: set[Exchange] = set()
 
     async def __aenter__(self) -> Self:
@@ -128,11 +128,11 @@ class Connection:
             # Of an exchange that has ended, this changes nothing.
             exchange.abort()
 
-    def _client(self) -> Client:
+    def _client(self) -> HttpClient:
         if self._http is None:
             try:
                 credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir(platforms))
-                self._http = Client(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
+                self._http = HttpClient(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
             except ValueError as error:

@@ -80,16 +80,16 @@ class Request(BaseModel):
     """What the operation refuses with, beside what any operation does; checks are made in this order."""
 
     # For callers with access tokens; a trusted broker looks at none of it.
-    speaks_as: ClassVar[str | None] = None
+    actor_field: ClassVar[str | None] = None
     """The field with the caller's own name, which then is the token's, or begins with it and a slash."""
 
-    speaks_for: ClassVar[str | None] = None
+    side_field: ClassVar[str | None] = None
     """The field with the side that the caller speaks for, which is to be one of the token's roles."""
 
-    is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
     """Fields with ids: what they name has to be in the token's project, or is unknown to the caller."""
 
-    keeps_to_caller: ClassVar[bool] = False
+    project_scoped: ClassVar[bool] = False
     """Whether a request without a project is still for callers of one project, as its answer has nothing else."""
 
     has_long_list: ClassVar[bool] = False
@@ -105,7 +105,7 @@ class ProjectRequest(Request):
 class WriteRequest(ProjectRequest):
     """A request that changes something."""
 
-    holds_key: ClassVar[bool] = False
+    contains_key: ClassVar[bool] = False
     """Whether a key that somebody chose is in it, and so might be guessed."""
 
     idempotency_key: IdempotencyKey = None

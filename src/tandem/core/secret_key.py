@@ -144,7 +144,7 @@ def _make(path: Path) -> None:
         files.flush_folder(str(path.parent))
 
 
-class Veil:
+class OpaqueTokens:
     """Hides what a client is to keep and send back: it can neither read nor make it.
 
     The same always looks the same, so that it tells nothing either when it is given twice.
@@ -217,9 +217,9 @@ class Tokens:
         """A text's keyed hash: who reads it later knows that a broker with this secret wrote it."""
         return self._mac(b"page", text.encode())
 
-    def veil(self, reader: str) -> Veil:
+    def veil(self, reader: str) -> OpaqueTokens:
         """Hides things for one reader from that reader."""
-        return Veil(partial(self._mac, b"veil", reader.encode()))
+        return OpaqueTokens(partial(self._mac, b"veil", reader.encode()))
 
     def seal_event(self, content: bytes) -> str:
         """The hash of an event of the log, which nobody without the secret can make."""

@@ -30,7 +30,7 @@ from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 CATEGORY = "handoff"
 
@@ -179,7 +179,7 @@ def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round
         cycle,
         after,
         actor=reviewer,
-        kind=Kind.CYCLE_ADVANCED,
+        kind=EventKind.CYCLE_ADVANCED,
         data={**_facts(gated.step), "review_id": approved.review_id, "round": approved.round},
         written=written,
         advanced=taken,
@@ -209,7 +209,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
         cycle,
         cycle._replace(handoffs=handoff.number, updated_at=now),
         actor=step.producer,
-        kind=Kind.HANDOFF_WRITTEN,
+        kind=EventKind.HANDOFF_WRITTEN,
         data={**_facts(step), "number": handoff.number},
         written=handoff,
     )
@@ -218,7 +218,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
         noted,
         rules.advanced(noted, step, now),
         actor=step.producer,
-        kind=Kind.CYCLE_ADVANCED,
+        kind=EventKind.CYCLE_ADVANCED,
         data=_facts(step),
     )
     return HandoffWritten(
@@ -253,7 +253,7 @@ def _propose(
         cycle,
         cycle._replace(handoffs=handoff.number, review_id=review.id, updated_at=now),
         actor=step.producer,
-        kind=Kind.HANDOFF_WRITTEN,
+        kind=EventKind.HANDOFF_WRITTEN,
         data={**_facts(step), "number": handoff.number, "review_id": review.id, "round": review.round},
         written=handoff,
     )

@@ -26,7 +26,7 @@ from tandem.reviews.rules import Review
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _PATIENCE_SECONDS = 10.0
 """How long to wait for another broker that archives the same cycle; it takes milliseconds."""
@@ -85,7 +85,7 @@ async def _write_and_record(services: Services, caller: Caller, admit: _Admit) -
         cycle, session = admit(unit, writing=True)
         after = cycle._replace(archived_at=now, updated_at=now)
         facts = {"handoffs": cycle.handoffs, "session_id": session.id}
-        written = cycles.change(unit, cycle, after, actor=session.role, kind=Kind.CYCLE_ARCHIVED, data=facts)
+        written = cycles.change(unit, cycle, after, actor=session.role, kind=EventKind.CYCLE_ARCHIVED, data=facts)
         cycle_scope.used(unit, services, session)
         place = services.waits.cursor(written.event_seq)
         return CycleArchived(ok=True, cycle_id=cycle.id, archive=str(folder), cursor=place)

@@ -13,7 +13,7 @@ from tandem.cycles import tables
 from tandem.cycles.rules import Cycle, Handoff
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, Event, Kind
+from tandem.store.event import GENESIS, Event, EventKind
 from tandem.store.statement import Statement
 
 _c = tables.cycles.c
@@ -114,7 +114,7 @@ def start(unit: Unit, cycle: Cycle, *, actor: str, data: Mapping[str, Any]) -> C
     Raises:
         Conflict: Another one is under way.
     """
-    return _record(unit, None, cycle, actor=actor, kind=Kind.CYCLE_STARTED, data=data, extra={})
+    return _record(unit, None, cycle, actor=actor, kind=EventKind.CYCLE_STARTED, data=data, extra={})
 
 
 def change(
@@ -123,7 +123,7 @@ def change(
     after: Cycle,
     *,
     actor: str,
-    kind: Kind,
+    kind: EventKind,
     data: Mapping[str, Any] | None = None,
     written: Handoff | None = None,
     advanced: Handoff | None = None,
@@ -164,7 +164,7 @@ def _record(
     after: Cycle,
     *,
     actor: str,
-    kind: Kind,
+    kind: EventKind,
     data: Mapping[str, Any],
     extra: dict[str, Any],
 ) -> Cycle:
@@ -190,7 +190,7 @@ def _record(
         ),
     )
     written = after._replace(
-        status_seq=after.status_seq if kind is Kind.LOCK_ACQUIRED else event.seq,
+        status_seq=after.status_seq if kind is EventKind.LOCK_ACQUIRED else event.seq,
         event_seq=event.seq,
         event_hash=event.hash,
     )

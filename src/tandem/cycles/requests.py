@@ -84,7 +84,7 @@ class SessionOpen(WriteRequest):
         Check(InvalidRole, "The workflow has no such role."),
         Check(AuthFailed, "The key is not the role's."),
     )
-    holds_key: ClassVar[bool] = True
+    contains_key: ClassVar[bool] = True
 
     workflow: Workflow = None
     role: Annotated[Role, Field(description="Your role in the workflow.")]
@@ -220,7 +220,7 @@ class CycleInit(WriteRequest):
         Check(InvalidRole, "A key is for no role of the workflow."),
         Check(InvalidInput, "A key is for a role that has one, or has not its form."),
     )
-    holds_key: ClassVar[bool] = True
+    contains_key: ClassVar[bool] = True
 
     workflow: Workflow = None
     keys: Annotated[
@@ -236,7 +236,7 @@ class CycleRotate(WriteRequest):
         Check(InvalidRole, "The workflow has no such role."),
         Check(InvalidInput, "The key has not its form."),
     )
-    holds_key: ClassVar[bool] = True
+    contains_key: ClassVar[bool] = True
 
     role: Annotated[Role, Field(description="Whose key.")]
     workflow: Workflow = None
@@ -272,7 +272,7 @@ class GetCycle(ProjectRequest):
     """A whole cycle: state, workflow, and every hand-off with its payload."""
 
     refusals: ClassVar[Refusals] = (Check(NotFound, "There is no such cycle in the project."),)
-    is_about: ClassVar[Mapping[str, Subject]] = {"cycle_id": "cycle"}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {"cycle_id": "cycle"}
 
     cycle_id: Annotated[Id | None, Field(description="Default: the newest of the project and workflow.")] = None
     workflow: Workflow = None

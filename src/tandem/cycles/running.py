@@ -20,7 +20,7 @@ from tandem.cycles.answers import (
 )
 from tandem.cycles.requests import CycleComplete, CycleStart, CycleStatus, LockAcquire
 from tandem.cycles.rules import Cycle, Handoff
-from tandem.cycles.scope import Standing
+from tandem.cycles.scope import CycleScope
 from tandem.cycles.session_rules import Session
 from tandem.cycles.sessions import check_role
 from tandem.errors import CycleAlreadyActive, InvalidPhase
@@ -31,7 +31,7 @@ from tandem.settings.workflows import COMPLETE, Workflow
 from tandem.store import events
 from tandem.store.base import Conflict, Unit
 from tandem.store.context import Services, look_or_wait, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
 UNDECIDED = (State.PENDING, State.CLAIMED, State.IN_REVIEW)
@@ -140,7 +140,7 @@ async def lock_acquire(services: Services, caller: Caller, request: LockAcquire)
             cycle,
             cycle._replace(lock_acquired_at=now, updated_at=now),
             actor=session.role,
-            kind=Kind.LOCK_ACQUIRED,
+            kind=EventKind.LOCK_ACQUIRED,
             data={"role": session.role, "rotation": cycle.rotation, "session_id": session.id},
         )
         rotation = written.rotation
@@ -177,7 +177,7 @@ async def cycle_complete(services: Services, caller: Caller, request: CycleCompl
             cycle,
             rules.completed(cycle, standing.workflow, now),
             actor=session.role,
-            kind=Kind.CYCLE_COMPLETED,
+            kind=EventKind.CYCLE_COMPLETED,
             data={"feature": cycle.feature, "session_id": session.id},
         )
         cycle_scope.used(unit, services, session)
@@ -236,7 +236,7 @@ def check_token(services: Services, cycle: Cycle, session: Session, token: str) 
         raise rules.refuse_token(cycle, session.role, of_another_key=services.tokens.made_by_another_key(token))
 
 
-def _status(standing: Standing, handoffs: list[Handoff], review: Review | None, cursor: str) -> answers.CycleStatus:
+def _status(standing: CycleScope, handoffs: list[Handoff], review: Review | None, cursor: str) -> answers.CycleStatus:
     """Where a cycle is, or that none is under way."""
     cycle, workflow = standing.active, standing.workflow
     gated = _gated(handoffs, review) if cycle and review else None

@@ -18,21 +18,21 @@ from tandem.store.base import Unit
 from tandem.store.context import Services
 
 
-class OfWorkflow(Protocol):
+class WorkflowScope(Protocol):
     """What requests say of the project and workflow that they are about; null where they name none."""
 
     project: str | None
     workflow: str | None
 
 
-class BySession(OfWorkflow, Protocol):
+class SessionScope(WorkflowScope, Protocol):
     """What requests say that a session vouches for."""
 
     session_token: str
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CycleScope:
     """What a call stands on.
 
     Attributes:
@@ -59,7 +59,7 @@ class Standing:
         return require_active(self.cycle, self.project, self.workflow.name)
 
 
-def look(unit: Unit, services: Services, caller: Caller, request: OfWorkflow) -> Standing:
+def look(unit: Unit, services: Services, caller: Caller, request: WorkflowScope) -> CycleScope:
     """The project and workflow of a call that needs no session.
 
     Raises:
@@ -70,8 +70,8 @@ def look(unit: Unit, services: Services, caller: Caller, request: OfWorkflow) ->
 
 
 def enter(
-    unit: Unit, services: Services, caller: Caller, request: BySession, *, lock: bool = True
-) -> tuple[Standing, Session]:
+    unit: Unit, services: Services, caller: Caller, request: SessionScope, *, lock: bool = True
+) -> tuple[CycleScope, Session]:
     """The standing of a call by a session; without project and workflow they are the session's own.
 
     Args:
@@ -118,7 +118,7 @@ def used(unit: Unit, services: Services, session: Session) -> None:
         raise _ended(session, "closed")
 
 
-def require_keys(unit: Unit, standing: Standing) -> None:
+def require_keys(unit: Unit, standing: CycleScope) -> None:
     """Refuse everything sensitive while a role has no key: nobody could take its turn.
 
     Raises:
@@ -160,13 +160,13 @@ def default_workflow(unit: Unit, project: str) -> str:
     return prepared[0] if len(prepared) == 1 else BUILT_IN.name
 
 
-def _standing(unit: Unit, services: Services, project: str, workflow: str | None, *, lock: bool) -> Standing:
+def _standing(unit: Unit, services: Services, project: str, workflow: str | None, *, lock: bool) -> CycleScope:
     name = workflow or default_workflow(unit, project)
     # Rows are locked in one order: cycle, review, log head, session. So nobody waits for another in a circle.
     newest = cycles.find_newest(unit, project, name, lock=lock)
     if newest is not None and newest.archived_at is None:
-        return Standing(project, workflow_of(newest), newest)
-    return Standing(project, require_workflow(services, name), newest)
+        return CycleScope(project, workflow_of(newest), newest)
+    return CycleScope(project, require_workflow(services, name), newest)
 
 
 def _session(unit: Unit, services: Services, token: str) -> Session | None:

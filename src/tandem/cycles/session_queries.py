@@ -13,7 +13,7 @@ from tandem.cycles.session_rules import CycleKey, Session
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
-from tandem.store.event import GENESIS, Event, Kind, sealed_value
+from tandem.store.event import GENESIS, Event, EventKind, sealed_value
 from tandem.store.statement import Statement
 
 _k = tables.cycle_keys.c
@@ -99,7 +99,7 @@ def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -
             project=key.project,
             subject=key.subject,
             actor=actor,
-            kind=Kind.TOKEN_REVOKED if revoked else Kind.TOKEN_CREATED,
+            kind=EventKind.TOKEN_REVOKED if revoked else EventKind.TOKEN_CREATED,
             old=None if before is None else "revoked" if before.revoked_at is not None else "valid",
             new="revoked" if revoked else "valid",
             data=orjson.dumps({"what": "key of a role", "workflow": key.workflow, "role": key.role}).decode(),
@@ -129,7 +129,7 @@ def open_session(unit: Unit, session: Session, *, actor: str) -> Session:
             project=session.project,
             subject=session.subject,
             actor=actor,
-            kind=Kind.SESSION_OPENED,
+            kind=EventKind.SESSION_OPENED,
             old=None,
             new="open",
             data=orjson.dumps({"workflow": session.workflow, "role": session.role}).decode(),
@@ -157,7 +157,7 @@ def end(unit: Unit, session: Session, *, reason: str, actor: str, now_us: int) -
             project=session.project,
             subject=session.subject,
             actor=actor,
-            kind=Kind.SESSION_CLOSED,
+            kind=EventKind.SESSION_CLOSED,
             old="open",
             new="ended",
             data=orjson.dumps({"workflow": session.workflow, "role": session.role, "reason": reason}).decode(),

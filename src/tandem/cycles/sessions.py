@@ -16,7 +16,7 @@ from tandem.cycles import scope as cycle_scope
 from tandem.cycles import session_queries as sessions
 from tandem.cycles.answers import KeyRevoked, KeysMade, SessionClosed, SessionOpened
 from tandem.cycles.requests import CycleInit, CycleRevoke, CycleRotate, SessionClose, SessionOpen
-from tandem.cycles.scope import OfWorkflow, Standing
+from tandem.cycles.scope import CycleScope, WorkflowScope
 from tandem.cycles.session_rules import CycleKey, Session
 from tandem.errors import AuthFailed, InvalidInput, InvalidRole, InvalidSession, NotFound
 from tandem.settings.workflow_form import quoted, repeatable
@@ -41,7 +41,7 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
     """
     role = request.role
 
-    def look(unit: Unit) -> tuple[Standing, CycleKey | None]:
+    def look(unit: Unit) -> tuple[CycleScope, CycleKey | None]:
         standing = cycle_scope.look(unit, services, caller, request)
         cycle_scope.require_keys(unit, standing)
         check_role(standing.workflow, role)
@@ -214,7 +214,7 @@ def check_role(workflow: Workflow, role: str) -> None:
         )
 
 
-async def _place(services: Services, caller: Caller, request: OfWorkflow) -> tuple[str, Workflow]:
+async def _place(services: Services, caller: Caller, request: WorkflowScope) -> tuple[str, Workflow]:
     # A running cycle's own workflow, whatever became of it in the configuration: its roles need keys to the end.
     standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, caller, request))
     return standing.project, standing.workflow

@@ -19,7 +19,7 @@ from tandem.reviews.rules import Rollback
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
-from tandem.store.event import GENESIS, Event, Kind
+from tandem.store.event import GENESIS, Event, EventKind
 from tandem.store.statement import Statement
 
 _c = tables.commits.c
@@ -218,7 +218,7 @@ def add(unit: Unit, commit: Commit, data: Mapping[str, Any]) -> Commit:
             project=commit.project,
             subject=commit.subject,
             actor=commit.recorded_by,
-            kind=Kind.COMMIT_RECORDED,
+            kind=EventKind.COMMIT_RECORDED,
             old=None,
             new="recorded",
             data=orjson.dumps(data).decode(),

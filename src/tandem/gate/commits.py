@@ -36,7 +36,7 @@ from tandem.settings.exempt import is_exempt
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _GIT = "git"
 """Who records what a hook does without saying for whom."""
@@ -142,7 +142,7 @@ async def record_rollback(services: Services, caller: Caller, request: RecordRol
             before,
             before._replace(updated_at=now),
             actor=rollback.rolled_back_by,
-            kind=Kind.CHANGE_ROLLED_BACK,
+            kind=EventKind.CHANGE_ROLLED_BACK,
             data=_rollback_facts(rollback, request),
             rows=writing.Rows(rollback=rollback),
         )

@@ -155,7 +155,7 @@ class ListCommits(ProjectRequest):
     refusals: ClassVar[Refusals] = ()
 
     # Commits are of one project, whatever reviews their messages name.
-    is_about: ClassVar[Mapping[str, Subject]] = {}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {}
 
     plan: Annotated[PlanKey | None, Field(description="Only those of this plan.")] = None
     review_id: Annotated[Id | None, Field(description="Only those that name this review.")] = None

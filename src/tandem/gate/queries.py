@@ -14,7 +14,7 @@ from tandem.gate.rules import Gate, Override
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.dialects import PerDialect
-from tandem.store.event import GENESIS, Event, Kind
+from tandem.store.event import GENESIS, Event, EventKind
 from tandem.store.statement import Statement
 
 _g = tables.gates.c
@@ -68,7 +68,7 @@ def put(unit: Unit, before: Gate | None, after: Gate) -> Gate:
             project=after.project,
             subject=after.subject,
             actor=after.switched_by,
-            kind=Kind.GATE_SWITCHED,
+            kind=EventKind.GATE_SWITCHED,
             old=None if before is None else _position(before),
             new=_position(after),
             data=orjson.dumps(data).decode(),
@@ -103,7 +103,7 @@ def add_override(unit: Unit, override: Override, data: Mapping[str, Any]) -> Ove
             project=override.project,
             subject=override.subject,
             actor=override.overridden_by,
-            kind=Kind.GATE_OVERRIDDEN,
+            kind=EventKind.GATE_OVERRIDDEN,
             old=None,
             new="overridden",
             data=orjson.dumps(data).decode(),

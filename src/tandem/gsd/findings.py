@@ -11,11 +11,11 @@ from tandem.core import platforms
 from tandem.errors import TandemError
 from tandem.gsd.overlay import Overlays, Plan
 from tandem.gsd.rollback.publishing import Note
-from tandem.setup.doctor import Check, Circumstances, Finding
+from tandem.setup.doctor import Check, DoctorContext, Finding
 from tandem.setup.doctor.finding import note, ok, problem
 
 
-async def check_overlay(_: Circumstances) -> list[Finding]:
+async def check_overlay(_: DoctorContext) -> list[Finding]:
     """Whether GSD has our pointers where it should, also after its last update."""
     try:
         overlays = Overlays(Path(find_data_dir(platforms)))
@@ -42,7 +42,7 @@ def _overlaid(overlays: Overlays) -> list[Finding]:
     return found
 
 
-async def check_leftovers(here: Circumstances) -> list[Finding]:
+async def check_leftovers(here: DoctorContext) -> list[Finding]:
     """A rollback that its process did not live to finish."""
     if here.place is None:
         return []

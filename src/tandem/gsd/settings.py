@@ -46,7 +46,7 @@ class GsdProject:
         Raises:
             InvalidInput: It is in no repository.
         """
-        place = state.find_place(folder)
+        place = state.find_repository(folder)
         if place is None or place.top is None:
             raise InvalidInput(
                 f"{os.path.realpath(folder)} is in no working tree of git. Go into the project, or make it one with "

@@ -14,7 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from tandem.hooks import person, state
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -187,7 +187,7 @@ def _own_review(client: str, text: str, folder: str) -> list[str] | None:
     if gate is None or own is None:
         return None
     # What the broker does not answer now, it does not take from the command either.
-    with Asker(gate) as asker, suppress(Unreachable, Refused):
+    with GateClient(gate) as asker, suppress(Unreachable, Refused):
         for review_id in ids:
             by = person.shared(own, asker.call("get_proposal", review_id=review_id, files=[]))
             if by is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, state
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +90,7 @@ def refusal(tool: str, given: dict[str, Any], folder: str, *, strict: bool) -> l
         if kind is None or gate is None:
             continue
         try:
-            with Asker(gate) as asker:
+            with GateClient(gate) as asker:
                 reasons = _ruling(gate, asker, kind, writing)
         except (Unreachable, Refused, TandemError, OSError) as error:
             reasons = _trouble(error)
@@ -107,7 +107,7 @@ def _kind_of(path: str, *, strict: bool) -> Kind | None:
     return found if found is not None and (strict or not found.when_strict) else None
 
 
-def _ruling(gate: GateFile, asker: Asker, kind: Kind, writing: Writing) -> list[str] | None:
+def _ruling(gate: GateFile, asker: GateClient, kind: Kind, writing: Writing) -> list[str] | None:
     if enforcement.enforcement(gate, git.branch(gate.place)) == enforcement.OPTIMISTIC:
         return None
     real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken, published
-from tandem.bridge.http import Client, HttpFailure, Target
+from tandem.bridge.http import HttpClient, HttpFailure, Target
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Unreachable(Exception):
         self.url = url
 
 
-class Asker:
+class GateClient:
     """Calls operations for the project of a gate.
 
     Where the broker is was written down when the gate was switched on; the environment has no say in it, as whoever
@@ -71,7 +71,7 @@ class Asker:
         self._gate = gate
         self._agent = agent or AGENT
         self._url: str | None = None
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -106,13 +106,13 @@ class Asker:
             raise Unreachable(self._url, "what answers there is no Tandem broker") from failure
         raise refused
 
-    def _connected(self) -> Client:
+    def _connected(self) -> HttpClient:
         url = self._url = url_of(self._gate)
         if url is None:
             raise Unreachable(None, f"none runs on {self._gate.data_dir}")
         credentials = Credentials(url, lambda: self._gate.data_dir)
         try:
-            return Client(Target(url), silence_seconds=SILENCE_SECONDS, credentials=credentials)
+            return HttpClient(Target(url), silence_seconds=SILENCE_SECONDS, credentials=credentials)
         except ValueError as error:
             raise Unreachable(url, str(error)) from error
 

@@ -12,9 +12,9 @@ import os
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 from tandem.hooks.history import HEADS, STARTS, Bases
-from tandem.hooks.ranges import Judge
+from tandem.hooks.ranges import RangeChecker
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
         return 0
     ref, new = moves[0]
     name = ref.removeprefix(HEADS)
-    with Asker(gate) as asker:
+    with GateClient(gate) as asker:
         try:
             return _moved(gate, asker, moves)
         except Unreachable as error:
@@ -64,14 +64,14 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
             return _refuse(gate, [f"{name} cannot be judged: {error}"])
 
 
-def _moved(gate: GateFile, asker: Asker, moves: Sequence[tuple[str, str]]) -> int:
+def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> int:
     """The exit status: nothing moves unless everything may."""
     bases = Bases(gate)
-    with Judge(gate.place, asker.check_gate) as judge:
+    with RangeChecker(gate.place, asker.check_gate) as judge:
         return next((status for ref, new in moves if (status := _move(gate, judge, bases, ref, new)) != 0), 0)
 
 
-def _move(gate: GateFile, judge: Judge, bases: Bases, ref: str, new: str) -> int:
+def _move(gate: GateFile, judge: RangeChecker, bases: Bases, ref: str, new: str) -> int:
     name = ref.removeprefix(HEADS)
     if ref.casefold().startswith(STARTS):
         if _is_packing(gate, ref, new):
@@ -118,17 +118,19 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
     sent = [(oid, ref, there) for oid, ref, there in sent if oid.strip("0")]
     if not sent:
         return 0
-    with Asker(gate) as asker:
+    with GateClient(gate) as asker:
         try:
             known = Bases(gate).never_judged
-            with Judge(gate.place, asker.check_gate) as judge:
+            with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = arguments[0]
                 return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)
         except (Unreachable, Refused, TandemError, OSError) as error:
             return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
 
 
-def _sent(gate: GateFile, judge: Judge, known: tuple[str, ...], remote: str, oid: str, ref: str, there: str) -> int:
+def _sent(
+    gate: GateFile, judge: RangeChecker, known: tuple[str, ...], remote: str, oid: str, ref: str, there: str
+) -> int:
     """The exit status for one ref: nothing is pushed unless everything may be.
 
     Args:

@@ -7,14 +7,14 @@ import os
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, history, message
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tandem.hooks.git import Change
-    from tandem.hooks.state import GateFile, Place
+    from tandem.hooks.state import GateFile, HookRepository
 
 RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
@@ -25,7 +25,7 @@ _REFUSED = 1
 _MOMENT_SECONDS = 2
 
 
-class Ruling:
+class CommitDecision:
     """Whether a commit may be made.
 
     Attributes:
@@ -55,7 +55,7 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
         gate: The switch, which is on.
         arguments: Git's: the message's file, where the message comes from, a commit.
     """
-    with Asker(gate) as asker:
+    with GateClient(gate) as asker:
         try:
             return _judged(gate, asker, arguments)
         except Unreachable as error:
@@ -70,7 +70,7 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
             return _refuse(gate, arguments, [f"What is being committed cannot be judged: {str(error).rstrip('.')}."])
 
 
-def _judged(gate: GateFile, asker: Asker, arguments: Sequence[str]) -> int:
+def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
     place, file = gate.place, arguments[0]
     branch = git.branch(place)
     mode = enforcement.enforcement(gate, branch)
@@ -85,12 +85,12 @@ def _judged(gate: GateFile, asker: Asker, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _ruling(gate: GateFile, asker: Asker, head: str | None, arguments: Sequence[str]) -> Ruling:
+def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequence[str]) -> CommitDecision:
     """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
     place = gate.place
     changes = git.staged(place, head or git.empty_tree(place))
     decision = asker.check_gate(changes, head)
-    ruling = Ruling(changes, passes=decision["allowed"] is True, review_ids=decision["review_ids"])
+    ruling = CommitDecision(changes, passes=decision["allowed"] is True, review_ids=decision["review_ids"])
     ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
     if head is None or (ruling.passes and changes):
         return ruling
@@ -103,14 +103,14 @@ def _ruling(gate: GateFile, asker: Asker, head: str | None, arguments: Sequence[
     # Nothing at all would be the last commit taken back, which is a change like any other.
     amended = asker.check_gate(whole, parent) if whole else None
     if amended is not None and amended["allowed"] is True:
-        return Ruling(changes, passes=True, review_ids=amended["review_ids"])
+        return CommitDecision(changes, passes=True, review_ids=amended["review_ids"])
     if ruling.passes:
         # Only the message changes: what was said of the content still holds.
         ruling.review_ids = ruling.former
     return ruling
 
 
-def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | None:
+def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> CommitDecision | None:
     """A merge that adds nothing of its own to what was approved; null if it is none, or must be judged otherwise."""
     place = gate.place
     try:
@@ -122,7 +122,7 @@ def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | No
         return None
     # A merge is rare, and costs more than a commit.
     from tandem.hooks.merges import Merges
-    from tandem.hooks.ranges import Judge
+    from tandem.hooks.ranges import RangeChecker
 
     with Merges(place) as merges:
         made = merges.tree(head, merged[0])
@@ -131,12 +131,12 @@ def _merge_ruling(gate: GateFile, asker: Asker, head: str | None) -> Ruling | No
     known = history.Bases(gate)
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
-    with Judge(place, asker.check_gate) as judge:
+    with RangeChecker(place, asker.check_gate) as judge:
         passes = judge.judge(merged[0], old=head, without=without).passes
-    return Ruling([], passes=True) if passes else None
+    return CommitDecision([], passes=True) if passes else None
 
 
-def _is_amend(place: Place, head: str, changes: Sequence[Change], arguments: Sequence[str]) -> bool:
+def _is_amend(place: HookRepository, head: str, changes: Sequence[Change], arguments: Sequence[str]) -> bool:
     """Whether a commit is probably `--amend`; only its trailers depend on the answer."""
     if arguments[1:2] == ["commit"]:
         return git.resolve(place, arguments[2] if len(arguments) > 2 else "HEAD") == head  # noqa: PLR2004 git's third
@@ -159,7 +159,7 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
         os.unlink(path)
 
 
-def _explained(ruling: Ruling) -> list[str]:
+def _explained(ruling: CommitDecision) -> list[str]:
     lines = ["This commit holds what is not approved:"]
     lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:

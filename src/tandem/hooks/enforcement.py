@@ -17,10 +17,10 @@ TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.ask import Asker
-    from tandem.hooks.commit import Ruling
+    from tandem.hooks.ask import GateClient
+    from tandem.hooks.commit import CommitDecision
     from tandem.hooks.git import Change
-    from tandem.hooks.planning import Effective
+    from tandem.hooks.planning import EffectiveSettings
     from tandem.hooks.state import GateFile
 
 STRICT = "strict"
@@ -34,7 +34,7 @@ _MOST_NAMED = 20
 _STANDING = ("pending", "claimed", "in_review", "approved")
 
 
-def effective(gate: GateFile) -> Effective | None:
+def effective(gate: GateFile) -> EffectiveSettings | None:
     """What holds in the project, after trust; null where it has no planning settings, and so the strict ones."""
     if not os.path.isdir(os.path.join(gate.root, ".planning")):
         return None
@@ -65,7 +65,7 @@ def enforcement(gate: GateFile, branch: str | None) -> str:
     return OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
 
 
-def loosen(gate: GateFile, asker: Asker, ruling: Ruling, mode: str, text: str, branch: str | None) -> None:
+def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str, text: str, branch: str | None) -> None:
     """Let a refused commit pass where the mode says so.
 
     Args:
@@ -98,7 +98,7 @@ def loosen(gate: GateFile, asker: Asker, ruling: Ruling, mode: str, text: str, b
         ruling.passes, ruling.review_ids = True, list(dict.fromkeys([*ruling.former, review_id]))
 
 
-def _submitted_already(asker: Asker, changes: list[Change], named: list[str]) -> str | None:
+def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> str | None:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
     from tandem.hooks.ask import Refused
 
@@ -115,7 +115,7 @@ def _submitted_already(asker: Asker, changes: list[Change], named: list[str]) ->
 
 
 def _request(
-    gate: GateFile, ruling: Ruling, text: str, branch: str | None, belongs: dict[str, str], plan: str
+    gate: GateFile, ruling: CommitDecision, text: str, branch: str | None, belongs: dict[str, str], plan: str
 ) -> dict[str, Any]:
     """The review of the commit that is being made."""
     from hashlib import sha256  # as in `digest_of`

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tandem.hooks.git import Change
-    from tandem.hooks.state import Place
+    from tandem.hooks.state import HookRepository
 
     Check = Callable[[list[Change]], dict[str, Any]]
     """Asks `check_gate` about changes; the data of its answer. Without `head`: what takes a commit back is found here,
@@ -78,7 +78,7 @@ _NOTHING = Finding("empty", "it changes nothing")
 class Checks:
     """The findings of one repository, remembered."""
 
-    def __init__(self, place: Place, check: Check) -> None:
+    def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
         self._check = check
         self._changes: dict[Pair, list[Change] | str] = {}
@@ -152,7 +152,7 @@ def _found(decision: dict[str, Any]) -> Finding:
     return Finding(verdict, decision["reason"], reviews, exempt=exempt)
 
 
-class Debt:
+class UnapprovedContent:
     """What is not approved at one commit, path by path: the last content that was good, and the present one.
 
     Taken back or approved later, it is settled. An approved change on other paths leaves it as it is; one that
@@ -168,7 +168,7 @@ class Debt:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def after(self, changes: list[Change] | str, finding: Finding) -> Debt:
+    def after(self, changes: list[Change] | str, finding: Finding) -> UnapprovedContent:
         """The debt after a commit.
 
         Args:
@@ -176,7 +176,7 @@ class Debt:
             finding: What is known of that by itself.
         """
         if isinstance(changes, str):
-            return Debt({**self._entries, _UNNAMEABLE: _NOWHERE})
+            return UnapprovedContent({**self._entries, _UNNAMEABLE: _NOWHERE})
         touched = any(change["path"] in self._entries for change in changes)
         if finding.passes and not touched:
             return self
@@ -191,12 +191,12 @@ class Debt:
                 entries[path] = (before, now)
             if path in entries and entries[path][0] == now:
                 del entries[path]
-        return Debt(entries)
+        return UnapprovedContent(entries)
 
-    def less(self, paths: Iterable[str]) -> Debt:
+    def less(self, paths: Iterable[str]) -> UnapprovedContent:
         """What is left when the changes of these paths are approved as they are."""
         settled = set(paths)
-        return Debt({path: entry for path, entry in self._entries.items() if path not in settled})
+        return UnapprovedContent({path: entry for path, entry in self._entries.items() if path not in settled})
 
     def changes(self) -> list[Change] | None:
         """All of it as one change; null if it cannot be said."""

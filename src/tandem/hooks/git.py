@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tandem.git.runner import Output
-    from tandem.hooks.state import Place
+    from tandem.hooks.state import HookRepository
 
 Change = dict[str, str]
 """One entry of a raw difference, as `check_gate` takes it."""
@@ -32,7 +32,7 @@ _HEADS = "refs/heads/"
 
 
 def run(
-    place: Place,
+    place: HookRepository,
     arguments: Sequence[str],
     *,
     stdin: bytes = b"",
@@ -68,7 +68,7 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> i
     return subprocess.run(["git", *arguments], env=dict(environment), check=False).returncode
 
 
-def environment(place: Place) -> dict[str, str]:
+def environment(place: HookRepository) -> dict[str, str]:
     """The environment for git in this repository."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     if os.environ.get("GIT_INDEX_FILE"):
@@ -79,7 +79,7 @@ def environment(place: Place) -> dict[str, str]:
     return clean_environment({"GIT_GRAFT_FILE": os.devnull, **kept, **where}, isolated=False)
 
 
-def head_ref(place: Place) -> str | None:
+def head_ref(place: HookRepository) -> str | None:
     """The ref that HEAD stands for, e.g. `refs/heads/main`; null if it is detached.
 
     Raises:
@@ -95,7 +95,7 @@ def head_ref(place: Place) -> str | None:
     return run(place, ["symbolic-ref", "--quiet", "HEAD"], accept=(0, 1)).text or None
 
 
-def branch(place: Place) -> str | None:
+def branch(place: HookRepository) -> str | None:
     """The branch that is checked out, or the one that is being rebased; null if HEAD is detached.
 
     Raises:
@@ -105,7 +105,7 @@ def branch(place: Place) -> str | None:
     return ref.removeprefix(_HEADS) if ref is not None and ref.startswith(_HEADS) else None
 
 
-def rebased(place: Place) -> str | None:
+def rebased(place: HookRepository) -> str | None:
     """The ref that will move when the rebase ends that is going on; null if none is."""
     for folder in ("rebase-merge", "rebase-apply"):
         try:
@@ -118,7 +118,7 @@ def rebased(place: Place) -> str | None:
     return None
 
 
-def head(place: Place) -> str | None:
+def head(place: HookRepository) -> str | None:
     """The id of the commit that HEAD stands for; null before the first commit.
 
     Raises:
@@ -135,18 +135,18 @@ def head(place: Place) -> str | None:
     return oid if len(oid) in _ID_LENGTHS and not oid.strip(_HEX) else resolve(place, "HEAD")
 
 
-def resolve(place: Place, revision: str, kind: str = "commit") -> str | None:
+def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str | None:
     """The id of what a revision names, followed to the kind (`commit` or `tree`); null if there is none such."""
     named = f"{revision}^{{{kind}}}"
     return run(place, ["rev-parse", "--quiet", "--verify", "--end-of-options", named], accept=(0, 1, 128)).text or None
 
 
-def empty_tree(place: Place) -> str:
+def empty_tree(place: HookRepository) -> str:
     """The id of the tree without entries, by the repository's own hash."""
     return run(place, ["hash-object", "-t", "tree", "--stdin"]).text
 
 
-def staged(place: Place, base: str) -> list[Change]:
+def staged(place: HookRepository, base: str) -> list[Change]:
     """What a commit of the index would change against a commit or tree.
 
     Raises:
@@ -155,7 +155,7 @@ def staged(place: Place, base: str) -> list[Change]:
     return changes_in(run(place, ["diff-index", "--cached", *raw.RAW_OPTIONS, base, "--"]).stdout)
 
 
-def between(place: Place, before: str, after: str) -> list[Change]:
+def between(place: HookRepository, before: str, after: str) -> list[Change]:
     """What changed from one commit or tree to another.
 
     Raises:

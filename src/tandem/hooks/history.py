@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tandem.hooks.git import Change
-    from tandem.hooks.state import GateFile, Place
+    from tandem.hooks.state import GateFile, HookRepository
 
 HEADS = "refs/heads/"
 STARTS = "refs/tandem/gate-start/"
@@ -102,7 +102,7 @@ class Commit:
         self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
 
 
-def commits(place: Place, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
+def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
     """The commits that can be reached from `tip` and from none of `without`; a parent comes before its children.
 
     Args:
@@ -118,7 +118,7 @@ def commits(place: Place, tip: str, without: Iterable[str] = ()) -> tuple[Commit
     return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
 
 
-def read(place: Place, oid: str) -> tuple[list[str], str]:
+def read(place: HookRepository, oid: str) -> tuple[list[str], str]:
     """The parents and the message of a commit, from its object.
 
     Raises:
@@ -128,7 +128,7 @@ def read(place: Place, oid: str) -> tuple[list[str], str]:
     return [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")], text
 
 
-def known_commits(place: Place, oids: Iterable[str]) -> list[str]:
+def known_commits(place: HookRepository, oids: Iterable[str]) -> list[str]:
     """Those of some ids that name commits which are there."""
     asked = list(dict.fromkeys(oids))
     if not asked:
@@ -138,7 +138,7 @@ def known_commits(place: Place, oids: Iterable[str]) -> list[str]:
     return [oid for oid, answer in zip(asked, answers, strict=True) if answer.split(" ")[1:2] == ["commit"]]
 
 
-def differences(place: Place, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change] | str]:
+def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change] | str]:
     """What changed between pairs of commits; from nothing where the first is null.
 
     The answer for a pair is a sentence where it has a path that no approval can name.
@@ -176,7 +176,7 @@ def _parsed(raw: list[bytes]) -> list[Change] | str:
         return str(trouble)
 
 
-def amended(place: Place, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:
+def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:
     """Commits that HEAD and the branches have been at, newest first, by their parents.
 
     An amended commit stands where an earlier one stood: its siblings are what it was made from.

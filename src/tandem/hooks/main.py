@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         if name in _OF_AGENTS:
             return _of_agents(name, rest)
-        place = state.find_place()
+        place = state.find_repository()
         gate = state.read(place) if place is not None else None
         return 0 if gate is None or not gate.enabled else _of_git(name, gate, rest)
     except state.GateUnreadable as error:

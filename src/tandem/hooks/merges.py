@@ -11,7 +11,7 @@ from typing import Self
 
 from tandem.core.scratch import ScratchFolder
 from tandem.hooks import git
-from tandem.hooks.state import Place
+from tandem.hooks.state import HookRepository
 
 _SHA256_DIGITS = 64
 _CONFIG = "[core]\n\trepositoryformatversion = {version}\n\tbare = true\n"
@@ -22,7 +22,7 @@ _CLEAN = 0
 class Merges:
     """Merges of one repository's commits. Their folder is made for the first one, and gone after `close`."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: HookRepository) -> None:
         self._place = place
         self._folder: ScratchFolder | None = None
         self._trees: dict[tuple[str, str], str | None] = {}
@@ -65,7 +65,7 @@ class Merges:
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         arguments = [*options, "merge-tree", "--write-tree", "--no-messages", ours, theirs]
         # 128: no ancestor in common, or an object is missing; 129: a git without this command.
-        done = git.run(Place(folder, folder, None), arguments, accept=(0, 1, 128, 129))
+        done = git.run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129))
         return done.text.split("\n", 1)[0] if done.status_code == _CLEAN else None
 
     def _made(self, digits: int) -> str:

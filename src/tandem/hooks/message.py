@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tandem.hooks.state import Place
+    from tandem.hooks.state import HookRepository
 
 REVIEW = "Tandem-Review"
 OVERRIDE = "Tandem-Override"
@@ -69,7 +69,7 @@ def values(text: str, name: str) -> list[str]:
     return list(dict.fromkeys(word for one in stated for word in one.replace(",", " ").split()))
 
 
-def mark(place: Place, path: str, review_ids: Sequence[str], override_id: str | None = None) -> None:
+def mark(place: HookRepository, path: str, review_ids: Sequence[str], override_id: str | None = None) -> None:
     """Have the message say by which reviews, or by which override, the commit passed.
 
     What an earlier commit of the same message said of its reviews is replaced, as that is no longer known to hold.
@@ -143,7 +143,7 @@ def _continues(line: str) -> bool:
     return line[:1] in {" ", "\t"} and bool(line.strip())
 
 
-def _by_git(place: Place, path: str, trailers: Iterable[str]) -> None:
+def _by_git(place: HookRepository, path: str, trailers: Iterable[str]) -> None:
     options = [part for trailer in trailers for part in ("--trailer", trailer)]
     git.run(place, ["interpret-trailers", "--in-place", "--no-divider", "--where=end", *options, os.path.abspath(path)])
 

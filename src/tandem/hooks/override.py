@@ -12,7 +12,7 @@ import time
 
 from tandem.core.visible import say, visible_line
 from tandem.hooks import pending, person
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
     who = user_name()
     try:
-        with Asker(gate, who) as asker:
+        with GateClient(gate, who) as asker:
             asker.call(OPERATION, **request)
     except (Unreachable, Refused) as error:
         if isinstance(error, Refused) and not error.wants_token:

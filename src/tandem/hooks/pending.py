@@ -10,20 +10,20 @@ import json
 import os
 import time
 
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.state import GateFile, Place
+    from tandem.hooks.state import GateFile, HookRepository
 
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
 _ENDING = ".json"
 
 
-def keep(place: Place, operation: str, arguments: dict[str, Any], agent: str | None = None) -> None:
+def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent: str | None = None) -> None:
     """Remember a request, so that it survives this process.
 
     Args:
@@ -45,7 +45,7 @@ def keep(place: Place, operation: str, arguments: dict[str, Any], agent: str | N
     os.rename(f"{name}.new", name + _ENDING)
 
 
-def waiting(place: Place) -> list[str]:
+def waiting(place: HookRepository) -> list[str]:
     """The files of the requests that wait, oldest first."""
     folder = os.path.join(place.folder, FOLDER)
     try:
@@ -73,7 +73,7 @@ def _delivered(gate: GateFile, file: str) -> bool:
     try:
         with open(file, encoding="utf-8") as stream:
             request: dict[str, Any] = json.loads(stream.read())
-        with Asker(gate, request.get("agent")) as asker:
+        with GateClient(gate, request.get("agent")) as asker:
             asker.call(request["operation"], **request["arguments"])
     except Unreachable:
         return False
@@ -92,7 +92,7 @@ def _delivered(gate: GateFile, file: str) -> bool:
     return True
 
 
-def _set_aside(place: Place, file: str) -> None:
+def _set_aside(place: HookRepository, file: str) -> None:
     folder = os.path.join(place.folder, REFUSED_FOLDER)
     try:
         os.makedirs(folder, exist_ok=True)

@@ -57,7 +57,7 @@ _SESSIONS = (
 )
 
 
-class Planning(NamedTuple):
+class PlanningFile(NamedTuple):
     """What the files say, before anybody has asked whether they are trusted.
 
     Attributes:
@@ -86,11 +86,11 @@ class Planning(NamedTuple):
     reviewer_pool: Mapping[str, Any] = {}
 
 
-class Effective(NamedTuple):
+class EffectiveSettings(NamedTuple):
     """What holds, after trust.
 
     Attributes:
-        tandem_enabled: As in `Planning`.
+        tandem_enabled: As in `PlanningFile`.
         granularity: `per_task` unless the looser one is trusted.
         mode: `blocking` unless the looser one is trusted.
         refused: The keys whose value was not taken, for want of trust.
@@ -107,21 +107,21 @@ class Effective(NamedTuple):
         return self.granularity == PER_TASK and self.mode == BLOCKING
 
 
-def effective(planning: Planning, *, trusted: bool) -> Effective:
+def effective(planning: PlanningFile, *, trusted: bool) -> EffectiveSettings:
     """What holds: `per_plan` and `optimistic` only when the files that say so are trusted."""
     asked = ((GRANULARITY, planning.granularity, PER_TASK), (MODE, planning.mode, BLOCKING))
     refused = tuple(key for key, value, strict in asked if value != strict and not trusted)
     granularity = PER_TASK if GRANULARITY in refused else planning.granularity
     mode = BLOCKING if MODE in refused else planning.mode
-    return Effective(planning.tandem_enabled, granularity, mode, refused)
+    return EffectiveSettings(planning.tandem_enabled, granularity, mode, refused)
 
 
-def read(folder: str) -> Planning:
+def read(folder: str) -> PlanningFile:
     """What the project that a folder belongs to says; never fails, what is wrong is among the problems."""
     root = project_root(folder)
     planning_dir = os.path.join(root, ".planning")
     if not os.path.isdir(planning_dir):
-        return Planning(root)
+        return PlanningFile(root)
     workstream = active_workstream(planning_dir)
     problems: list[str] = []
     sources: list[Source] = []
@@ -138,7 +138,7 @@ def read(folder: str) -> Planning:
     enabled, pool = _enabled(merged, problems), _table(merged, problems)
     granularity = _choice(GRANULARITY, GRANULARITIES, merged, problems)
     mode = _choice(MODE, MODES, merged, problems)
-    return Planning(
+    return PlanningFile(
         root=root,
         tandem_enabled=enabled or is_broken,
         granularity=granularity,
@@ -277,7 +277,7 @@ DISABLED_REASON = "Nobody reviews here: tandem_enabled is false, and no gate is 
 GO_ON = "Go on."
 
 
-def is_disabled(settings: Planning, gate: GateFile | None) -> bool:
+def is_disabled(settings: PlanningFile, gate: GateFile | None) -> bool:
     """Whether nothing is reviewed: the workflow does not submit anything, and no gate that is on would refuse.
 
     Args:

@@ -10,7 +10,16 @@ never becomes a ground to stand on.
 from __future__ import annotations
 
 from tandem.hooks import history
-from tandem.hooks.findings import ROLLBACK, UNAPPROVED, UNREVIEWED, Checks, Debt, Finding, all_changes, prepend
+from tandem.hooks.findings import (
+    ROLLBACK,
+    UNAPPROVED,
+    UNREVIEWED,
+    Checks,
+    Finding,
+    UnapprovedContent,
+    all_changes,
+    prepend,
+)
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -21,7 +30,7 @@ if TYPE_CHECKING:
     from tandem.hooks.git import Change
     from tandem.hooks.history import Commit
     from tandem.hooks.merges import Merges
-    from tandem.hooks.state import Place
+    from tandem.hooks.state import HookRepository
 
 _TRIES = 300
 """Questions about commits taken together, beside one for each commit; beyond them the range is not approved."""
@@ -33,7 +42,7 @@ _MERGE = Finding("merge", "git makes the same of what it merges")
 _TAKEN_BACK = Finding(ROLLBACK, "takes back what was not approved")
 
 
-class Judged(Finding):
+class CommitResult(Finding):
     """What is known of one commit.
 
     Attributes:
@@ -68,15 +77,15 @@ class Judgement:
 
     __slots__ = ("commits", "passes")
 
-    def __init__(self, commits: Sequence[Judged] = (), *, passes: bool) -> None:
+    def __init__(self, commits: Sequence[CommitResult] = (), *, passes: bool) -> None:
         self.passes = passes
         self.commits = tuple(commits)
 
 
-class Judge:
+class RangeChecker:
     """Judges ranges of one repository; what was asked once is remembered."""
 
-    def __init__(self, place: Place, check: Check) -> None:
+    def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
         self._checks = Checks(place, check)
         self._merges: Merges | None = None
@@ -124,7 +133,7 @@ class Judge:
         self._old, self._new = old, new
         whole = self._whole(inside) if tips is not None else None
         if whole is not None:
-            return Judgement([Judged(commit, whole) for commit in inside], passes=True)
+            return Judgement([CommitResult(commit, whole) for commit in inside], passes=True)
         self._checks.prepare((_first(commit), commit.oid) for commit in inside)
         good = self._settle(inside)
         return self._judgement(inside, good)
@@ -173,28 +182,28 @@ class Judge:
         """Those of some commits, parents first, whose content is good if that of every other commit is."""
         names = {commit.oid for commit in inside}
         good: dict[str, Finding] = {}
-        debts: dict[str, Debt] = {}
+        debts: dict[str, UnapprovedContent] = {}
         for commit in inside:
-            before = debts.get(_first(commit) or "", Debt())
+            before = debts.get(_first(commit) or "", UnapprovedContent())
             finding, debts[commit.oid] = self._step(commit, names, good, before)
             if finding is not None:
                 good[commit.oid] = finding
         return good
 
     def _step(
-        self, commit: Commit, names: set[str], good: dict[str, Finding], before: Debt
-    ) -> tuple[Finding | None, Debt]:
+        self, commit: Commit, names: set[str], good: dict[str, Finding], before: UnapprovedContent
+    ) -> tuple[Finding | None, UnapprovedContent]:
         """Whether a commit is good, and what is not approved at it if it is not."""
         first = _first(commit)
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
         if finding.passes and not before:
-            return finding, Debt()
+            return finding, UnapprovedContent()
         debt = before.after(self._checks.changes(first, commit.oid), finding)
         if not debt:
             return (finding if finding.passes else _TAKEN_BACK), debt
         whole, debt = self._together(commit, names, good, debt)
         whole = whole or self._by_amends(commit, names, good)
-        return whole, (Debt() if whole else debt)
+        return whole, (UnapprovedContent() if whole else debt)
 
     def _merge(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
         """A merge that adds nothing to its first parent but what is good."""
@@ -225,8 +234,8 @@ class Judge:
         return self._sides[ours, theirs]
 
     def _together(
-        self, commit: Commit, names: set[str], good: dict[str, Finding], debt: Debt
-    ) -> tuple[Finding | None, Debt]:
+        self, commit: Commit, names: set[str], good: dict[str, Finding], debt: UnapprovedContent
+    ) -> tuple[Finding | None, UnapprovedContent]:
         """A commit together with commits before it: all that is not approved, or all since a good one."""
         if not self._may_ask(commit):
             return None, debt
@@ -301,7 +310,10 @@ class Judge:
 
     def _judgement(self, inside: Sequence[Commit], good: dict[str, Finding]) -> Judgement:
         covered = self._covered(inside, good)
-        rows = [Judged(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid))) for commit in inside]
+        rows = [
+            CommitResult(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid)))
+            for commit in inside
+        ]
         passes = self._new in good
         if not passes and all(row.passes for row in rows):
             rows[-1].verdict = UNAPPROVED

@@ -6,13 +6,13 @@ import os
 
 from tandem.core.visible import say
 from tandem.hooks import enforcement, git, history, message, pending
-from tandem.hooks.ask import Asker, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.state import GateFile, Place
+    from tandem.hooks.state import GateFile, HookRepository
 
 OPERATION = "record_commit"
 _LAST_BYTES = 10_000
@@ -51,7 +51,7 @@ def rewritten(gate: GateFile, stdin: bytes) -> int:
     return 0
 
 
-def _amended(place: Place, head: str) -> str | None:
+def _amended(place: HookRepository, head: str) -> str | None:
     """The commit that HEAD was made from by an amend; null if it was not, or git keeps no log."""
     try:
         with open(os.path.join(place.git_dir, "logs", "HEAD"), "rb") as file:
@@ -65,7 +65,7 @@ def _amended(place: Place, head: str) -> str | None:
     return ids[0] if ids[1:] == [head] and what.startswith("commit (amend)") else None
 
 
-def request(place: Place, commit: str, branch: str | None, replaces: str | None = None) -> dict[str, Any]:
+def request(place: HookRepository, commit: str, branch: str | None, replaces: str | None = None) -> dict[str, Any]:
     """What `record_commit` is told of a commit.
 
     Raises:
@@ -96,7 +96,7 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
     if pending.deliver(gate):
         _keep(gate, requests, _LATER)
         return
-    with Asker(gate) as asker:
+    with GateClient(gate) as asker:
         for at, facts in enumerate(requests):
             try:
                 asker.call(OPERATION, **facts)

@@ -69,7 +69,7 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
     # Where no gate is on, nobody pays for these.
-    from tandem.hooks.ask import Asker, Refused, Unreachable
+    from tandem.hooks.ask import GateClient, Refused, Unreachable
 
     said = (
         f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"
@@ -81,7 +81,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
         said += f" Here git commands that make or move commits have to say: git -c core.hooksPath={directory} …"
         said += " (the gate's hooks, which this client switches off)."
     try:
-        with Asker(gate) as asker:
+        with GateClient(gate) as asker:
             asker.check_gate([])
     except Unreachable as error:
         return f"{said} {error}"

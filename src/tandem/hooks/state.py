@@ -30,7 +30,7 @@ class GateUnreadable(Exception):
         self.problem = problem
 
 
-class Place:
+class HookRepository:
     """Where in which repository a hook runs.
 
     Attributes:
@@ -76,7 +76,7 @@ class GateFile:
         hooks: How the hooks were installed.
     """
 
-    def __init__(self, place: Place, facts: dict[str, Any]) -> None:
+    def __init__(self, place: HookRepository, facts: dict[str, Any]) -> None:
         """Take the facts of a file.
 
         Raises:
@@ -108,7 +108,7 @@ def _names(stated: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stated)
 
 
-def find_place(folder: str | None = None) -> Place | None:
+def find_repository(folder: str | None = None) -> HookRepository | None:
     """The repository that a folder is in; null outside of git.
 
     Args:
@@ -120,22 +120,22 @@ def find_place(folder: str | None = None) -> Place | None:
         here = os.getcwd()
         if stated:
             git_dir = os.path.realpath(stated)
-            return Place(git_dir, common_of(git_dir), None if here == git_dir else here)
+            return HookRepository(git_dir, common_of(git_dir), None if here == git_dir else here)
         folder = here
     top = os.path.realpath(folder)
     while True:
         git_dir = _git_dir(os.path.join(top, ".git"))
         if git_dir is not None:
-            return Place(git_dir, common_of(git_dir), top)
+            return HookRepository(git_dir, common_of(git_dir), top)
         if _is_git_folder(top):
-            return Place(top, common_of(top), None)
+            return HookRepository(top, common_of(top), None)
         parent = os.path.dirname(top)
         if parent == top:
             return None
         top = parent
 
 
-def read(place: Place) -> GateFile:
+def read(place: HookRepository) -> GateFile:
     """The switch.
 
     Raises:
@@ -147,7 +147,7 @@ def read(place: Place) -> GateFile:
     return found
 
 
-def find(place: Place) -> GateFile | None:
+def find(place: HookRepository) -> GateFile | None:
     """The switch; null where the gate was never switched on.
 
     Raises:
@@ -180,7 +180,7 @@ def find_enabled(folder: str) -> GateFile | None:
     folder = os.path.abspath(folder)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    place = find_place(folder)
+    place = find_repository(folder)
     gate = find(place) if place is not None and place.top is not None else None
     return gate if gate is not None and gate.enabled else None
 

@@ -22,7 +22,7 @@ class GetInbox(ProjectRequest):
     """What waits for a person, what waits for others, and problems; of all projects unless one is named."""
 
     refusals: ClassVar[Refusals] = ()
-    speaks_as: ClassVar[str | None] = "person"
+    actor_field: ClassVar[str | None] = "person"
 
     person: Person
     limit: Annotated[int, Field(ge=1, description="Rows of each list, at most 200.")] = 50

@@ -17,7 +17,7 @@ from tandem.inbox import queries as inbox
 from tandem.inbox import rules
 from tandem.inbox.contract import GetInbox, Inbox, InboxCounts, InboxItem
 from tandem.inbox.queries import Special
-from tandem.inbox.rules import Around, Placement, Tray
+from tandem.inbox.rules import InboxContext, ListName, Placement
 from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
 from tandem.pool.rules import Pool
@@ -35,11 +35,11 @@ _SIDES: Final = ("reviewer", "proposer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Trays:
+class _Lists:
     """The three lists, each with at most one more than is shown: only what is shown is made into items."""
 
     limit: int
-    held: dict[Tray, list[tuple[Placement, Review | Pool]]] = field(
+    held: dict[ListName, list[tuple[Placement, Review | Pool]]] = field(
         default_factory=lambda: {"your_turn": [], "waiting": [], "problems": []}
     )
 
@@ -49,7 +49,7 @@ class _Trays:
         if len(tray) <= self.limit:
             tray.append((place, what))
 
-    def shown(self, tray: Tray, unit: Unit, now_us: int) -> tuple[InboxItem, ...]:
+    def shown(self, tray: ListName, unit: Unit, now_us: int) -> tuple[InboxItem, ...]:
         """What is shown of a list."""
         return tuple(
             _review_item(unit, what, place) if isinstance(what, Review) else _pool_item(unit, what, place, now_us)
@@ -70,7 +70,7 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
     def work(unit: Unit) -> Inbox:
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
-        trays = _fill(unit, services, person, project, _Trays(limit), now)
+        trays = _fill(unit, services, person, project, _Lists(limit), now)
         count = {tray: len(held) for tray, held in trays.held.items()}
         return Inbox(
             person=person,
@@ -84,7 +84,7 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
     return await services.store.read(work)
 
 
-def _fill(unit: Unit, services: Services, person: str, project: str | None, trays: _Trays, now_us: int) -> _Trays:
+def _fill(unit: Unit, services: Services, person: str, project: str | None, trays: _Lists, now_us: int) -> _Lists:
     pools = [pool for pool in reviewers.list_pools(unit) if project is None or rules.serves(pool, project)]
     for pool in pools:
         found = rules.pool_place(pool, now_us)
@@ -97,9 +97,9 @@ def _fill(unit: Unit, services: Services, person: str, project: str | None, tray
             return None
         return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
 
-    for review, authored in _open(unit, person, project, trays.limit, now_us, by_token=services.gatekeeper.required):
+    for review, authored in _open(unit, person, project, trays.limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
-        around = Around(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
+        around = InboxContext(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
         trays.put(rules.place(review, around), review)
     return trays
 

@@ -11,7 +11,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.pool.rules import Pool, circuit_seconds
 from tandem.reviews.rules import Review, State, next_action
 
-Tray = Literal["your_turn", "waiting", "problems"]
+ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
     "review", "verdict", "answer", "decide", "revise", "apply",
     "queued", "reviewing", "proposer",
@@ -37,7 +37,7 @@ _OF_PROPOSER: Final[dict[str, Why]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class InboxContext:
     """What decides about a review beside the review itself.
 
     Attributes:
@@ -67,7 +67,7 @@ class Placement:
         detail: What there is to say beyond that.
     """
 
-    tray: Tray
+    tray: ListName
     why: Why
     since_us: int
     who: str | None = None
@@ -80,12 +80,12 @@ def rank(review: Review, person: str) -> tuple[bool, int, int, str]:
     return (not concerns, review.priority, review.created_at, review.id)
 
 
-def place(review: Review, around: Around) -> Placement:
+def place(review: Review, around: InboxContext) -> Placement:
     """Where an open review stands; a problem is nothing else besides."""
     return _problem(review, around) or _turn(review, around) or _waiting(review, around)
 
 
-def _problem(review: Review, around: Around) -> Placement | None:
+def _problem(review: Review, around: InboxContext) -> Placement | None:
     since = waits_since(review)
     if review.attention is not None:
         return Placement("problems", "attention", review.updated_at, review.proposer_id, review.attention)
@@ -101,7 +101,7 @@ def _problem(review: Review, around: Around) -> Placement | None:
     return None
 
 
-def _turn(review: Review, around: Around) -> Placement | None:
+def _turn(review: Review, around: InboxContext) -> Placement | None:
     since, person = waits_since(review), around.person
     if _is_queued(review):
         return None if around.authored or around.pool else Placement("your_turn", "review", since)
@@ -113,7 +113,7 @@ def _turn(review: Review, around: Around) -> Placement | None:
     return None
 
 
-def _waiting(review: Review, around: Around) -> Placement:
+def _waiting(review: Review, around: InboxContext) -> Placement:
     since = waits_since(review)
     if _is_queued(review):
         return Placement("waiting", "queued", since, around.pool)

@@ -85,7 +85,7 @@ class KillReviewer(WriteRequest):
     """End a reviewer of the pool: after its current review, or with force at once."""
 
     refusals: ClassVar[Refusals] = (UnknownReviewer,)
-    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
     reviewer_id: ReviewerName
     force: Annotated[bool, Field(description="At once; its review goes back into the queue.")] = False
@@ -184,7 +184,7 @@ class ReportOutcome(WriteRequest):
     """Report how a run of a reviewer's program ended. Without a verdict the review is tried again later."""
 
     refusals: ClassVar[Refusals] = (UnknownReviewer, NotFound)
-    is_about: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "reviewer_id": "reviewer"}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "reviewer_id": "reviewer"}
 
     reviewer_id: Annotated[Name, Field(description="The reviewer.")]
     review_id: ReviewId
@@ -214,7 +214,7 @@ class GetReviewerLog(ProjectRequest):
     """The log of a pool's reviewer and its program: the last lines, or those after a position."""
 
     refusals: ClassVar[Refusals] = (UnknownReviewer,)
-    is_about: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {"reviewer_id": "reviewer"}
 
     reviewer_id: ReviewerName
     lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200

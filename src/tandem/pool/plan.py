@@ -17,10 +17,10 @@ from tandem.pool.contract import Rules
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CIRCUIT_FAILURES,
-    Demand,
     DrainReason,
     PauseKind,
     Pool,
+    ProjectQueue,
     Reviewer,
     ReviewerState,
     circuit_seconds,
@@ -31,14 +31,14 @@ from tandem.pool.rules import (
     start_at,
 )
 from tandem.store.base import Unit
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _LOOKED_AT = 12
 _ONE_DAY_US = 86_400 * MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class PoolContext:
     """What a decision depends on besides the database.
 
     Attributes:
@@ -69,7 +69,7 @@ class Decision:
     again_us: int
 
 
-def decide(unit: Unit, pool: Pool, now: Circumstances) -> Decision:
+def decide(unit: Unit, pool: Pool, now: PoolContext) -> Decision:
     """Drain, start, pause and resume what is due; the unit has the log's lock."""
     pool = keep_circuit(unit, pool, now.now_us)
     pool = _keep_pauses(unit, pool, quiet=now.quiet, now_us=now.now_us)
@@ -119,7 +119,7 @@ def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Re
         last_active_at=now_us,
     )
     facts = {"by": by, "pool": pool.id, "provider": pool.provider, "mode": pool.mode}
-    return reviewers.put(unit, None, new, actor=by, kind=Kind.REVIEWER_REQUESTED, at_us=now_us, data=facts)
+    return reviewers.put(unit, None, new, actor=by, kind=EventKind.REVIEWER_REQUESTED, at_us=now_us, data=facts)
 
 
 def drain(
@@ -135,7 +135,9 @@ def drain(
         kill=int(kill or reviewer.kill),
     )
     facts = {"reason": reason.value, "at_once": bool(after.kill)}
-    return reviewers.put(unit, reviewer, after, actor=actor, kind=Kind.REVIEWER_DRAIN_START, at_us=now_us, data=facts)
+    return reviewers.put(
+        unit, reviewer, after, actor=actor, kind=EventKind.REVIEWER_DRAIN_START, at_us=now_us, data=facts
+    )
 
 
 def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
@@ -165,7 +167,7 @@ def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
         raise SpawnCooldown(f"Try again in {seconds:g} s: {why}.", retry_after_s=seconds, supervisor_id=pool.id)
 
 
-def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str], now: Circumstances) -> list[Reviewer]:
+def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str], now: PoolContext) -> list[Reviewer]:
     rules = rules_of(pool)
     left = sum(one.state == ReviewerState.ACTIVE for one in own)
     after: list[Reviewer] = []
@@ -181,7 +183,7 @@ def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str]
 
 
 def _reason_to_drain(
-    pool: Pool, reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now: Circumstances
+    pool: Pool, reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now: PoolContext
 ) -> DrainReason | None:
     if now.closing:
         return DrainReason.SHUTDOWN
@@ -190,7 +192,7 @@ def _reason_to_drain(
     return drain_reason(reviewer, rules, busy=busy, spare=spare, now_us=now.now_us)
 
 
-def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: Circumstances) -> list[Demand]:
+def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: PoolContext) -> list[ProjectQueue]:
     served: set[str] = set(now.projects)
     if pool.projects is not None:
         served &= set(orjson.loads(pool.projects))
@@ -198,7 +200,7 @@ def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: Circumstance
     live = {one.id for one in reviewers.list_pools(unit) if one.is_live(now.now_us)} | {pool.id}
     active = [one for one in everyone if one.state == ReviewerState.ACTIVE and one.pool_id in live]
     return [
-        Demand(
+        ProjectQueue(
             project=project,
             pending=pending.get(project, 0),
             active=sum(one.project == project for one in active),
@@ -248,7 +250,7 @@ def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_
         return pool
     after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us)
     facts = {"reason": why, "kind": kind}
-    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_PAUSED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
 
 
 def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
@@ -257,7 +259,7 @@ def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
         return pool
     after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None)
     facts = {"reason": pool.paused, "kind": pool.paused_kind}
-    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.POOL_RESUMED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_RESUMED, at_us=now_us, data=facts)
 
 
 def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) -> Pool:
@@ -268,7 +270,9 @@ def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) 
         return pool
     forgiven = newest[0].number if newest else pool.forgiven
     after = pool._replace(circuit_until=None, circuit_opened=0, forgiven=forgiven)
-    return reviewers.put(unit, pool, after, actor=actor, kind=Kind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why})
+    return reviewers.put(
+        unit, pool, after, actor=actor, kind=EventKind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why}
+    )
 
 
 def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
@@ -298,4 +302,4 @@ def _open_circuit(unit: Unit, pool: Pool, newest: list[Reviewer], now_us: int) -
         "until": isoformat(until),
         "reviewer_id": newest[0].id,
     }
-    return reviewers.put(unit, pool, after, actor="broker", kind=Kind.CIRCUIT_OPENED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, actor="broker", kind=EventKind.CIRCUIT_OPENED, at_us=now_us, data=facts)

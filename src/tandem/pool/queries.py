@@ -21,7 +21,7 @@ from tandem.reviews.rules import State
 from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, CounterMove, Event, Kind
+from tandem.store.event import GENESIS, CounterMove, Event, EventKind
 from tandem.store.statement import Statement
 
 _p = tables.pools.c
@@ -182,7 +182,7 @@ def put(
     after: _Record,
     *,
     actor: str,
-    kind: Kind,
+    kind: EventKind,
     at_us: int,
     data: Mapping[str, Any],
 ) -> _Record:

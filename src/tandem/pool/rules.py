@@ -170,7 +170,7 @@ class Reviewer(NamedTuple):
         done = self.mode == "agent" and not holds
         return "kill" if self.kill or overdue or done else "drain"
 
-    def gave_up_at_once(self, now_us: int) -> bool:
+    def failed_at_once(self, now_us: int) -> bool:
         """Whether an agent that ends now, unasked, has not even begun: its program would do so again and again."""
         at_once = now_us - self.spawned_at < _us(AT_ONCE_SECONDS)
         return self.mode == "agent" and self.drain_reason is None and self.outcomes == "{}" and at_once
@@ -187,7 +187,7 @@ def reviewer_id(provider: str, number: int, incarnation: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class ProjectQueue:
     """What one project asks of the pools.
 
     Attributes:
@@ -207,7 +207,7 @@ class Demand:
         return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
 
 
-def next_start(demands: Iterable[Demand], rules: Rules, size: int) -> str | None:
+def next_start(demands: Iterable[ProjectQueue], rules: Rules, size: int) -> str | None:
     """The project that the pool's next reviewer is for; null if none is due.
 
     Args:

@@ -20,7 +20,7 @@ from tandem.reviews.rules import Review
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _SUPERVISOR = "supervisor"
 
@@ -54,7 +54,7 @@ def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now
         review_us=before.review_us + took,
     )
     facts = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
-    reviewers.put(unit, before, after, actor=reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+    reviewers.put(unit, before, after, actor=reviewer_id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
 
 
 def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> None:
@@ -70,13 +70,13 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    attention.take_back(unit, before, Failure(Kind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    attention.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
         # Read again: only now does nobody else write to it.
         current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
-        reviewers.put(unit, current, counted, actor="broker", kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+        reviewers.put(unit, current, counted, actor="broker", kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
 
 
 def expire(unit: Unit, review_id: str, now_us: int) -> None:
@@ -156,7 +156,7 @@ def _failure(request: ReportOutcome, pool: Pool) -> Failure:
     counts = request.outcome != "cancelled"
     delay = pool_plan.rules_of(pool).retry_delay_seconds if counts else None
     words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
-    return Failure(Kind.CLAIM_RELEASED, request.reviewer_id, words, delay)
+    return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, delay)
 
 
 def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
@@ -181,7 +181,9 @@ def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> N
         "exit_code": request.exit_code,
     }
     data = {name: value for name, value in facts.items() if value is not None}
-    reviewers.put(unit, before, after, actor=request.reviewer_id, kind=Kind.REVIEWER_OUTCOME, at_us=now_us, data=data)
+    reviewers.put(
+        unit, before, after, actor=request.reviewer_id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=data
+    )
 
 
 def _used(request: ReportOutcome) -> tuple[int, int, float]:

@@ -15,12 +15,12 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import Order, Orders, Registered, ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
-from tandem.pool.plan import Circumstances, Decision
+from tandem.pool.plan import Decision, PoolContext
 from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact, wait_seconds
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
 _KILL_GRACE_SECONDS = 60
@@ -45,7 +45,7 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
             before,
             _registered(before, pool_id, request, now),
             actor=pool_id,
-            kind=Kind.POOL_REGISTERED,
+            kind=EventKind.POOL_REGISTERED,
             at_us=now,
             data={
                 "incarnation": request.incarnation,
@@ -75,7 +75,7 @@ async def supervisor_heartbeat(services: Services, _caller: Caller, request: Sup
     async def look() -> Orders:
         now = services.clock.now_us()
         registered = tuple(name for name in services.projects.names() if services.projects.root(name) is not None)
-        circumstances = Circumstances(registered, request.quiet, request.closing, now)
+        circumstances = PoolContext(registered, request.quiet, request.closing, now)
 
         def work(unit: Unit) -> tuple[Decision, dict[str, str], int]:
             events.lock(unit)
@@ -139,12 +139,12 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
         if reviewer.pid is None and seen.pid is not None:
             reviewer = _spawned(unit, reviewer, seen, now)
         if seen.state == "ended":
-            idle = reviewer.gave_up_at_once(now)
+            idle = reviewer.failed_at_once(now)
             why = seen.error or (_DID_NOTHING if idle else f"exit status {seen.exit_code}")
             _terminate(unit, reviewer, seen.exit_code, why, quick=seen.quick or idle, now_us=now)
     if request.closing and not reviewers.list_live(unit, pool.id):
         after = pool._replace(ended_at=now, last_seen_at=now)
-        reviewers.put(unit, pool, after, actor=pool.id, kind=Kind.POOL_ENDED, at_us=now, data={})
+        reviewers.put(unit, pool, after, actor=pool.id, kind=EventKind.POOL_ENDED, at_us=now, data={})
     else:
         reviewers.touch_pool(unit, pool.id, now)
 
@@ -153,7 +153,7 @@ def _spawned(unit: Unit, before: Reviewer, seen: ReviewerSighting, now_us: int) 
     after = before._replace(pid=seen.pid, started_us=seen.started_us)
     facts = {"pid": seen.pid, "provider": before.provider, "host": before.host}
     return reviewers.put(
-        unit, before, after, actor=before.pool_id, kind=Kind.REVIEWER_SPAWNED, at_us=now_us, data=facts
+        unit, before, after, actor=before.pool_id, kind=EventKind.REVIEWER_SPAWNED, at_us=now_us, data=facts
     )
 
 
@@ -162,7 +162,9 @@ def _terminate(unit: Unit, before: Reviewer, exit_code: int | None, why: str, *,
         state=ReviewerState.TERMINATED.value, ended_at=now_us, exit_code=exit_code, end_reason=why, quick=int(quick)
     )
     facts = {"exit_code": exit_code, "reviews_completed": before.reviews_completed, "reason": why, "quick": quick}
-    reviewers.put(unit, before, after, actor=before.pool_id, kind=Kind.REVIEWER_TERMINATED, at_us=now_us, data=facts)
+    reviewers.put(
+        unit, before, after, actor=before.pool_id, kind=EventKind.REVIEWER_TERMINATED, at_us=now_us, data=facts
+    )
 
 
 def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
@@ -211,7 +213,7 @@ def _orders(
 
 def _passes(services: Services, decision: Decision, known: dict[str, str | None]) -> dict[str, str]:
     """What reviewers that are to be started show the broker, where it needs tokens."""
-    if not services.gatekeeper.required:
+    if not services.authenticator.required:
         return {}
     longest = (
         pool_plan.rules_of(decision.pool).max_ttl_seconds
@@ -219,7 +221,7 @@ def _passes(services: Services, decision: Decision, known: dict[str, str | None]
         + _PASS_GRACE_SECONDS
     )
     return {
-        one.id: services.gatekeeper.pass_for(one.id, one.project, longest)
+        one.id: services.authenticator.pass_for(one.id, one.project, longest)
         for one in decision.live
         if one.state == ReviewerState.ACTIVE and one.id not in known
     }

@@ -34,7 +34,7 @@ class ListProjects(Request):
     """All registered projects; with a token of one project, that one."""
 
     refusals: ClassVar[Refusals] = ()
-    keeps_to_caller: ClassVar[bool] = True
+    project_scoped: ClassVar[bool] = True
 
 
 class RemoveProject(Request):

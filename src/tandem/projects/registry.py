@@ -13,7 +13,7 @@ from tandem.git.runner import Limits
 from tandem.projects import queries as rows
 from tandem.projects.queries import ProjectRecord
 from tandem.store.base import Store, Unit
-from tandem.store.event import Event, Kind
+from tandem.store.event import Event, EventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Projects:
 
     async def notice(self, batch: list[Event]) -> None:
         """Read the projects again when the log says that one was registered or removed, on whatever node."""
-        if any(event.kind == Kind.PROJECT_REGISTERED for event in batch):
+        if any(event.kind == EventKind.PROJECT_REGISTERED for event in batch):
             await self.load()
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from tandem.reviews.requests import RetryReview
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Failure:
         retry_delay_seconds: Base of the back-off in seconds; null if this attempt is not counted.
     """
 
-    kind: Kind
+    kind: EventKind
     actor: str
     reason: str
     retry_delay_seconds: float | None
@@ -63,7 +63,9 @@ def take_back(unit: Unit, before: Review, failure: Failure, now_us: int) -> Revi
 def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: int) -> Review:
     """Take a pending review out of the queue until a person has looked; its proposer hears of it."""
     after = with_turn(before._replace(attention=why, not_before=None, updated_at=now_us))
-    return writing.change_review(unit, before, after, actor=actor, kind=Kind.ATTENTION_RAISED, data={"reason": why})
+    return writing.change_review(
+        unit, before, after, actor=actor, kind=EventKind.ATTENTION_RAISED, data={"reason": why}
+    )
 
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
@@ -72,7 +74,7 @@ def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Revi
         return before
     after = with_turn(before._replace(attention=None, not_before=None, attempts=0, updated_at=now_us))
     return writing.change_review(
-        unit, before, after, actor=actor, kind=Kind.ATTENTION_CLEARED, data={"reason": before.attention}
+        unit, before, after, actor=actor, kind=EventKind.ATTENTION_CLEARED, data={"reason": before.attention}
     )
 
 
@@ -106,5 +108,5 @@ def _put_back(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
         return before
     after = before._replace(not_before=None, attempts=0, updated_at=now_us)
     return writing.change_review(
-        unit, before, after, actor=actor, kind=Kind.ATTENTION_CLEARED, data={"reason": "tried again by hand"}
+        unit, before, after, actor=actor, kind=EventKind.ATTENTION_CLEARED, data={"reason": "tried again by hand"}
     )

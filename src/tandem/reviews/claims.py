@@ -22,7 +22,7 @@ from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Action, Review
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _log = logging.getLogger("tandem.claims")
 
@@ -99,7 +99,7 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
             before,
             after,
             actor=holder,
-            kind=Kind.REVIEW_CLAIMED,
+            kind=EventKind.REVIEW_CLAIMED,
             data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": holder},
         )
     if after.claim_round != before.claim_round:
@@ -110,7 +110,7 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
             before,
             after._replace(updated_at=now),
             actor=holder,
-            kind=Kind.REVIEW_CLAIMED,
+            kind=EventKind.REVIEW_CLAIMED,
             data={"claim_generation": after.claim_generation, "round": after.round, "again": True},
         )
     reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
@@ -183,7 +183,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             before,
             after,
             actor=holder,
-            kind=Kind.CLAIM_RELEASED,
+            kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
         return ClaimReleased(written.id, written.state, services.waits.cursor(written.event_seq))

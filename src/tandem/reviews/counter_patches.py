@@ -16,11 +16,11 @@ from tandem.reviews.discussion_rules import next_round, record_speaker, with_tur
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import Action, Review, step
-from tandem.reviews.writing import Decision, Rows
+from tandem.reviews.writing import CounterPatchEnd, Rows
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 PENDING = "pending"
 ACCEPTED = "accepted"
@@ -70,9 +70,9 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             before,
             after,
             actor=actor,
-            kind=Kind.COUNTER_PATCH_ACCEPTED,
+            kind=EventKind.COUNTER_PATCH_ACCEPTED,
             data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
-            rows=Rows(round=new_round, decision=Decision(patch.id, ACCEPTED, request.reason, now)),
+            rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
         )
         return _decided(services, written, patch.id)
 
@@ -98,9 +98,9 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
             before,
             record_speaker(decided, "proposer", "decision"),
             actor=caller.agent or before.proposer_id,
-            kind=Kind.COUNTER_PATCH_REJECTED,
+            kind=EventKind.COUNTER_PATCH_REJECTED,
             data={"counter_patch_id": patch.id, "reason": request.reason},
-            rows=Rows(decision=Decision(patch.id, REJECTED, request.reason, now)),
+            rows=Rows(decision=CounterPatchEnd(patch.id, REJECTED, request.reason, now)),
         )
         return _decided(services, written, patch.id)
 
@@ -117,9 +117,9 @@ def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: st
         review,
         after,
         actor=actor,
-        kind=Kind.COUNTER_PATCH_SUPERSEDED,
+        kind=EventKind.COUNTER_PATCH_SUPERSEDED,
         data={"counter_patch_id": review.counter_patch_id, "reason": reason},
-        rows=Rows(decision=Decision(review.counter_patch_id, SUPERSEDED, reason, now_us)),
+        rows=Rows(decision=CounterPatchEnd(review.counter_patch_id, SUPERSEDED, reason, now_us)),
     )
 
 

@@ -20,7 +20,7 @@ from tandem.reviews.writing import Rows
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 _BEFORE_ALL = (0, -2)
 
@@ -52,7 +52,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             before,
             record_speaker(entered._replace(updated_at=now), request.sender_role, "message"),
             actor=sender,
-            kind=Kind.MESSAGE_SENT,
+            kind=EventKind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
             rows=Rows(messages=(message,)),
         )
@@ -62,7 +62,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
                 written,
                 written,
                 actor=sender,
-                kind=Kind.MESSAGE_RESOLVED,
+                kind=EventKind.MESSAGE_RESOLVED,
                 data={"message_id": request.resolves, "resolved_by": message_id},
                 rows=Rows(resolved=(request.resolves, message_id)),
             )

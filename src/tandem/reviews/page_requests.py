@@ -115,7 +115,7 @@ class MarkViewed(WriteRequest):
     """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
-    speaks_as: ClassVar[str | None] = "person"
+    actor_field: ClassVar[str | None] = "person"
 
     review_id: ReviewId
     round: RoundNumber
@@ -128,7 +128,7 @@ class ListViewed(ProjectRequest):
     """The files of a round that a person has marked as viewed."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
-    speaks_as: ClassVar[str | None] = "person"
+    actor_field: ClassVar[str | None] = "person"
 
     review_id: ReviewId
     round: RoundNumber

@@ -22,7 +22,7 @@ from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, ste
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 
 async def create_review(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
@@ -92,7 +92,7 @@ def open_in(
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
     written = writing.open_review(
-        unit, review, actor=review.proposer_id, kind=Kind.REVIEW_CREATED, data=_facts(review, content), first=first
+        unit, review, actor=review.proposer_id, kind=EventKind.REVIEW_CREATED, data=_facts(review, content), first=first
     )
     _check_registration(unit, services, project, content)
     return written
@@ -125,7 +125,7 @@ def revise_in(
         current,
         after,
         actor=actor,
-        kind=Kind.REVIEW_REVISED,
+        kind=EventKind.REVIEW_REVISED,
         data=_facts(after, content),
         rows=writing.Rows(round=new_round),
     )

@@ -24,7 +24,7 @@ from tandem.reviews.rules import PRIORITIES, Action, Review, Side, State, allowe
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, look_or_wait, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
 
@@ -243,6 +243,6 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
         current,
         after,
         actor=actor,
-        kind=Kind.REVIEW_CLOSED,
+        kind=EventKind.REVIEW_CLOSED,
         data={"outcome": found.outcome, "reason": reason, "claim_generation": after.claim_generation},
     )

@@ -61,7 +61,7 @@ class CreateReview(WriteRequest):
     """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
     refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, TimedOut)
-    speaks_as: ClassVar[str | None] = "proposer_id"
+    actor_field: ClassVar[str | None] = "proposer_id"
 
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
     agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
@@ -112,7 +112,7 @@ class GetProposal(ProjectRequest):
 class GetReview(GetProposal):
     """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
 
-    speaks_as: ClassVar[str | None] = "person"
+    actor_field: ClassVar[str | None] = "person"
 
     person: Annotated[Name | None, Field(description="Add the files that this person has marked as viewed.")] = None
 
@@ -138,7 +138,7 @@ class ClaimReview(WriteRequest):
     """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
 
     refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition)
-    speaks_as: ClassVar[str | None] = "reviewer_id"
+    actor_field: ClassVar[str | None] = "reviewer_id"
 
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]
     review_id: Annotated[Id | None, Field(description="Default: the next in the queue.")] = None
@@ -190,7 +190,7 @@ class SubmitVerdict(WriteRequest):
         InvalidPhase,
         TimedOut,
     )
-    speaks_as: ClassVar[str | None] = "reviewer_id"
+    actor_field: ClassVar[str | None] = "reviewer_id"
 
     review_id: ReviewId
     verdict: Annotated[
@@ -231,8 +231,8 @@ class AddMessage(WriteRequest):
     """Add a message to the discussion; the two sides alternate."""
 
     refusals: ClassVar[Refusals] = (NotFound, StaleClaim, NotClaimant, TurnViolation, InvalidTransition)
-    speaks_as: ClassVar[str | None] = "reviewer_id"
-    speaks_for: ClassVar[str | None] = "sender_role"
+    actor_field: ClassVar[str | None] = "reviewer_id"
+    side_field: ClassVar[str | None] = "sender_role"
 
     review_id: ReviewId
     sender_role: Annotated[Side, Field(description="The side that speaks.")]
@@ -293,7 +293,7 @@ class GetAuditLog(ProjectRequest):
     refusals: ClassVar[Refusals] = (CursorExpired,)
 
     # It has any subject's events, of one project if that is named.
-    is_about: ClassVar[Mapping[str, Subject]] = {}
+    subject_fields: ClassVar[Mapping[str, Subject]] = {}
 
     review_id: Annotated[
         Name | None, Field(description="Only events of this review, or of another subject such as cycle:ID.")

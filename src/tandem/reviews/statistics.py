@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.core.clock import utc_day
 from tandem.reviews.rules import Review
-from tandem.store.event import ALL_TIME, CounterMove, Kind
+from tandem.store.event import ALL_TIME, CounterMove, EventKind
 
 OPEN_PREFIX = "open:"
 """Metrics that say how many reviews are in a state now, rather than how often something happened."""
@@ -39,20 +39,20 @@ def _metric(  # noqa: PLR0911 one line a kind reads best
 ) -> tuple[str, str, int] | None:
     """The metric that an event counts for, the reviewer it is about, and microseconds for its mean."""
     match kind:
-        case Kind.REVIEW_CREATED:
+        case EventKind.REVIEW_CREATED:
             return "submitted", "", 0
-        case Kind.REVIEW_REVISED | Kind.COUNTER_PATCH_ACCEPTED:
+        case EventKind.REVIEW_REVISED | EventKind.COUNTER_PATCH_ACCEPTED:
             return "revised", "", 0
-        case Kind.REVIEW_CLAIMED:
+        case EventKind.REVIEW_CLAIMED:
             first = before is not None and before.first_claimed_at is None
             waited = after.updated_at - after.created_at if first else 0
             return ("first_claimed" if first else "claimed"), after.reviewer_id or "", waited
-        case Kind.VERDICT_SUBMITTED:
+        case EventKind.VERDICT_SUBMITTED:
             since = before.claimed_at if before and before.claimed_at else after.updated_at
             return after.verdict or "", after.verdict_by or "", after.updated_at - since
-        case Kind.VERDICT_COMMENT:
+        case EventKind.VERDICT_COMMENT:
             return "comment", after.reviewer_id or "", 0
-        case Kind.REVIEW_CLOSED:
+        case EventKind.REVIEW_CLOSED:
             return f"closed:{after.outcome}", "", 0
         case _:
             return None

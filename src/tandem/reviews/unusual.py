@@ -26,7 +26,7 @@ _LATIN = re.compile("[A-Za-z]")
 _ALIKE = re.compile("[АВЕЅІЈКМНОРСТУХавеѕіјкмнорстухһԁԛԝαονρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where something is.
 
     Attributes:
@@ -60,7 +60,7 @@ class Unusual:
     """
 
     what: str
-    places: tuple[Place, ...]
+    places: tuple[Location, ...]
     more: int
 
     @property
@@ -136,10 +136,10 @@ def of_diff(files: tuple[FileDiff, ...]) -> tuple[Unusual, ...]:
 def of_text(path: str, text: str) -> tuple[Unusual, ...]:
     """What is unusual in a text that is up for review as a whole."""
     lines = enumerate(text.split("\n"))
-    return tuple(_of_lines((Place(0, path, line=at + 1, at=at), line, True) for at, line in lines))
+    return tuple(_of_lines((Location(0, path, line=at + 1, at=at), line, True) for at, line in lines))
 
 
-def _lines(files: tuple[FileDiff, ...]) -> Iterator[tuple[Place, str, bool]]:
+def _lines(files: tuple[FileDiff, ...]) -> Iterator[tuple[Location, str, bool]]:
     """Every changed line, and whether it is an added one."""
     for index, file in enumerate(files):
         at = 0
@@ -147,15 +147,15 @@ def _lines(files: tuple[FileDiff, ...]) -> Iterator[tuple[Place, str, bool]]:
             if hunk.added or hunk.deleted:
                 for count, line in enumerate(hunk.walk(), at):
                     if line.new_number is None:
-                        yield Place(index, file.path, before=True, line=line.old_number, at=count), line.text, False
+                        yield Location(index, file.path, before=True, line=line.old_number, at=count), line.text, False
                     elif line.old_number is None:
-                        yield Place(index, file.path, line=line.new_number, at=count), line.text, True
+                        yield Location(index, file.path, line=line.new_number, at=count), line.text, True
             at += hunk.old_count + hunk.added
 
 
-def _of_lines(lines: Iterable[tuple[Place, str, bool]]) -> Iterator[Unusual]:
+def _of_lines(lines: Iterable[tuple[Location, str, bool]]) -> Iterator[Unusual]:
     counts: Counter[_Kind] = Counter()
-    places: dict[_Kind, list[Place]] = {}
+    places: dict[_Kind, list[Location]] = {}
     for place, text, is_added in lines:
         is_plain = _PLAIN.fullmatch(text) is not None
         kinds = (_LONG,) if not is_added else (_LONG, _FAR_KIND) if is_plain else _ORDER
@@ -169,8 +169,8 @@ def _of_lines(lines: Iterable[tuple[Place, str, bool]]) -> Iterator[Unusual]:
 
 
 def _of_files(files: tuple[FileDiff, ...]) -> Iterator[Unusual]:
-    def those(is_one: Callable[[FileDiff], bool]) -> list[Place]:
-        return [Place(index, file.path) for index, file in enumerate(files) if is_one(file)]
+    def those(is_one: Callable[[FileDiff], bool]) -> list[Location]:
+        return [Location(index, file.path) for index, file in enumerate(files) if is_one(file)]
 
     for one, many, places in (
         ("binary file", "binary files", those(lambda file: file.binary)),
@@ -196,18 +196,18 @@ def unshown(files: tuple[FileDiff, ...], affected: Iterable[AffectedFile]) -> It
     lines: Counter[str] = Counter()
     for file in files:
         lines[file.path] += file.added + file.deleted
-    missing: list[Place] = []
+    missing: list[Location] = []
     for one in affected:
         index = known.get(one.path)
         if index is None:
-            missing.append(Place(None, one.path))
+            missing.append(Location(None, one.path))
         elif not files[index].binary and lines[one.path] != (one.added or 0) + (one.removed or 0):
-            missing.append(Place(index, one.path))
+            missing.append(Location(index, one.path))
     what = "of which git takes other lines from the diff than are shown: read the patch"
     yield from counted(len(missing), f"file {what}", f"files {what}", missing)
 
 
-def counted(count: int, one: str, many: str, places: list[Place]) -> Iterator[Unusual]:
+def counted(count: int, one: str, many: str, places: list[Location]) -> Iterator[Unusual]:
     """One kind, if there is any."""
     if count:
         named = tuple(places[:MOST_PLACES])

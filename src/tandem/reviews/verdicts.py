@@ -22,7 +22,7 @@ from tandem.reviews.writing import Rows
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
-from tandem.store.event import Kind
+from tandem.store.event import EventKind
 
 COMMENT = "comment"
 APPROVED = "approved"
@@ -77,7 +77,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             before,
             after,
             actor=reviewer,
-            kind=Kind.VERDICT_COMMENT if verdict == COMMENT else Kind.VERDICT_SUBMITTED,
+            kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
             data=_facts(before, current, verdict, ids, request),
             rows=_rows(before, verdict, reviewer, ids, request, now),
         )
@@ -277,7 +277,7 @@ def _offer(
         review,
         record_speaker(offered, "reviewer", "verdict"),
         actor=reviewer,
-        kind=Kind.COUNTER_PATCH_PROPOSED,
+        kind=EventKind.COUNTER_PATCH_PROPOSED,
         data={"counter_patch_id": patch_id, "round": review.round, "digest": facts.digest},
         rows=Rows(counter_patch=patch),
     )

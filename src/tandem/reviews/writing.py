@@ -79,7 +79,7 @@ def _update_review(names: tuple[str, ...]) -> Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CounterPatchEnd:
     """How a counter-patch ended: accepted, rejected or superseded."""
 
     id: str
@@ -96,7 +96,7 @@ class Rows:
     verdict: Verdict | None = None
     messages: tuple[Message, ...] = ()
     counter_patch: CounterPatch | None = None
-    decision: Decision | None = None
+    decision: CounterPatchEnd | None = None
     resolved: tuple[str, str] | None = None
     """The message that is resolved, and the one that resolves it."""
     rollback: Rollback | None = None

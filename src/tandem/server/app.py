@@ -22,7 +22,7 @@ from tandem.server.asgi.exchange import (
     unexpected,
 )
 from tandem.server.asgi.guard import HostGuard
-from tandem.server.authorisation import Gatekeeper
+from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
@@ -62,7 +62,7 @@ class Application:
         clock: Clock,
         health: Health,
         version: str,
-        gatekeeper: Gatekeeper | None = None,
+        authenticator: Authenticator | None = None,
         workflows: Mapping[str, Workflow] | None = None,
         pages: Pages | None = None,
         allowed_hosts: Iterable[str] = (),
@@ -77,7 +77,7 @@ class Application:
             clock: Gives reference ids for unknown faults.
             health: The broker's phase of life; new work is refused unless it is ready.
             version: The broker's version.
-            gatekeeper: Tells who calls; everybody is trusted if it is left out.
+            authenticator: Tells who calls; everybody is trusted if it is left out.
             workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
             pages: The pages for people; there are none if it is left out.
             allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
@@ -85,7 +85,7 @@ class Application:
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
             ping_seconds: How long a stream of the fast path may be silent.
         """
-        self._gatekeeper = gatekeeper or Gatekeeper.trusting(clock)
+        self._gatekeeper = authenticator or Authenticator.trusting(clock)
         self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
         self._api = JsonApi(dispatcher)
         self._mcp = McpEndpoints(

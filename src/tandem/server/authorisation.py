@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from tandem.access.admission import Gatekeeper
+from tandem.access.admission import Authenticator
 from tandem.contract.access import Access, Subject
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
@@ -15,7 +15,7 @@ from tandem.server import subjects
 from tandem.store.context import Services
 
 # Faces are given it too, and reach no deeper than here.
-__all__ = ["Authorisation", "Gatekeeper"]
+__all__ = ["Authenticator", "Authorisation"]
 
 _NAME_LENGTH = 200
 _PROJECT = "project"
@@ -70,7 +70,7 @@ class Authorisation:
             return
         named: list[tuple[Subject, str]] = [
             (kind, name)
-            for field, kind in request.is_about.items()
+            for field, kind in request.subject_fields.items()
             if isinstance(name := getattr(request, field, None), str)
         ]
         if named:
@@ -92,7 +92,7 @@ class Authorisation:
         Raises:
             Unauthenticated: It was, or has expired.
         """
-        if getattr(request, "wait", False) and await self._services.gatekeeper.known(_required(caller).id) is None:
+        if getattr(request, "wait", False) and await self._services.authenticator.known(_required(caller).id) is None:
             raise Unauthenticated(
                 "This access token was revoked or has expired while the call waited; ask for a new one.",
                 reason="revoked",
@@ -118,11 +118,11 @@ def _agent(access: Access, stated: str | None) -> str | None:
 
 def _check_side(request: type[Request], given: dict[str, Any], access: Access) -> None:
     """Nobody speaks for a side that their token is not for."""
-    side = given.get(request.speaks_for) if request.speaks_for is not None else None
+    side = given.get(request.side_field) if request.side_field is not None else None
     if isinstance(side, str) and side not in access.roles and not access.is_owner:
         raise Forbidden(
             f"This token does not speak for that side; it has the roles {', '.join(sorted(access.roles))}.",
-            field=request.speaks_for,
+            field=request.side_field,
             actual=sorted(access.roles),
         )
 
@@ -134,7 +134,7 @@ def _bind(operation: Operation, given: dict[str, Any], endpoint: str | None, pro
             raise Forbidden(f"This token is for the project '{project}' only.", field=_PROJECT, allowed=[project])
     if _PROJECT in operation.request.model_fields:
         given[_PROJECT] = project
-    elif not operation.request.keeps_to_caller:
+    elif not operation.request.project_scoped:
         raise Forbidden(
             f"'{operation.name}' concerns more than the project '{project}', which this token is for; use a token for"
             " all projects.",
@@ -145,7 +145,7 @@ def _bind(operation: Operation, given: dict[str, Any], endpoint: str | None, pro
 
 def _name(request: type[Request], given: dict[str, Any], access: Access) -> None:
     """Have callers go by names of their own: stated ones as a part of theirs, needed ones filled in."""
-    field = request.speaks_as
+    field = request.actor_field
     if field is None or access.is_owner:
         return
     stated = given.get(field)

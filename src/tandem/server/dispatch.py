@@ -35,7 +35,7 @@ _FIELD_LENGTH = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallResult:
     """What became of a call: an answer, or a refusal.
 
     Attributes:
@@ -63,13 +63,13 @@ class Outcome:
         return orjson.dumps({"ok": False, "error": self.error.as_dict()})
 
 
-def _repeated(body: str, operation: Operation, services: Services) -> Outcome:
+def _repeated(body: str, operation: Operation, services: Services) -> CallResult:
     """The outcome that an envelope was stored of."""
     stored = orjson.loads(body)
     if not stored["ok"]:
-        return Outcome(error=error_from(stored["error"]))
+        return CallResult(error=error_from(stored["error"]))
     data = stored["data"]
-    return Outcome(data if operation.reveal is None else operation.reveal(services.tokens, data))
+    return CallResult(data if operation.reveal is None else operation.reveal(services.tokens, data))
 
 
 class Dispatcher:
@@ -101,7 +101,7 @@ class Dispatcher:
         self.calls = 0
         """Operations that were called since the start, by whatever face."""
 
-    async def dispatch(self, name: str, arguments: Any, caller: Caller) -> Outcome:
+    async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""
         self.calls += 1
         try:
@@ -110,12 +110,12 @@ class Dispatcher:
                 return await self._authorised(operation, arguments, caller, self._authorisation)
             return await self._run(operation, self._parse(operation, arguments, caller), caller, self._services)
         except TandemError as error:
-            return Outcome(error=error)
+            return CallResult(error=error)
         except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
             reference = self._clock.new_id("err")
             _log.exception("operation failed", extra={"operation": name, "reference": reference})
             message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-            return Outcome(error=InternalError(message, reference=reference))
+            return CallResult(error=InternalError(message, reference=reference))
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller) -> Any:
         """The typed answer of an operation, for callers within the broker.
@@ -130,7 +130,7 @@ class Dispatcher:
 
     async def _authorised(
         self, operation: Operation, arguments: Any, caller: Caller, authorisation: Authorisation
-    ) -> Outcome:
+    ) -> CallResult:
         """Run an operation as far as the caller's token allows."""
         arguments, caller = authorisation.admit(operation, arguments, caller)
         request = self._parse(operation, arguments, caller)
@@ -140,17 +140,17 @@ class Dispatcher:
             await authorisation.check_again(request, caller)
         return outcome
 
-    async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> Outcome:
+    async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> CallResult:
         if isinstance(request, ProjectRequest):
             await self._services.projects.learn(request.project, caller.project)
         key = self._key(operation, request, caller)
         if key is None:
-            return Outcome(await self._handlers[operation.name](services, caller, request))
+            return CallResult(await self._handlers[operation.name](services, caller, request))
         return await self._keyed(operation, request, replace(caller, key=key), key, services)
 
     async def _keyed(
         self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
-    ) -> Outcome:
+    ) -> CallResult:
         """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
         # A repetition waits for the first call's answer, which may be completed after its transaction.
         async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
@@ -158,7 +158,7 @@ class Dispatcher:
             if earlier is not None:
                 return _repeated(earlier, operation, self._services)
             try:
-                return Outcome(await self._handlers[operation.name](services, caller, request))
+                return CallResult(await self._handlers[operation.name](services, caller, request))
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
             except IdempotencyConflict:
@@ -171,7 +171,7 @@ class Dispatcher:
                 if error.retryable:
                     raise
                 # On another node the same call may have been let through meanwhile: then that is the answer.
-                kept = await keep_refusal(self._services, key, Outcome(error=error).body())
+                kept = await keep_refusal(self._services, key, CallResult(error=error).body())
                 return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:
@@ -192,7 +192,7 @@ class Dispatcher:
 
     def _hash(self, request: WriteRequest, body: bytes) -> str:
         """What tells bodies apart, and is the same on every node that the call may be repeated at."""
-        if request.holds_key:
+        if request.contains_key:
             # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
             return self._services.tokens.body_hash(body)
         return hashlib.sha256(body).hexdigest()

@@ -23,7 +23,7 @@ from tandem.errors import ConfigInvalid
 from tandem.settings import exempt, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings, absolute_path
-from tandem.settings.project import PROJECT_FILE, Ignored, ProjectFiles, ProjectSays, Rules, Tighten, Value
+from tandem.settings.project import PROJECT_FILE, Ignored, ProjectFiles, ProjectSays, Rules, Strictness, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,42 +99,45 @@ class Settings(BaseSettings):
     durability: Literal["full", "normal"] = Field(
         "full",
         description="full: an acknowledged write survives loss of power; normal: only the end of the process.",
-        json_schema_extra={"tighten": Tighten.FULL_DURABILITY},
+        json_schema_extra={"tighten": Strictness.FULL_DURABILITY},
     )
     reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
     wait_seconds: Seconds = Field(25, description="How long a wait lasts by default.")
     wait_max_seconds: Seconds = Field(
-        50, description="The longest that one call waits.", json_schema_extra={"tighten": Tighten.LOWER}
+        50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     claim_timeout_seconds: Seconds = Field(
-        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Tighten.LOWER}
+        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     review_deadline_seconds: Seconds = Field(
-        3600, ge=1, description="The longest that a claim can be renewed.", json_schema_extra={"tighten": Tighten.LOWER}
+        3600,
+        ge=1,
+        description="The longest that a claim can be renewed.",
+        json_schema_extra={"tighten": Strictness.LOWER},
     )
     sweep_interval_seconds: Seconds = Field(5, description="Time between two looks for expired claims.")
     checkpoint_interval_seconds: Seconds = Field(60, description="Time between two checkpoints of the event log.")
     diff_limit_bytes: Bytes = Field(
-        5_000_000, description="Largest diff.", json_schema_extra={"tighten": Tighten.LOWER}
+        5_000_000, description="Largest diff.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     inflated_limit_bytes: Bytes = Field(
         50_000_000,
         description="Most bytes, without compression, of all files that one change touches; a git that validates it may"
         " take eight times as much memory, and 128 MB.",
-        json_schema_extra={"tighten": Tighten.LOWER},
+        json_schema_extra={"tighten": Strictness.LOWER},
     )
     text_limit_bytes: Bytes = Field(
-        256_000, description="Largest single text.", json_schema_extra={"tighten": Tighten.LOWER}
+        256_000, description="Largest single text.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     body_limit_bytes: Bytes = Field(
-        16_000_000, description="Largest request body.", json_schema_extra={"tighten": Tighten.LOWER}
+        16_000_000, description="Largest request body.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     page_limit: int = Field(
-        200, ge=1, le=10_000, description="Most rows of one page.", json_schema_extra={"tighten": Tighten.LOWER}
+        200, ge=1, le=10_000, description="Most rows of one page.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
     git_timeout_seconds: Seconds = Field(
-        10, description="Time limit of one git command.", json_schema_extra={"tighten": Tighten.LOWER}
+        10, description="Time limit of one git command.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     validation_concurrency: int = Field(4, ge=1, le=64, description="Diffs validated at the same time.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
@@ -316,7 +319,7 @@ def _project(root: Path, user: _Layer) -> ProjectSays:
     return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user.values)
 
 
-def _direction(key: str) -> Tighten | None:
+def _direction(key: str) -> Strictness | None:
     field = Settings.model_fields.get(key)
     extra: Any = field.json_schema_extra if field is not None else None
     return extra["tighten"] if extra else None

@@ -25,7 +25,7 @@ Value = tuple[Any, str]
 """A setting's value and where it comes from."""
 
 
-class Tighten(StrEnum):
+class Strictness(StrEnum):
     """In which direction a project's file may move a setting."""
 
     LOWER = "a lower value"
@@ -58,7 +58,7 @@ class Rules:
     """
 
     checked: Callable[[str, Any, str], Any]
-    direction: Callable[[str], Tighten | None]
+    direction: Callable[[str], Strictness | None]
     default: Callable[[str], Any]
 
 
@@ -126,7 +126,7 @@ class ProjectFiles:
             return
         value = self.rules.checked(key, raw, origin)
         current = below[key][0] if key in below else self.rules.default(key)
-        full = direction is Tighten.FULL_DURABILITY
+        full = direction is Strictness.FULL_DURABILITY
         if value == "full" if full else value < current:
             says.values[key] = (value, origin)
             return

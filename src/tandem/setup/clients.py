@@ -132,7 +132,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class AgentClient:
     """A client program.
 
     Attributes:
@@ -260,11 +260,11 @@ def _cursor_notes(_: Site) -> list[str]:
 
 
 CLIENTS: Final = (
-    Client("claude", "Claude Code", ("claude",), ".claude", _claude_edits, _claude_notes),
-    Client("codex", "Codex", ("codex",), ".codex", _codex_edits, _codex_notes),
-    Client("gemini", "Gemini CLI", ("gemini",), ".gemini", _gemini_edits, _gemini_notes),
-    Client("opencode", "OpenCode", ("opencode",), ".config/opencode", _opencode_edits, _opencode_notes),
-    Client("cursor", "Cursor", ("cursor-agent", "cursor"), ".cursor", _cursor_edits, _cursor_notes),
+    AgentClient("claude", "Claude Code", ("claude",), ".claude", _claude_edits, _claude_notes),
+    AgentClient("codex", "Codex", ("codex",), ".codex", _codex_edits, _codex_notes),
+    AgentClient("gemini", "Gemini CLI", ("gemini",), ".gemini", _gemini_edits, _gemini_notes),
+    AgentClient("opencode", "OpenCode", ("opencode",), ".config/opencode", _opencode_edits, _opencode_notes),
+    AgentClient("cursor", "Cursor", ("cursor-agent", "cursor"), ".cursor", _cursor_edits, _cursor_notes),
 )
 NAMES: Final = tuple(client.name for client in CLIENTS)
 
@@ -279,7 +279,7 @@ class FoundClient:
         folder: Its configuration folder; null if there is none.
     """
 
-    client: Client
+    client: AgentClient
     program: str | None
     folder: str | None
 
@@ -331,7 +331,7 @@ class ClientSetup:
     hook_notes: list[str] = field(default_factory=list[str])
 
 
-def setup_for(clients: Iterable[Client], site: Site, *, gate: bool) -> ClientSetup:
+def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> ClientSetup:
     """Everything that these clients need; with the gate also the agents' hooks, which refuse early.
 
     Raises:

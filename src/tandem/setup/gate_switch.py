@@ -16,7 +16,7 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, TandemError
 from tandem.hooks import enforcement, git, pending, planning, state
-from tandem.hooks.state import GateFile, GateUnreadable, Place
+from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
 
@@ -49,13 +49,13 @@ class Wish:
     reason: str | None = None
 
 
-def place_at(folder: Path) -> Place:
+def place_at(folder: Path) -> HookRepository:
     """The repository that a folder is in.
 
     Raises:
         InvalidInput: It is in none, or in a bare one.
     """
-    found = state.find_place(str(folder))
+    found = state.find_repository(str(folder))
     if found is None:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
     if found.top is None:
@@ -63,7 +63,7 @@ def place_at(folder: Path) -> Place:
     return found
 
 
-def switch(place: Place) -> GateFile | None:
+def switch(place: HookRepository) -> GateFile | None:
     """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
     try:
         return state.find(place)
@@ -71,7 +71,7 @@ def switch(place: Place) -> GateFile | None:
         return None
 
 
-def loosened(place: Place, wish: Wish) -> list[str]:
+def loosened(place: HookRepository, wish: Wish) -> list[str]:
     """What of a gate that is on would hold less if it became what is wished: that is a person's to decide."""
     before = switch(place)
     if before is None:
@@ -96,7 +96,7 @@ def loosened(place: Place, wish: Wish) -> list[str]:
     return found
 
 
-async def switch_on(call: Call, place: Place, wish: Wish) -> GateFile:
+async def switch_on(call: Call, place: HookRepository, wish: Wish) -> GateFile:
     """Register the project if it is none yet, switch the gate on at the broker and here, and install the hooks.
 
     Raises:
@@ -148,7 +148,7 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
     return remarks
 
 
-async def salvaged(call: Call, place: Place) -> GateFile:
+async def salvaged(call: Call, place: HookRepository) -> GateFile:
     """A switch in place of one that cannot be read, good for switching off."""
     root = main_worktree(place)
     try:
@@ -165,14 +165,14 @@ def write(gate: GateFile) -> None:
     write_atomically(path, json.dumps(gate.facts(), indent=2).encode() + b"\n", mode=0o644)
 
 
-def main_worktree(place: Place) -> Path:
+def main_worktree(place: HookRepository) -> Path:
     """The main working tree: where the project's configuration is."""
     if place.git_dir == place.common_dir or Path(place.common_dir).name != ".git":
         return Path(place.top or place.git_dir)
     return Path(place.common_dir).parent
 
 
-def base_branches(place: Place) -> tuple[str, ...]:
+def base_branches(place: HookRepository) -> tuple[str, ...]:
     """The branch that others are merged into, by its usual names: the remote's, `main`, `master`, else this one."""
     remote = git.run(place, ["symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"], accept=(0, 1)).text
     named = remote.removeprefix("refs/remotes/origin/")
@@ -205,7 +205,7 @@ async def _registered(call: Call, name: str | None, root: Path) -> str:
     return project
 
 
-def _gate(place: Place, root: Path, project: str, wish: Wish, installed: Installed) -> GateFile:
+def _gate(place: HookRepository, root: Path, project: str, wish: Wish, installed: Installed) -> GateFile:
     facts = {
         "project": project,
         "root": str(root),
@@ -223,7 +223,7 @@ def _gate(place: Place, root: Path, project: str, wish: Wish, installed: Install
     return GateFile(place, facts)
 
 
-def _mark_start(place: Place, branches: Sequence[str]) -> None:
+def _mark_start(place: HookRepository, branches: Sequence[str]) -> None:
     """Note where base branches are that were none yet; a mark that is there stays, whatever became of the switch."""
     for branch in branches:
         ref = f"{START_REFS}/{branch}"
@@ -275,7 +275,7 @@ class GateStatus:
     problems: list[str] = field(default_factory=list[str])
 
 
-async def gate_status(call: Call, place: Place) -> GateStatus:
+async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     """How the gate stands; reads only, and delivers what waits for the broker."""
     root = str(main_worktree(place))
     settings = planning.read(root)

@@ -25,7 +25,7 @@ from typing import Any
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.hooks import git
-from tandem.hooks.state import Place
+from tandem.hooks.state import HookRepository
 
 _CONFIG_NAMES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
 _INCLUDED = "hooks.gitconfig"
@@ -131,7 +131,7 @@ class Installed:
             return None
 
 
-def install(place: Place, branches: tuple[str, ...]) -> Installed:
+def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
     """Install the hooks; what an earlier installation has left is taken over.
 
     Raises:
@@ -154,7 +154,7 @@ def install(place: Place, branches: tuple[str, ...]) -> Installed:
     return _install_before(place, folder, setting, previous, made=made)
 
 
-def remove(place: Place, installed: Installed) -> list[str]:
+def remove(place: HookRepository, installed: Installed) -> list[str]:
     """Take the hooks away and put back what was there, to the byte; again is safe.
 
     Returns:
@@ -173,7 +173,7 @@ def remove(place: Place, installed: Installed) -> list[str]:
     return remarks
 
 
-def found(place: Place) -> Installed:
+def found(place: HookRepository) -> Installed:
     """What is installed, by what is there: for when its record is lost."""
     own_folder = Path(place.folder, "hooks")
     if _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
@@ -188,13 +188,13 @@ def is_installed(installed: Installed) -> bool:
     return any(_is_our_file(Path(installed.directory, name)) for name in OURS)
 
 
-def hooks_path(place: Place) -> str | None:
+def hooks_path(place: HookRepository) -> str | None:
     """`core.hooksPath` as git sees it here, a leading `~` resolved; null if it is not set."""
     found = git.run(place, ["config", "--type=path", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration())
     return found.text or None
 
 
-def alive(place: Place, installed: Installed) -> dict[str, bool]:
+def alive(place: HookRepository, installed: Installed) -> dict[str, bool]:
     """Whether git would start each of our hooks, as far as its files tell."""
     folder = hooks_path(place) or str(Path(place.common_dir, "hooks"))
     used = Path(place.top or place.git_dir, folder)
@@ -202,7 +202,7 @@ def alive(place: Place, installed: Installed) -> dict[str, bool]:
     return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in OURS}
 
 
-def _install_beside(place: Place, folder: Path, setting: Setting, *, made: bool) -> Installed:
+def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, made: bool) -> Installed:
     """In git's own hook folder."""
     aside = Path(place.folder, "chained")
     chained: dict[str, str] = {}
@@ -238,7 +238,7 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
     return word
 
 
-def _install_before(place: Place, folder: Path, setting: Setting, previous: str, *, made: bool) -> Installed:
+def _install_before(place: HookRepository, folder: Path, setting: Setting, previous: str, *, made: bool) -> Installed:
     """In a folder of our own that takes the place of the one that is set."""
     former = Path(place.top or place.git_dir, previous)
     included = Path(place.folder, _INCLUDED)
@@ -262,7 +262,7 @@ def _install_before(place: Place, folder: Path, setting: Setting, previous: str,
     return installed
 
 
-def _ensure_alive(place: Place, installed: Installed) -> None:
+def _ensure_alive(place: HookRepository, installed: Installed) -> None:
     dead = [name for name, is_alive in alive(place, installed).items() if not is_alive]
     if dead:
         origin = git.run(
@@ -341,7 +341,7 @@ def _remove_if_empty(folder: Path) -> None:
         return
 
 
-def _append_config(place: Place, block: str) -> str:
+def _append_config(place: HookRepository, block: str) -> str:
     """Put a block at the end of the repository's configuration; what was really appended."""
     appended: list[str] = []
 
@@ -353,7 +353,7 @@ def _append_config(place: Place, block: str) -> str:
     return appended[0]
 
 
-def _edit_config(place: Place, edit: Callable[[bytes], bytes]) -> None:
+def _edit_config(place: HookRepository, edit: Callable[[bytes], bytes]) -> None:
     """Change the repository's configuration as git does: under its lock, at once.
 
     Raises:

@@ -20,7 +20,7 @@ from tandem.bridge.broker import find_data_dir
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.hooks.state import GateFile, Place
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch
 from tandem.setup.clients import (
     NAMES,
@@ -135,7 +135,7 @@ class Plan:
         notes: What a person has to do in the clients.
     """
 
-    place: Place
+    place: HookRepository
     root: Path
     folder: Path
     clients: list[FoundClient]

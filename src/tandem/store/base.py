@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from tandem.errors import Unavailable
 from tandem.store.event import Seal, unkeyed
-from tandem.store.jobs import Delivery, Inbox, Job
+from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,9 +118,9 @@ class Store(ABC):
 
     def __init__(self, seal: Seal = unkeyed) -> None:
         self._seal = seal
-        self._delivery = Delivery()
-        self._writes = Inbox(WAITING_LIMIT)
-        self._reads = Inbox(WAITING_LIMIT)
+        self._delivery = Completions()
+        self._writes = WorkQueue(WAITING_LIMIT)
+        self._reads = WorkQueue(WAITING_LIMIT)
         self._threads: list[threading.Thread] = []
         self._state = threading.Lock()
         self._opened = False
@@ -238,7 +238,7 @@ class Store(ABC):
         self._threads.append(thread)
         thread.start()
 
-    def _blocking(self, fn: Callable[[Unit], T], inbox: Inbox) -> T:
+    def _blocking(self, fn: Callable[[Unit], T], inbox: WorkQueue) -> T:
         if threading.current_thread() in self._threads:
             raise RuntimeError("a unit of work cannot wait for another one: it would wait for its own thread")
         job = Job(fn, None)

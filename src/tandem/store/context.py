@@ -21,7 +21,7 @@ from tandem.store.base import Store, Unit
 from tandem.store.waits import WaitHub, wait_until
 
 if TYPE_CHECKING:
-    from tandem.access.admission import Gatekeeper
+    from tandem.access.admission import Authenticator
     from tandem.projects.registry import Projects
     from tandem.reviews.participants import Participant
 
@@ -48,7 +48,7 @@ class Services:
         validations: Bounds how many git runs are under way at once.
         workflows: What hand-off cycles can be started with, by name.
         tokens: Derives the tokens of sessions and locks.
-        gatekeeper: Tells who calls, and makes the passes of reviewers and the codes of logins.
+        authenticator: Tells who calls, and makes the passes of reviewers and the codes of logins.
         archives: The folder that archived cycles are written to.
         pool: Answers for the reviewers of pools.
         reviewer_logs: The folder of the logs of this machine's reviewers.
@@ -65,7 +65,7 @@ class Services:
     validations: asyncio.Semaphore
     workflows: Mapping[str, Workflow]
     tokens: Tokens
-    gatekeeper: Gatekeeper
+    authenticator: Authenticator
     archives: Path
     pool: PoolReviewers
     reviewer_logs: Path
@@ -180,7 +180,7 @@ def earlier_answer(unit: Unit, key: Key) -> str:
     return answer
 
 
-class MayWait(Protocol):
+class WaitOptions(Protocol):
     """What requests say of waiting."""
 
     wait: bool
@@ -188,7 +188,7 @@ class MayWait(Protocol):
 
 
 async def look_or_wait(
-    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: MayWait
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: WaitOptions
 ) -> T:
     """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
     if not request.wait:
@@ -196,7 +196,7 @@ async def look_or_wait(
     return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
 
 
-def wait_seconds(services: Services, request: MayWait) -> float:
+def wait_seconds(services: Services, request: WaitOptions) -> float:
     """How long a request waits at most."""
     policy = services.policy
     return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)

@@ -19,7 +19,7 @@ LOG_SUBJECT = "log"
 """The subject of events about the log itself."""
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """Every kind of event that this part of the product writes."""
 
     REVIEW_CREATED = "review_created"

@@ -44,7 +44,7 @@ class Job:
             self.answer.set_exception(self.error)
 
 
-class Inbox:
+class WorkQueue:
     """Jobs that wait for a thread, in order of arrival; only while it is open it lets any in."""
 
     def __init__(self, limit: int) -> None:
@@ -107,7 +107,7 @@ class _Listener:
     fn: Callable[[int], None]
 
 
-class Delivery:
+class Completions:
     """Takes answers and notices back to the event loops, with one wake-up for each."""
 
     def __init__(self) -> None:

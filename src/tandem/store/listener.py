@@ -15,7 +15,7 @@ from tandem.store.base import REREAD, Row
 
 if TYPE_CHECKING:
     from tandem.store.connector import Connector
-    from tandem.store.jobs import Delivery
+    from tandem.store.jobs import Completions
 
 CHANNEL: Final = "tandem_events"
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -35,7 +35,7 @@ def commit_with_notice(notice: int, node: str) -> bytes:
 class Listener:
     """A thread with a connection that does nothing but LISTEN, and finds its way back when it is cut."""
 
-    def __init__(self, connector: Connector, delivery: Delivery, node: str) -> None:
+    def __init__(self, connector: Connector, delivery: Completions, node: str) -> None:
         self._connector = connector
         self._delivery = delivery
         self._node = node

@@ -19,7 +19,7 @@ from tandem.core.clock import Clock
 from tandem.errors import ConfigInvalid
 from tandem.store import events, ledger
 from tandem.store.base import Store, Unit
-from tandem.store.event import GENESIS, LOG_SUBJECT, Event, Kind, unkeyed
+from tandem.store.event import GENESIS, LOG_SUBJECT, Event, EventKind, unkeyed
 
 CHECKPOINT_EVENTS: Final = 5_000
 """How many events one checkpoint covers at most, so that its transaction stays short."""
@@ -199,7 +199,7 @@ def covered_by(event: Event) -> int:
 def write_checkpoint(unit: Unit, now_us: int) -> Event | None:
     """Chain what came since the last checkpoint into a new one; null if nothing did."""
     last, since, covered = _uncovered(unit)
-    if not covered or (len(covered) == 1 and covered[0].kind == Kind.CHECKPOINT):
+    if not covered or (len(covered) == 1 and covered[0].kind == EventKind.CHECKPOINT):
         return None
     return _append(unit, _cover(since, covered), now_us, last)
 
@@ -234,7 +234,7 @@ def _append(unit: Unit, facts: dict[str, Any], now_us: int, previous: str) -> Ev
             project="",
             subject=LOG_SUBJECT,
             actor="broker",
-            kind=Kind.CHECKPOINT,
+            kind=EventKind.CHECKPOINT,
             old=None,
             new=None,
             data=orjson.dumps(facts).decode(),

@@ -17,7 +17,7 @@ from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
 if TYPE_CHECKING:
     from tandem.store.connector import Connector
     from tandem.store.event import Seal
-    from tandem.store.jobs import Delivery, Inbox, Job
+    from tandem.store.jobs import Completions, Job, WorkQueue
 
 WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -40,7 +40,14 @@ class Worker:
     """Runs the units of one inbox, each in a transaction, on a connection of its own."""
 
     def __init__(
-        self, connector: Connector, inbox: Inbox, delivery: Delivery, *, begin: LiteralString, node: str, seal: Seal
+        self,
+        connector: Connector,
+        inbox: WorkQueue,
+        delivery: Completions,
+        *,
+        begin: LiteralString,
+        node: str,
+        seal: Seal,
     ) -> None:
         self._seal = seal
         self._connector = connector

@@ -51,7 +51,7 @@ _SCHEMA_LOCK: Final = 0x74616E64656D  # Any number, as long as it is the same on
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class SchemaDialect:
     """How a database is asked for what the schema's code needs."""
 
     url: str
@@ -59,12 +59,12 @@ class Words:
     begin: tuple[str, ...]
 
 
-SQLITE_WORDS: Final = Words(
+SQLITE_WORDS: Final = SchemaDialect(
     url="sqlite://",
     tables="SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'",
     begin=("BEGIN IMMEDIATE",),
 )
-POSTGRESQL_WORDS: Final = Words(
+POSTGRESQL_WORDS: Final = SchemaDialect(
     url="postgresql+psycopg://",
     tables="SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
     # Several nodes may start at once: one does it, the others wait for its end and find it done.
@@ -119,7 +119,7 @@ class Schema:
         self.metadata.create_all(create_mock_engine(f"{dialect.name}+{dialect.driver}://", collect), checkfirst=False)
         return statements
 
-    def _prepare(self, connection: Any, dialect: Dialect, words: Words) -> None:
+    def _prepare(self, connection: Any, dialect: Dialect, words: SchemaDialect) -> None:
         version = self._version(connection, words)
         if version == self.version:
             return
@@ -139,7 +139,7 @@ class Schema:
             if self._version(connection, words) is None:
                 self._create(connection, dialect)
 
-    def _version(self, connection: Any, words: Words) -> str | None:
+    def _version(self, connection: Any, words: SchemaDialect) -> str | None:
         """The version that the database has, or None when it is fresh.
 
         Raises:
@@ -181,7 +181,7 @@ class Schema:
             # With parameters, if only none: SQLAlchemy doubled every per cent sign for the driver.
             connection.execute(statement, ())
 
-    def _upgrade(self, raw: Any, words: Words) -> None:
+    def _upgrade(self, raw: Any, words: SchemaDialect) -> None:
         # Imported for this case only: Alembic takes longer than the rest of a start.
         from alembic import command
 
@@ -200,7 +200,7 @@ class Schema:
 
 
 @contextmanager
-def migrating(schema: Schema, words: Words, raw: Any) -> Generator[Config]:
+def migrating(schema: Schema, words: SchemaDialect, raw: Any) -> Generator[Config]:
     """What Alembic's commands need to work on an open connection of the driver's, which stays open."""
     from alembic.config import Config
 
@@ -217,7 +217,7 @@ def migrating(schema: Schema, words: Words, raw: Any) -> Generator[Config]:
 
 
 @contextmanager
-def _transaction(connection: Any, words: Words) -> Generator[None]:
+def _transaction(connection: Any, words: SchemaDialect) -> Generator[None]:
     """Alone with the schema: everything that is done here, or nothing."""
     for statement in words.begin:
         connection.execute(statement)

@@ -15,7 +15,7 @@ from copy import copy
 from functools import partial
 from typing import TypeVar
 
-from tandem.core.secret_key import Tokens, Veil
+from tandem.core.secret_key import OpaqueTokens, Tokens
 from tandem.errors import CursorExpired, InvalidInput
 from tandem.store import events
 from tandem.store.base import REREAD, Store, Unit
@@ -66,7 +66,7 @@ class WaitHub:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._project: str | None = None
-        self.veil: Veil | None = None
+        self.veil: OpaqueTokens | None = None
         self._reading = False
 
     @property

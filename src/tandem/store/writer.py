@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tandem.store.event import Seal
-    from tandem.store.jobs import Delivery, Inbox, Job
+    from tandem.store.jobs import Completions, Job, WorkQueue
     from tandem.store.sqlite_file import DatabaseFile
 
 UNITS_A_COMMIT: Final = 256
@@ -64,8 +64,8 @@ class Writer:
         self,
         file: DatabaseFile,
         connect: Callable[[], sqlite3.Connection],
-        inbox: Inbox,
-        delivery: Delivery,
+        inbox: WorkQueue,
+        delivery: Completions,
         seal: Seal,
     ) -> None:
         self._seal = seal

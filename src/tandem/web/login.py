@@ -45,7 +45,7 @@ async def show(request: PageRequest) -> PageResponse | Response:
     """The form; a login's link is redeemed, and who is logged in already goes on."""
     to = local(request.query("to") or "")
     code = request.query("code")
-    if not request.gatekeeper.required:
+    if not request.authenticator.required:
         return see(to)
     # HEAD must not use a link up.
     if code and request.http.method == "GET":
@@ -56,13 +56,13 @@ async def show(request: PageRequest) -> PageResponse | Response:
 async def enter(request: PageRequest) -> PageResponse | Response:
     """Log in by a token."""
     to = local(request.form.get("to", ""))
-    if not request.gatekeeper.required:
+    if not request.authenticator.required:
         return see(to)
     token = request.form.get("token", "").strip()
     try:
-        access = await request.gatekeeper.admit(token if token.isascii() else "")
+        access = await request.authenticator.admit(token if token.isascii() else "")
     except Unauthenticated as error:
-        # What the gatekeeper says is for programs, and advises a variable of their environment.
+        # What the authenticator says is for programs, and advises a variable of their environment.
         reason: str = error.details.get("reason", "")
         told = _REFUSED.get(reason, "This broker knows no such access token; look whether all of it was copied.")
         return _form(request, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
@@ -71,7 +71,7 @@ async def enter(request: PageRequest) -> PageResponse | Response:
 
 async def leave(request: PageRequest) -> Response:
     """Log out: the browser forgets what it was logged in with."""
-    if not request.gatekeeper.required:
+    if not request.authenticator.required:
         return see("/")
     response = see(PATH)
     await _end(request)
@@ -110,7 +110,7 @@ async def _by_link(request: PageRequest, code: str, to: str) -> PageResponse | R
         # Another site's page must not log somebody in as whom it likes.
         elsewhere = "Another site's page opened this link, which it may not. Run `tandem open` again."
         return _form(request, to, Forbidden(elsewhere, header="Sec-Fetch-Site"))
-    access = await request.gatekeeper.redeem(code)
+    access = await request.authenticator.redeem(code)
     if access is not None:
         return await _logged_in(request, access, to)
     if request.person.access is not None:
@@ -132,7 +132,7 @@ def _port(netloc: str) -> int | None:
 async def _end(request: PageRequest) -> None:
     """End what the browser was logged in with, if it was."""
     if request.person.access_id:
-        await request.gatekeeper.end_login(request.person.session, LOGIN_SECONDS)
+        await request.authenticator.end_login(request.person.session, LOGIN_SECONDS)
 
 
 async def _logged_in(request: PageRequest, access: Access | None, to: str) -> PageResponse | Response:
@@ -151,7 +151,7 @@ async def _logged_in(request: PageRequest, access: Access | None, to: str) -> Pa
         return see(to)
     home = request.backend.cookie.home(request.http, access)
     if home is not None:
-        sent_on = see(f"{home}{PATH}?{urlencode({'code': request.gatekeeper.login_code(access), 'to': to})}")
+        sent_on = see(f"{home}{PATH}?{urlencode({'code': request.authenticator.login_code(access), 'to': to})}")
         sent_on.headers.update(_TO_ANOTHER_ORIGIN)
         return sent_on
     # The owner's name is asked once, also if the login was over meanwhile.

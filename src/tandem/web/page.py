@@ -19,7 +19,7 @@ from tandem.inbox.contract import Inbox
 from tandem.reviews.answers import AuditPage
 from tandem.server.asgi.calls import bearer_of
 from tandem.server.asgi.exchange import Exchange
-from tandem.server.authorisation import Gatekeeper
+from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
 from tandem.web.person import Person, PersonCookie
 
@@ -93,7 +93,7 @@ class Backend:
     Attributes:
         dispatcher: Runs the operations.
         clock: Tells how long ago something was, and gives reference ids for unknown faults.
-        gatekeeper: Tells what a token or a login's link lets somebody do.
+        authenticator: Tells what a token or a login's link lets somebody do.
         cookie: Who a browser belongs to.
         check_ready: Raises Unavailable unless the broker takes new work.
         body_limit_bytes: The largest form.
@@ -101,7 +101,7 @@ class Backend:
 
     dispatcher: Dispatcher
     clock: Clock
-    gatekeeper: Gatekeeper
+    authenticator: Authenticator
     cookie: PersonCookie
     check_ready: Callable[[], None]
     body_limit_bytes: int
@@ -135,14 +135,14 @@ class PageRequest:
         return {name: values[-1] for name, values in self.lists.items()}
 
     @property
-    def gatekeeper(self) -> Gatekeeper:
+    def authenticator(self) -> Authenticator:
         """Tells what a token or a login's link lets somebody do."""
-        return self.backend.gatekeeper
+        return self.backend.authenticator
 
     @property
     def is_shut(self) -> bool:
         """Whether the person has to log in first."""
-        return self.gatekeeper.required and self.person.access is None
+        return self.authenticator.required and self.person.access is None
 
     async def admitted(self) -> PageRequest:
         """The same with what the person may do now: by the request's own token, or by the login of their browser.
@@ -150,13 +150,13 @@ class PageRequest:
         Raises:
             Unauthenticated: The request's own token is not valid.
         """
-        if not self.gatekeeper.required:
+        if not self.authenticator.required:
             return self
         bearer = bearer_of(self.exchange)
         if bearer is not None:
-            return replace(self, person=self.person.admitted(await self.gatekeeper.admit(bearer)))
+            return replace(self, person=self.person.admitted(await self.authenticator.admit(bearer)))
         login_id = self.backend.cookie.login_of(self.person)
-        access = None if login_id is None else await self.gatekeeper.logged_in(self.person.session, login_id)
+        access = None if login_id is None else await self.authenticator.logged_in(self.person.session, login_id)
         if access is not None and self.backend.cookie.home(self.http, access) is not None:
             access = None
         return replace(self, person=self.person.admitted(access))

@@ -26,7 +26,7 @@ from tandem.server.asgi.exchange import (
     unexpected,
 )
 from tandem.server.asgi.watching import run_watched
-from tandem.server.authorisation import Gatekeeper
+from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
 from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics
 from tandem.web.page import (
@@ -65,7 +65,7 @@ ROUTES: tuple[PageRoute, ...] = (
 )
 
 
-class Site:
+class PagesApp:
     """Answers every request for a page."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Site:
         dispatcher: Dispatcher,
         clock: Clock,
         seal: Seal,
-        gatekeeper: Gatekeeper,
+        authenticator: Authenticator,
         check_ready: Callable[[], None],
         body_limit_bytes: int,
     ) -> None:
@@ -84,12 +84,12 @@ class Site:
             dispatcher: Runs the operations.
             clock: Tells how long ago something was, and gives reference ids for unknown faults.
             seal: A text's keyed hash, by the broker's secret.
-            gatekeeper: Tells who calls.
+            authenticator: Tells who calls.
             check_ready: Raises Unavailable unless the broker takes new work.
             body_limit_bytes: The largest form.
         """
-        cookie = PersonCookie(seal, clock, with_logins=gatekeeper.required)
-        self._backend = Backend(dispatcher, clock, gatekeeper, cookie, check_ready, body_limit_bytes)
+        cookie = PersonCookie(seal, clock, with_logins=authenticator.required)
+        self._backend = Backend(dispatcher, clock, authenticator, cookie, check_ready, body_limit_bytes)
         files = StaticFiles()
         self._templates = environment()
         names: dict[str, Any] = self._templates.globals
@@ -214,7 +214,7 @@ class Site:
             "cursor": "",
             "is_shut": asked.is_shut,
             # Where a page goes when its login is over; null where there are no logins.
-            "login": login.address(login.where(asked.http)) if asked.gatekeeper.required else None,
+            "login": login.address(login.where(asked.http)) if asked.authenticator.required else None,
             "is_answer": asked.http.method == "POST",
         }
 

@@ -12,8 +12,8 @@ from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.gate.contract import CommitRecord
 from tandem.gsd.rollback.repository import (
     Checkout,
-    Commit,
     Difference,
+    RepositoryCommit,
     Tip,
     differences,
     line_from,
@@ -188,9 +188,9 @@ class Found:
     """
 
     how: How
-    line: tuple[Commit, ...]
-    commits: tuple[Commit, ...]
-    gone: tuple[tuple[Commit, str], ...]
+    line: tuple[RepositoryCommit, ...]
+    commits: tuple[RepositoryCommit, ...]
+    gone: tuple[tuple[RepositoryCommit, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Taken:
         against: The review of its own that was decided against; null if none was.
     """
 
-    commit: Commit
+    commit: RepositoryCommit
     difference: Difference
     review_ids: tuple[str, ...]
     because: str
@@ -409,7 +409,7 @@ def _not_against(review: Review) -> InvalidTransition:
     )
 
 
-def _ensure_no_merge(commit: Commit) -> None:
+def _ensure_no_merge(commit: RepositoryCommit) -> None:
     if commit.is_merge:
         raise InvalidInput(
             f"{commit.id[:_SHORT]} ({commit.subject}) is a merge: which side is to stay, only a person can say. Nothing"
@@ -447,13 +447,13 @@ class _Plan:
         self._review = review
         self._records = records
 
-    async def reviews_of(self, commit: Commit) -> list[Review]:
+    async def reviews_of(self, commit: RepositoryCommit) -> list[Review]:
         """The reviews of a commit, as recorded and as its message names them."""
         record = self._records.get(commit.id)
         named = dict.fromkeys((*(record.review_ids if record else ()), *commit.review_ids))
         return [review for one in named if (review := await self._reviews.find(one)) is not None]
 
-    async def others_in(self, commit: Commit) -> list[Review]:
+    async def others_in(self, commit: RepositoryCommit) -> list[Review]:
         """The other reviews inside a commit that is taken back.
 
         Raises:
@@ -473,7 +473,7 @@ class _Plan:
                 )
         return others
 
-    async def has(self, commit: Commit) -> bool:
+    async def has(self, commit: RepositoryCommit) -> bool:
         """Whether a commit is of the plan; one that says nothing of a plan is somebody else's."""
         if commit.id in self._records:
             return True
@@ -481,7 +481,12 @@ class _Plan:
         return plans == {self._review.plan} if plans else commit.plan == self._review.plan
 
     def as_dependent(
-        self, commit: Commit, difference: Difference, reviews: Sequence[Review], touched: set[str], names: set[str]
+        self,
+        commit: RepositoryCommit,
+        difference: Difference,
+        reviews: Sequence[Review],
+        touched: set[str],
+        names: set[str],
     ) -> Taken | None:
         """A later commit of the plan, if it builds upon what is taken back."""
         record = self._records.get(commit.id)
@@ -497,7 +502,7 @@ class _Plan:
         against = next((review.id for review in reviews if review.is_against(difference)), None)
         return Taken(commit, difference, _ids(reviews), because, is_dependent=True, against=against)
 
-    def tasks_of(self, commit: Commit, reviews: Iterable[Review]) -> set[str]:
+    def tasks_of(self, commit: RepositoryCommit, reviews: Iterable[Review]) -> set[str]:
         """The names by which a later commit may mean this one's task."""
         record = self._records.get(commit.id)
         found = {commit.task, record.task if record else None, *(review.first.task for review in reviews)} - {None, ""}

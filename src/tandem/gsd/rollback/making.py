@@ -16,7 +16,7 @@ from tandem.git.runner import Output
 from tandem.git.validation import parse_only
 from tandem.gsd.rollback.choosing import Choice, Taken
 from tandem.gsd.rollback.report import Carried, CounterPatch, Report, Reverted, Rework
-from tandem.gsd.rollback.repository import ROLLBACK, Checkout, Commit, differences, log
+from tandem.gsd.rollback.repository import ROLLBACK, Checkout, RepositoryCommit, differences, log
 from tandem.hooks.message import REVIEW
 from tandem.reviews.answers import Proposal
 
@@ -108,7 +108,7 @@ class Scratch:
         """Id of its newest commit."""
         return self.git("rev-parse", "HEAD").stdout.decode("ascii").strip()
 
-    def revert(self, commit: Commit, review_ids: Sequence[str], rolled_back: str) -> str | None:
+    def revert(self, commit: RepositoryCommit, review_ids: Sequence[str], rolled_back: str) -> str | None:
         """Commits the reverse of a commit.
 
         Args:
@@ -152,7 +152,7 @@ class Scratch:
         about = f"Round {round_.round} of {round_.review_id}, as its proposer accepted it."
         return self._commit(title, about, [round_.review_id], round_.review_id)
 
-    def replay(self, commit: Commit) -> str | None:
+    def replay(self, commit: RepositoryCommit) -> str | None:
         """Commits a commit again, with its author and its message.
 
         Returns:
@@ -257,7 +257,7 @@ class Maker:
             raise self._blocked(commit, conflict, choice) from conflict
         return Reverted(commit.id, commit.subject, one.review_ids, one.because, made)
 
-    def _blocked(self, commit: Commit, conflict: Conflict, choice: Choice) -> InvalidInput:
+    def _blocked(self, commit: RepositoryCommit, conflict: Conflict, choice: Choice) -> InvalidInput:
         """The error for a commit upon which somebody else built."""
         ours = {one.commit.id for one in choice.taken}
         paths = [f":(top,literal){path}" for path in conflict.paths]

@@ -165,7 +165,7 @@ class Checkout:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class RepositoryCommit:
     """A commit and what its message says.
 
     Attributes:
@@ -221,13 +221,13 @@ class Difference:
     text_digest: str | None
 
 
-def parse(record: str) -> Commit:
+def parse(record: str) -> RepositoryCommit:
     """A commit from its id, its parents and its message, a line each."""
     commit, parents, message = record.split("\n", 2)
     # A squash indents the messages that it keeps.
     text = "\n".join(line.strip() for line in message.split("\n"))
     reviews = values(text, REVIEW)
-    return Commit(
+    return RepositoryCommit(
         id=commit,
         parents=tuple(parents.split()),
         subject=message.partition("\n")[0].strip(),
@@ -239,7 +239,7 @@ def parse(record: str) -> Commit:
     )
 
 
-def log(checkout: Checkout, *arguments: str, paths: Sequence[str] = ()) -> list[Commit]:
+def log(checkout: Checkout, *arguments: str, paths: Sequence[str] = ()) -> list[RepositoryCommit]:
     """The commits that `git log` answers with, newest first; a child always stands before its parents."""
     options = ["-z", "--topo-order", "--no-show-signature", "--encoding=UTF-8", "--format=%H%n%P%n%B"]
     output = checkout.run(["-c", "log.showSignature=false", "log", *options, *arguments, "--", *paths])
@@ -247,7 +247,7 @@ def log(checkout: Checkout, *arguments: str, paths: Sequence[str] = ()) -> list[
     return [parse(record) for record in records if record.strip()]
 
 
-def line_from(checkout: Checkout, oldest: Iterable[str], head: str) -> list[Commit]:
+def line_from(checkout: Checkout, oldest: Iterable[str], head: str) -> list[RepositoryCommit]:
     """Some commits and all that came to the branch since, newest first."""
     wanted = sorted(set(oldest))
     if len(wanted) > 1:
@@ -255,7 +255,7 @@ def line_from(checkout: Checkout, oldest: Iterable[str], head: str) -> list[Comm
     return log(checkout, head, *(f"^{commit}^@" for commit in wanted))
 
 
-def reverted_by(line: Sequence[Commit]) -> dict[str, str]:
+def reverted_by(line: Sequence[RepositoryCommit]) -> dict[str, str]:
     """For each commit that a later one reverts, that one; a revert that is reverted itself does not count.
 
     Args:
@@ -272,7 +272,7 @@ def reverted_by(line: Sequence[Commit]) -> dict[str, str]:
     return gone
 
 
-def differences(checkout: Checkout, commits: Sequence[Commit]) -> dict[str, Difference]:
+def differences(checkout: Checkout, commits: Sequence[RepositoryCommit]) -> dict[str, Difference]:
     """What each commit changed; merges change nothing here."""
     wanted = [commit.id for commit in commits if not commit.is_merge]
     found = {commit.id: _difference([]) for commit in commits}

@@ -82,7 +82,7 @@ async def record_commits(client: TandemClient, report: Report, commits: Iterable
     Raises:
         TandemError: The broker does not answer, or refuses.
     """
-    place = state.find_place(report.worktree)
+    place = state.find_repository(report.worktree)
     if place is None:
         return
     for commit, replaces in commits:

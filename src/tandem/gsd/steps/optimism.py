@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from tandem.client import TandemClient
 from tandem.errors import NotFound
 from tandem.gsd.rollback.choosing import recorded_commits
-from tandem.gsd.steps.outcomes import Outcome, Word, of_review
+from tandem.gsd.steps.outcomes import StepResult, Word, of_review
 from tandem.gsd.steps.pointers import Pointer, Pointers
-from tandem.gsd.steps.situation import Deadline, Order
+from tandem.gsd.steps.situation import Deadline, StepRequest
 from tandem.gsd.steps.verdicts import AGAINST, word_of
 from tandem.reviews.answers import ReviewStatus
 
@@ -59,7 +59,7 @@ class Plans:
         standing = tuple(one for one in dict.fromkeys(against) if one not in settled)
         return Standing(standing, is_blocking or bool(standing))
 
-    async def decided(self, order: Order, keys: Iterable[str]) -> Outcome:
+    async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
         """Wait until every change of a plan is decided, and say what came of it."""
         deadline = Deadline(order.timeout_seconds)
         known = tuple(dict.fromkeys(keys))
@@ -72,8 +72,8 @@ class Plans:
                     return outcome
         if not ids:
             nothing = "No change of this plan was submitted."
-            return Outcome(Word.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
-        return Outcome(
+            return StepResult(Word.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
+        return StepResult(
             Word.APPROVED,
             order.step,
             ("Merge the branch as it is; a later change of it needs another review.",),
@@ -83,7 +83,7 @@ class Plans:
             reason="Every change of the plan is approved.",
         )
 
-    async def _undecided(self, order: Order, keys: tuple[str, ...], status: ReviewStatus) -> Outcome | None:
+    async def _undecided(self, order: StepRequest, keys: tuple[str, ...], status: ReviewStatus) -> StepResult | None:
         """The outcome for a change that is not approved; null if it was taken back, so that it no longer counts."""
         if _is_against(status):
             against = (await self.standing(keys)).against
@@ -96,7 +96,7 @@ class Plans:
         wanted = advice.get(word, f"Stop, and ask the person: tandem review proposal {status.review_id}")
         if status.next_action == "answer_message":
             wanted = f"Answer first: tandem review discussion {status.review_id}. Then run again: {order.command}"
-        return Outcome(word, order.step, (wanted,), **of_review(status))
+        return StepResult(word, order.step, (wanted,), **of_review(status))
 
     async def _verdict(self, review_id: str, left_seconds: float | None) -> ReviewStatus | None:
         try:
@@ -125,9 +125,9 @@ class Plans:
         return [one for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
 
 
-def rollback(order: Order, against: tuple[str, ...], project: str) -> Outcome:
+def rollback(order: StepRequest, against: tuple[str, ...], project: str) -> StepResult:
     """The outcome that a change has to be taken back first."""
-    return Outcome(
+    return StepResult(
         Word.ROLLBACK,
         order.step,
         (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {order.command}"),

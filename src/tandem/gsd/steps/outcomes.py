@@ -68,7 +68,7 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepResult:
     """How a step ended.
 
     Attributes:
@@ -109,7 +109,7 @@ class Outcome:
     question: str | None = None
     remarks: tuple[Remark, ...] = ()
     counter_patch: Patch | None = None
-    parts: tuple[Outcome, ...] = ()
+    parts: tuple[StepResult, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Everything as JSON values; the same members whatever the word."""

@@ -19,7 +19,7 @@ from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.steps.outcomes import Outcome, Patch, Remark, Word, of_review
+from tandem.gsd.steps.outcomes import Patch, Remark, StepResult, Word, of_review
 from tandem.gsd.steps.pointers import Pointer, Pointers
 from tandem.gsd.steps.subjects import ROLES, Subject
 from tandem.gsd.steps.verdicts import Move, advice, approved, decide, is_same, is_superseded, word_of
@@ -57,7 +57,7 @@ class Submitter:
     agent_type: str | None
     say: Callable[[str], None]
 
-    async def submit(self, subject: Subject) -> Outcome | tuple[Subject, Pointer]:
+    async def submit(self, subject: Subject) -> StepResult | tuple[Subject, Pointer]:
         """Put a content up unless it is up or approved already; the outcome where that is known at once.
 
         Raises:
@@ -66,7 +66,7 @@ class Submitter:
         done, subject = await self._passed(subject)
         return done or (subject, await self._put_up(subject))
 
-    async def _passed(self, subject: Subject) -> tuple[Outcome | None, Subject]:
+    async def _passed(self, subject: Subject) -> tuple[StepResult | None, Subject]:
         """The outcome if nothing is left to review; and the content without what needs no review of its own."""
         pointer = self.pointers.find(subject.key)
         own = None if pointer is None else pointer.review_id
@@ -125,7 +125,7 @@ class Submitter:
             await self.client.close_review(pointer.review_id, reason=f"followed by {created.review_id}")
         return made
 
-    async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> Outcome:
+    async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
         status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
         return await self._told(subject, pointer, status)
@@ -140,7 +140,7 @@ class Submitter:
             return None
         return status if status.project == self.project else None
 
-    async def _told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> Outcome:
+    async def _told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> StepResult:
         """The outcome that a review's status is for this content."""
         word = word_of(status, pointer.rounds_before)
         superseded = is_superseded(subject, pointer, status)
@@ -229,7 +229,7 @@ class Submitter:
         found = await self.client.get_proposal(decision.review_ids[0])
         return found.metadata.get("result") in {None, subject.claim}
 
-    async def _approved(self, subject: Subject, decision: GateDecision) -> Outcome:
+    async def _approved(self, subject: Subject, decision: GateDecision) -> StepResult:
         ids = decision.review_ids
         if not ids:
             is_exempt = all(path.kind == EXEMPT for path in decision.paths)

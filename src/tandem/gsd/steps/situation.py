@@ -19,7 +19,7 @@ from tandem.hooks import ask, git, planning, state, trust
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StepRequest:
     """What a step was told.
 
     Attributes:
@@ -78,17 +78,17 @@ class Situation:
     """
 
     folder: Path
-    place: state.Place | None
-    planning: planning.Planning
+    place: state.HookRepository | None
+    planning: planning.PlanningFile
     gate: state.GateFile | None
 
     @property
-    def is_solo(self) -> bool:
+    def is_disabled(self) -> bool:
         """Whether nothing is reviewed here: the workflow does not submit, and no gate would refuse."""
         return planning.is_disabled(self.planning, self.gate)
 
     @property
-    def repository(self) -> state.Place:
+    def repository(self) -> state.HookRepository:
         """The repository.
 
         Raises:
@@ -128,7 +128,7 @@ class Situation:
         branch = self.branch
         return self.gate is not None and (branch is None or branch in self.gate.branches)
 
-    def effective(self) -> planning.Effective:
+    def effective(self) -> planning.EffectiveSettings:
         """The settings that hold, after trust."""
         folder = self.gate.config_dir if self.gate else os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
         return planning.effective(
@@ -161,7 +161,7 @@ def look(folder: Path) -> Situation:
         ConfigInvalid: The gate's switch cannot be read, so that nobody knows whether the gate is on.
     """
     here = str(folder)
-    place = state.find_place(here)
+    place = state.find_repository(here)
     try:
         gate = None if place is None else state.find(place)
     except state.GateUnreadable as problem:

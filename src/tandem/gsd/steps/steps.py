@@ -13,10 +13,10 @@ from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps import optimism, subjects, waves
 from tandem.gsd.steps.documents import Identity
-from tandem.gsd.steps.outcomes import Outcome, Word
+from tandem.gsd.steps.outcomes import StepResult, Word
 from tandem.gsd.steps.pointers import Pointer, Pointers
 from tandem.gsd.steps.reviewing import Submitter
-from tandem.gsd.steps.situation import Deadline, Order, Situation
+from tandem.gsd.steps.situation import Deadline, Situation, StepRequest
 from tandem.gsd.steps.subjects import Document, Subject, Work, document_key
 from tandem.hooks import pending, planning
 from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
@@ -24,14 +24,14 @@ from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
 _GO_ON = (planning.GO_ON,)
 
 
-def without_network(order: Order, situation: Situation) -> Outcome | None:
+def without_network(order: StepRequest, situation: Situation) -> StepResult | None:
     """The outcome where local files say it all; null where the broker has to be asked."""
-    if situation.is_solo:
-        return Outcome(Word.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
+    if situation.is_disabled:
+        return StepResult(Word.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
     if order.step == "task" and not situation.is_strict_here:
         holds = situation.effective()
         if holds.granularity == PER_PLAN and holds.mode != OPTIMISTIC:
-            return Outcome(
+            return StepResult(
                 Word.GO,
                 order.step,
                 ("Commit, and go on with the next task.", "After the plan's last task: tandem gate wave"),
@@ -41,7 +41,7 @@ def without_network(order: Order, situation: Situation) -> Outcome | None:
         holds = situation.effective()
         if holds.is_strict and not (order.branches or order.since or order.accept):
             why = "Every task is reviewed before its commit (review_granularity is per_task)."
-            return Outcome(Word.GO, order.step, _GO_ON, reason=why)
+            return StepResult(Word.GO, order.step, _GO_ON, reason=why)
     return None
 
 
@@ -58,14 +58,14 @@ class Run:
         agent_type: Who does the step; null for the step's own role.
     """
 
-    order: Order
+    order: StepRequest
     situation: Situation
     client: TandemClient
     project: str
     say: Callable[[str], None]
     agent_type: str | None = None
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> StepResult:
         """How the step ended.
 
         Raises:
@@ -82,7 +82,7 @@ class Run:
             case _:
                 return await self._text()
 
-    async def _text(self) -> Outcome:
+    async def _text(self) -> StepResult:
         order, situation = self.order, self.situation
         document = await self._document()
         claim = subjects.claim_of(document, order.claim) if order.step == "verification" else None
@@ -114,7 +114,7 @@ class Run:
             return None
         return ((await self.client.get_proposal(pointer.review_id)).description or "").encode()
 
-    async def _task(self) -> Outcome:
+    async def _task(self) -> StepResult:
         order, situation = self.order, self.situation
         with Repository(situation.root) as repository:
             found = subjects.difference(repository, Scope(staged=order.staged))
@@ -130,7 +130,9 @@ class Run:
             await submitter.sweep()
             if not found.changes:
                 where = "The index" if order.staged else "The working tree"
-                return Outcome(Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project)
+                return StepResult(
+                    Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project
+                )
 
             def build() -> Subject:
                 now = subjects.difference(repository, Scope(staged=order.staged))
@@ -143,7 +145,7 @@ class Run:
 
             return await self._put_up_only(submitter, build()) if is_free else await self._settled(submitter, build)
 
-    async def _optimistic(self, known: Work) -> tuple[Outcome | None, bool]:
+    async def _optimistic(self, known: Work) -> tuple[StepResult | None, bool]:
         """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
         order, situation = self.order, self.situation
         standing = await self._plans.standing(self._keys(known.identity))
@@ -154,12 +156,12 @@ class Run:
         if situation.gate is None:
             return None, True
         why = "The change is reviewed after its commit, which puts it up (execution_mode is optimistic)."
-        return Outcome(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
+        return StepResult(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
 
-    async def _put_up_only(self, submitter: Submitter, subject: Subject) -> Outcome:
+    async def _put_up_only(self, submitter: Submitter, subject: Subject) -> StepResult:
         """Without a gate no hook puts the commit up, so this does."""
         part = await submitter.submit(subject)
-        if isinstance(part, Outcome):
+        if isinstance(part, StepResult):
             return part
         subject, pointer = part
         trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
@@ -173,7 +175,7 @@ class Run:
             next=(trailer, "Go on with the next task."),
         )
 
-    async def _wave(self) -> Outcome:
+    async def _wave(self) -> StepResult:
         order, situation = self.order, self.situation
         checkout = Checkout.at(situation.root)
         found = waves.branches(situation, checkout, order)
@@ -189,14 +191,14 @@ class Run:
             await submitter.sweep()
             parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
             ended = [
-                part if isinstance(part, Outcome) else await submitter.follow(*part, timeout_seconds=deadline.left)
+                part if isinstance(part, StepResult) else await submitter.follow(*part, timeout_seconds=deadline.left)
                 for part in parts
             ]
         return ended[0] if len(ended) == 1 else _summed(tuple(ended))
 
     async def _up(
         self, submitter: Submitter, repository: Repository, branch: waves.Branch, *, is_only: bool
-    ) -> Outcome | tuple[Subject, Pointer]:
+    ) -> StepResult | tuple[Subject, Pointer]:
         """A branch of a wave, put up; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
         command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
@@ -204,7 +206,7 @@ class Run:
         subject = waves.subject(situation, repository, branch, told)
         if subject is None:
             why = f"The commits of {branch.name} change nothing."
-            return Outcome(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
+            return StepResult(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
         if order.accept:
             if not is_only or branch.name != situation.branch:
                 raise InvalidInput(
@@ -214,12 +216,12 @@ class Run:
             return subject, await submitter.accept(subject)
         return await submitter.submit(subject)
 
-    async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> Outcome:
+    async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> StepResult:
         order = self.order
         subject = build()
         if not order.accept:
             part = await submitter.submit(subject)
-            if isinstance(part, Outcome):
+            if isinstance(part, StepResult):
                 return part
             return await submitter.follow(*part, timeout_seconds=order.timeout_seconds)
         pointer = await submitter.accept(subject)
@@ -247,12 +249,12 @@ class Run:
         return Submitter(self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say)
 
 
-def _summed(parts: tuple[Outcome, ...]) -> Outcome:
+def _summed(parts: tuple[StepResult, ...]) -> StepResult:
     """One outcome for several branches: the word of the one that has to be dealt with first."""
     first = min(parts, key=lambda part: list(Word).index(part.word))
     ids = tuple(review_id for part in parts for review_id in part.review_ids)
     each = "Deal with each branch as it says below." if first.word not in _GOOD else "Merge the branches as they are."
-    return Outcome(
+    return StepResult(
         first.word, first.step, (each,), review_id=first.review_id, review_ids=ids, project=first.project, parts=parts
     )
 

@@ -17,8 +17,8 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.steps import documents
 from tandem.gsd.steps.documents import FOLDER, NOBODY, Identity, Task, tasks_touching
-from tandem.gsd.steps.outcomes import Outcome, Word
-from tandem.gsd.steps.situation import Order, Situation
+from tandem.gsd.steps.outcomes import StepResult, Word
+from tandem.gsd.steps.situation import Situation, StepRequest
 
 ROLES = {
     "plan": "planner",
@@ -73,7 +73,7 @@ class Subject:
         is_optimistic: Whether nobody waits for its verdict: then each content is a review of its own.
     """
 
-    order: Order
+    order: StepRequest
     identity: Identity
     intent: str
     description: str
@@ -139,7 +139,7 @@ class Subject:
         changes = repository.validate_diff(diff, self.base).changes
         return replace(self, diff=diff, changes=changes, digest=digest_of(changes))
 
-    def outcome(self, word: Word, **facts: Any) -> Outcome:
+    def outcome(self, word: Word, **facts: Any) -> StepResult:
         """An outcome of the step with what is known of the content."""
         known: dict[str, Any] = {
             "phase": self.identity.phase,
@@ -148,7 +148,7 @@ class Subject:
             "path": self.path,
             "files": self.paths,
         }
-        return Outcome(word, self.step, **(known | facts))
+        return StepResult(word, self.step, **(known | facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def repository_of(situation: Situation, document: Document) -> Repository:
 
 
 def document_subject(
-    situation: Situation, repository: Repository, order: Order, document: Document, claim: str | None
+    situation: Situation, repository: Repository, order: StepRequest, document: Document, claim: str | None
 ) -> Subject:
     """What is put up for a document, with what is claimed of it: an approval is then of that as well."""
     path = document.file.relative_to(repository.root.resolve()).as_posix()
@@ -345,7 +345,7 @@ def work(situation: Situation, said: Identity, found: Difference) -> Work:
     return Work(named.over(said).over(found_task), text, task, remarks)
 
 
-def change_subject(situation: Situation, found: Difference, known: Work, order: Order) -> Subject:
+def change_subject(situation: Situation, found: Difference, known: Work, order: StepRequest) -> Subject:
     """What is put up for a task's change."""
     task, label = known.task, known.identity.task
     what = task.name if task is not None and task.name else f"task {label}" if label else _files(found)

@@ -11,10 +11,10 @@ from tandem.errors import InvalidInput
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.rollback.repository import SUBJECT, Checkout, Commit, log
+from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
 from tandem.gsd.steps.documents import NOBODY, Identity, find_plan, objective
 from tandem.gsd.steps.pointers import Pointer
-from tandem.gsd.steps.situation import Order, Situation
+from tandem.gsd.steps.situation import Situation, StepRequest
 from tandem.gsd.steps.subjects import Subject, difference, planning_dirs, read_text
 
 _LOOKED_AT = 200
@@ -59,11 +59,11 @@ class Branch:
     name: str
     tip: str
     base: str
-    commits: tuple[Commit, ...]
+    commits: tuple[RepositoryCommit, ...]
     identity: Identity
 
 
-def branches(situation: Situation, checkout: Checkout, order: Order) -> tuple[Branch, ...]:
+def branches(situation: Situation, checkout: Checkout, order: StepRequest) -> tuple[Branch, ...]:
     """The branches of a wave: those that were named; else this one; on the base branch those of linked working trees.
 
     Raises:
@@ -78,7 +78,7 @@ def branches(situation: Situation, checkout: Checkout, order: Order) -> tuple[Br
     return tuple(branch for branch in linked if wave.carries_out(branch)) or (wave.on_base(),)
 
 
-def subject(situation: Situation, repository: Repository, branch: Branch, order: Order) -> Subject | None:
+def subject(situation: Situation, repository: Repository, branch: Branch, order: StepRequest) -> Subject | None:
     """What is put up for a branch; null when its commits change nothing together."""
     found = difference(repository, Scope(revision=f"{branch.base}..{branch.tip}"))
     if not found.changes:
@@ -190,11 +190,11 @@ class _Wave:
     def _worktrees(self) -> list[str]:
         return self._checkout.text("worktree", "list", "--porcelain").splitlines()
 
-    def _commits(self, revisions: str) -> tuple[Commit, ...]:
+    def _commits(self, revisions: str) -> tuple[RepositoryCommit, ...]:
         """Commits without merges, oldest first."""
         return tuple(reversed(log(self._checkout, "--no-merges", f"-{_PLAN_COMMITS}", revisions)))
 
-    def _parent(self, commit: Commit) -> str:
+    def _parent(self, commit: RepositoryCommit) -> str:
         """The first parent of a commit; the empty tree's id of one that has none."""
         return commit.parents[0] if commit.parents else self._checkout.text("hash-object", "-t", "tree", "--stdin")
 
@@ -210,7 +210,7 @@ class _Wave:
         return found
 
     @staticmethod
-    def _of_plan(found: Sequence[Commit], identity: Identity) -> list[Commit]:
+    def _of_plan(found: Sequence[RepositoryCommit], identity: Identity) -> list[RepositoryCommit]:
         """The commits whose subject names the plan, as `feat(03-02): …`."""
         if identity.plan is None:
             return []
@@ -219,7 +219,7 @@ class _Wave:
         return [commit for commit in found if scope.match(commit.subject)]
 
     @staticmethod
-    def _identity(said: Identity, found: Sequence[Commit]) -> Identity:
+    def _identity(said: Identity, found: Sequence[RepositoryCommit]) -> Identity:
         """What was said, else the plan that most of the commits name."""
         scopes = Counter(match.group("phase", "plan") for commit in found if (match := SUBJECT.match(commit.subject)))
         if said.plan is not None or not scopes:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem.bridge import credentials
-from tandem.bridge.http import Client, Exchange, HttpFailure, Target
+from tandem.bridge.http import Exchange, HttpClient, HttpFailure, Target
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -51,11 +51,11 @@ class Refused(Exception):
         self.retryable = retryable
 
 
-class Away(Exception):
+class BrokerUnreachable(Exception):
     """No broker answered as long as was waited; the message says how the last try failed."""
 
 
-class GivenUp(Exception):
+class CallCancelled(Exception):
     """The event that a call was made to depend on is set."""
 
 
@@ -76,7 +76,7 @@ class BrokerClient:
         Raises:
             ValueError: The URL cannot be used.
         """
-        self._client = Client(Target(url), silence_seconds=answer_seconds)
+        self._client = HttpClient(Target(url), silence_seconds=answer_seconds)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": agent}
         self._headers |= credentials.headers(access)
         self._lock = threading.Lock()
@@ -113,12 +113,12 @@ class BrokerClient:
         while True:
             try:
                 return _data(*self._post(operation, body, hang_up or until))
-            except (Refused, Away) as error:
+            except (Refused, BrokerUnreachable) as error:
                 is_final = isinstance(error, Refused) and not (error.retryable and insist)
                 if is_final or time.monotonic() - began + pause > patience_seconds:
                     raise
             if until.wait(pause):
-                raise GivenUp
+                raise CallCancelled
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def hang_up(self) -> None:
@@ -138,8 +138,8 @@ class BrokerClient:
                 return answer.status, answer.read()
         except HttpFailure as error:
             if hang_up.is_set():
-                raise GivenUp from error
-            raise Away(f"no broker answers at {self._client.target.host}: {error}") from error
+                raise CallCancelled from error
+            raise BrokerUnreachable(f"no broker answers at {self._client.target.host}: {error}") from error
 
     @contextmanager
     def _holding(self, event: threading.Event) -> Generator[Exchange]:
@@ -147,7 +147,7 @@ class BrokerClient:
         with self._lock:
             # Looked at where `hang_up` finds the call or has been: between the two nothing is missed.
             if event.is_set():
-                raise GivenUp
+                raise CallCancelled
             self._held = (exchange, event)
         try:
             yield exchange
@@ -171,5 +171,5 @@ def _data(status: int, content: bytes) -> dict[str, Any]:
         error = envelope["error"]
         refused = Refused(error["code"], error["message"], error["details"], retryable=error["retryable"])
     except (ValueError, RecursionError, TypeError, KeyError):
-        raise Away(f"what answers is not a Tandem broker (HTTP {status})") from None
+        raise BrokerUnreachable(f"what answers is not a Tandem broker (HTTP {status})") from None
     raise refused

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tandem.pool.reviewers.broker_client import Away, BrokerClient, GivenUp, Refused
+from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled, Refused
 
 OVER: Final = frozenset({"STALE_CLAIM", "STALE_ROUND", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"})
 """Refusals of whoever does not hold the review any more, or not its current round."""
@@ -116,14 +116,14 @@ class Lease:
                 return
             try:
                 ends = self._renew()
-            except GivenUp:
+            except CallCancelled:
                 return
             except Refused as error:
                 if error.code in OVER:
                     self._end(error.code)
                     return
                 continue
-            except (Away, ValueError):
+            except (BrokerUnreachable, ValueError):
                 # A broker that is away takes no claim back. When it is there again it will say what is true.
                 continue
             if ends - known < (now - renewed) * 1_000_000 / 2:

@@ -44,9 +44,9 @@ from tandem.pool.reviewers import (
 )
 from tandem.pool.reviewers.broker_client import (
     ANSWER_SECONDS,
-    Away,
     BrokerClient,
-    GivenUp,
+    BrokerUnreachable,
+    CallCancelled,
     Refused,
     with_key,
 )
@@ -133,9 +133,9 @@ class Worker:
         with self._requests.telling(self._broker.hang_up):
             try:
                 return self._loop()
-            except GivenUp:
+            except CallCancelled:
                 return Exit.IN_ORDER, "told to stop"
-            except Away as error:
+            except BrokerUnreachable as error:
                 return Exit.BROKER_GONE, one_line(str(error))
             except Refused as error:
                 return Exit.BROKER_GONE, one_line(f"the broker refuses: {error}")
@@ -196,7 +196,7 @@ class Worker:
         why = "The reviewer was told to stop before it began."
         asked = with_key(claimed.request(claim_generation=claimed.generation, reason=why))
         # If it cannot be told, the broker takes the claim back when it hears that we have ended.
-        with suppress(Away, Refused):
+        with suppress(BrokerUnreachable, Refused):
             self._broker.call("release_claim", asked, until=self._requests.cancel, patience_seconds=_WAIT_SECONDS)
 
     # ---------------------------------------------------------------------------------------- one review
@@ -210,13 +210,13 @@ class Worker:
         """
         try:
             result = self._outcome(claimed)
-        except GivenUp:
+        except CallCancelled:
             result = Result(Outcome.CANCELLED, self._why_cancelled(None))
-        except Away:
+        except BrokerUnreachable:
             raise
         except Exception:
             # The first fault is the one to tell of.
-            with suppress(Away, Refused):
+            with suppress(BrokerUnreachable, Refused):
                 reason = "A fault of the reviewer process. Its log has the traceback."
                 self._report(claimed, Result(Outcome.CRASHED, reason))
             raise
@@ -372,13 +372,13 @@ class Worker:
     def _deliver(self, report: dict[str, Any]) -> None:
         try:
             self._broker.call("report_outcome", report, until=self._requests.cancel)
-        except GivenUp:
+        except CallCancelled:
             # Who is to end at once still says what became of the claim, if somebody listens.
             limit = _LAST_REPORT_SECONDS
             last = self._connected(answer_seconds=limit)
             try:
                 last.call("report_outcome", report, until=threading.Event(), patience_seconds=limit)
-            except Away:
+            except BrokerUnreachable:
                 self._log.note("the broker could not be told")
             finally:
                 last.close()

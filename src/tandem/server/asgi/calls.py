@@ -14,7 +14,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Registry
 from tandem.errors import InvalidInput, TooLarge, Unauthenticated
 from tandem.server.asgi.exchange import Exchange, Headers
-from tandem.server.authorisation import Gatekeeper
+from tandem.server.authorisation import Authenticator
 
 
 def find_operation(registry: Registry, name: str) -> Operation | None:
@@ -134,13 +134,13 @@ _HEADER = b"authorization"
 _IN_SCOPE = "tandem.access"
 
 
-async def admit(exchange: Exchange, gatekeeper: Gatekeeper) -> None:
+async def admit(exchange: Exchange, authenticator: Authenticator) -> None:
     """Let a request in, and note on it who sends it.
 
     Raises:
         Unauthenticated: It has no token, or one that is not valid (any more).
     """
-    exchange.access = exchange.scope[_IN_SCOPE] = await gatekeeper.admit(bearer_of(exchange))
+    exchange.access = exchange.scope[_IN_SCOPE] = await authenticator.admit(bearer_of(exchange))
 
 
 def access_in(scope: Scope) -> Access | None:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from tandem.errors import InvalidInput, TandemError, TimedOut, TooLarge
-from tandem.server.dispatch import Outcome
+from tandem.server.dispatch import CallResult
 
 _HEAD = b"HTTP/1.1 "
 _INTERIM = b"HTTP/1.1 1"
@@ -305,7 +305,7 @@ class BrokerProtocol(CorkedProtocol):
         self._is_over = True
         self._all.begins(self)
         self.deadline = self.loop.time()
-        body = Outcome(error=error).body()
+        body = CallResult(error=error).body()
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[error.status] + head + body)
         self.transport.write_eof()

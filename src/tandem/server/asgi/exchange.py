@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tandem.contract.access import Access
 from tandem.core.clock import Clock
 from tandem.errors import InternalError, InvalidInput, TandemError, TooLarge
-from tandem.server.dispatch import Outcome
+from tandem.server.dispatch import CallResult
 
 
 class Exchange:
@@ -143,14 +143,14 @@ async def send_bytes(send: Send, status: int, body: bytes, headers: Headers = (J
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_outcome(send: Send, outcome: Outcome, headers: Headers = ()) -> None:
+async def send_outcome(send: Send, outcome: CallResult, headers: Headers = ()) -> None:
     """An envelope, with its own HTTP status."""
     await send_bytes(send, outcome.status, outcome.body(), (JSON, *_API_HEADERS, *headers))
 
 
 async def send_refusal(send: Send, error: TandemError, headers: Headers = ()) -> None:
     """The envelope of an error, with its own HTTP status."""
-    await send_outcome(send, Outcome(error=error), headers)
+    await send_outcome(send, CallResult(error=error), headers)
 
 
 def unexpected(error: Exception, clock: Clock, path: str) -> InternalError:

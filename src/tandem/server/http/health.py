@@ -8,7 +8,7 @@ from typing import Any
 
 from tandem.errors import Unavailable
 from tandem.server.asgi.exchange import Exchange, send_outcome, send_refusal
-from tandem.server.dispatch import Outcome
+from tandem.server.dispatch import CallResult
 
 RETRY_AFTER = ((b"retry-after", b"1"),)
 
@@ -64,7 +64,7 @@ class Health:
         facts = {"phase": self.phase, **self._facts()}
         trouble = self._trouble()
         if self.phase is Phase.READY and trouble is None:
-            await send_outcome(exchange.send, Outcome(facts))
+            await send_outcome(exchange.send, CallResult(facts))
         else:
             refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)
             await send_refusal(exchange.send, refusal, headers=RETRY_AFTER)

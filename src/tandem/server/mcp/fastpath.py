@@ -13,7 +13,7 @@ from starlette.types import Send
 from tandem.contract.caller import Caller
 from tandem.server.asgi.exchange import Exchange, send_bytes
 from tandem.server.asgi.watching import WATCH_AFTER_SECONDS, run_watched
-from tandem.server.dispatch import Outcome
+from tandem.server.dispatch import CallResult
 from tandem.server.mcp.recognition import ToolCall
 from tandem.server.mcp.tools import Tools
 
@@ -32,7 +32,7 @@ def server_stamp(version: str) -> bytes:
     return b',"resultType":"complete","_meta":' + orjson.dumps(server)
 
 
-def call_result(request_id: int | str, outcome: Outcome, stamp: bytes = b"") -> bytes:
+def call_result(request_id: int | str, outcome: CallResult, stamp: bytes = b"") -> bytes:
     """The answer to `tools/call`: the envelope as structured content, and the same bytes as text.
 
     Args:

@@ -8,7 +8,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
 from tandem.server.asgi.calls import find_operation, is_dotted
-from tandem.server.dispatch import Dispatcher, Outcome
+from tandem.server.dispatch import CallResult, Dispatcher
 
 Schema = dict[str, Any]
 
@@ -113,11 +113,11 @@ class Tools:
             self._schemas[name] = slim(operation.input_schema())
         return self._schemas[name]
 
-    async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> Outcome:
+    async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> CallResult:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
         operation = self._offered.get(name) or find_operation(self.dispatcher.registry, name)
         if operation is None or not operation.over_mcp:
-            return Outcome(error=self._unknown(name[:_NAME_LENGTH]))
+            return CallResult(error=self._unknown(name[:_NAME_LENGTH]))
         return await self.dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
 
     def _unknown(self, name: str) -> TandemError:

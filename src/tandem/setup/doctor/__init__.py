@@ -12,13 +12,13 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients
-from tandem.setup.doctor.finding import Circumstances, Finding, State, problem
+from tandem.setup.doctor.finding import DoctorContext, Finding, State, problem
 from tandem.setup.doctor.gate import check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_settings
 
-__all__ = ["CHECKS", "Check", "Circumstances", "Finding", "State", "examine"]
+__all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "State", "examine"]
 
-Check = Callable[[Circumstances], Awaitable[list[Finding]]]
+Check = Callable[[DoctorContext], Awaitable[list[Finding]]]
 
 CHECKS: Final[tuple[Check, ...]] = (
     check_programs,
@@ -38,7 +38,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-async def examine(here: Circumstances, more: Iterable[Check] = ()) -> AsyncIterator[Finding]:
+async def examine(here: DoctorContext, more: Iterable[Check] = ()) -> AsyncIterator[Finding]:
     """All findings, as they come.
 
     Args:

@@ -14,14 +14,14 @@ import orjson
 
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
-from tandem.bridge.http import Client, HttpFailure, Target
+from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.settings.config import load_settings
 from tandem.setup.background import find_broker, reach_broker
-from tandem.setup.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
+from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.gate_switch import Call
 
 _SECONDS = 5.0
@@ -33,7 +33,7 @@ _ASK_FOR_TOKENS = (
 )
 
 
-async def check_broker(here: Circumstances) -> list[Finding]:
+async def check_broker(here: DoctorContext) -> list[Finding]:
     """Whether it answers, with the version of this program, and can use its database."""
     stated = here.broker or (here.gate.broker if here.gate else None)
     reached = await find_broker(stated)
@@ -74,7 +74,7 @@ async def _silence(stated: str | None) -> Finding:
     return problem("broker", f"No broker runs on {folder}.", _START, start)
 
 
-async def _database(here: Circumstances) -> Finding:
+async def _database(here: DoctorContext) -> Finding:
     """A read of the database, through the broker."""
     if here.call is None:
         return skipped("database", "The broker does not answer.")
@@ -87,7 +87,7 @@ async def _database(here: Circumstances) -> Finding:
     return ok("database", "The broker reads its database. Its proof: tandem audit verify")
 
 
-async def check_users(here: Circumstances) -> list[Finding]:
+async def check_users(here: DoctorContext) -> list[Finding]:
     """Whether others are logged in, or could be: without access tokens, whoever reaches the port is trusted."""
     others = sorted(platforms.accounts())
     present = sorted(await asyncio.to_thread(platforms.others_logged_in))
@@ -115,7 +115,7 @@ async def check_users(here: Circumstances) -> list[Finding]:
     ]
 
 
-async def check_access(here: Circumstances) -> list[Finding]:
+async def check_access(here: DoctorContext) -> list[Finding]:
     """Whether this user's token is taken, where the broker asks for one."""
     if here.call is None:
         return [skipped("access", "The broker does not answer.")]
@@ -151,7 +151,7 @@ def _fix() -> str:
     return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
 
 
-def _asks_for_tokens(here: Circumstances) -> bool:
+def _asks_for_tokens(here: DoctorContext) -> bool:
     """What the broker does with a call without a token; what the settings say if it does not answer."""
     if here.url is None:
         return load_settings().settings.auth == "token"
@@ -159,7 +159,7 @@ def _asks_for_tokens(here: Circumstances) -> bool:
     return status_code == REFUSED_STATUS
 
 
-async def check_reviewers(here: Circumstances) -> list[Finding]:
+async def check_reviewers(here: DoctorContext) -> list[Finding]:
     """Whether whoever puts something up will find a reviewer."""
     if here.call is None:
         return [skipped("reviewers", "The broker does not answer.")]
@@ -202,7 +202,7 @@ def _health(url: str) -> dict[str, Any]:
 def _ask(url: str, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
     """The status and the answer of a request without a token; 0 and nothing if it cannot be read."""
     try:
-        with closing(Client(Target(url), silence_seconds=_SECONDS)) as client:
+        with closing(HttpClient(Target(url), silence_seconds=_SECONDS)) as client:
             answer = client.request(method, path, body, _JSON)
             return answer.status, as_object(orjson.loads(answer.read()))
     except (HttpFailure, ValueError):

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from tandem.bridge.messages import as_object
 from tandem.setup import teaching
 from tandem.setup.clients import FoundClient, Site, find_program, says, version_of
-from tandem.setup.doctor.finding import Circumstances, Finding, note, ok, problem, skipped
+from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.edits.installing import install
 from tandem.setup.init import Plan, Wish, load_record, plan_init
 from tandem.setup.teaching import ClientName
@@ -35,7 +35,7 @@ _INIT_GATE = "tandem init --gate"
 _MARK = b"tandem: refused"
 
 
-async def check_clients(here: Circumstances) -> list[Finding]:
+async def check_clients(here: DoctorContext) -> list[Finding]:
     """Whether the files of the clients that were set up hold what they should: server, time-outs, skill."""
     if here.place is None:
         return []
@@ -75,7 +75,7 @@ def _version(found: FoundClient) -> Finding:
     return ok("clients", f"{title} {said.split(chr(10))[0].strip() or '(says no version)'}")
 
 
-async def check_agent_hooks(here: Circumstances) -> list[Finding]:
+async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
     """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
     gate = here.gate
     before = load_record(Path(here.place.git_dir, "tandem")) if here.place is not None else None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tandem.hooks.state import GateFile, Place
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch
 from tandem.setup.gate_switch import Call
 
@@ -17,7 +17,7 @@ Repair = Callable[[], Awaitable[Any]]
 
 
 @dataclass
-class Circumstances:
+class DoctorContext:
     """Where the doctor was called.
 
     Attributes:
@@ -35,7 +35,7 @@ class Circumstances:
     home: Path
     environment: Mapping[str, str]
     broker: str | None
-    place: Place | None
+    place: HookRepository | None
     url: str | None = None
     call: Call | None = None
     facts: dict[str, Any] = field(default_factory=dict[str, Any])

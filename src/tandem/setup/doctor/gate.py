@@ -18,7 +18,7 @@ from tandem.git.runner import Git, GitFailed, Output, clean_environment
 from tandem.hooks import enforcement, git, planning
 from tandem.hooks.state import GateFile
 from tandem.setup import gate_switch
-from tandem.setup.doctor.finding import Circumstances, Finding, Repair, note, ok, problem, skipped
+from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_switch import Wish, gate_status
 
 _AGAIN = "tandem gate on"
@@ -34,7 +34,7 @@ _NOBODY: Final = {
 }
 
 
-async def check_project(here: Circumstances) -> list[Finding]:
+async def check_project(here: DoctorContext) -> list[Finding]:
     """Whether this repository is registered."""
     if here.place is None or here.root is None:
         return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
@@ -53,7 +53,7 @@ async def check_project(here: Circumstances) -> list[Finding]:
     ]
 
 
-async def check_gate(here: Circumstances) -> list[Finding]:
+async def check_gate(here: DoctorContext) -> list[Finding]:
     """Whether the gate is on at both places, and git starts its hooks."""
     if here.place is None:
         return []
@@ -72,7 +72,7 @@ async def check_gate(here: Circumstances) -> list[Finding]:
     return problems or [ok("gate", f"The gate is on for {holds}; git starts its hooks.")]
 
 
-async def check_hooks(here: Circumstances) -> list[Finding]:
+async def check_hooks(here: DoctorContext) -> list[Finding]:
     """Fire every hook of git with what cannot be approved: each has to refuse it."""
     gate = here.gate
     if gate is None or not gate.enabled:
@@ -147,7 +147,7 @@ def _fire(gate: GateFile) -> dict[str, Output]:
         }
 
 
-def _reinstalling(here: Circumstances) -> Repair:
+def _reinstalling(here: DoctorContext) -> Repair:
     """Installs the hooks again, with the gate as it is."""
 
     async def reinstall() -> None:
@@ -165,7 +165,7 @@ async def _nobody(_operation: str, _arguments: object) -> object:
     raise TandemError("the broker does not answer")
 
 
-async def check_planning(here: Circumstances) -> list[Finding]:
+async def check_planning(here: DoctorContext) -> list[Finding]:
     """The three settings of `.planning/config.json`, as far as they hold."""
     if here.root is None:
         return []

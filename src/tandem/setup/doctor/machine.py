@@ -14,12 +14,12 @@ from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.runner import Git, ensure_recent
 from tandem.settings.config import load_settings
 from tandem.setup.clients import find_program
-from tandem.setup.doctor.finding import Circumstances, Finding, note, ok, problem
+from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem
 
 _FREE_BYTES = 200_000_000
 
 
-async def check_programs(_: Circumstances) -> list[Finding]:
+async def check_programs(_: DoctorContext) -> list[Finding]:
     """Python and git, and whether agents find `tandem`."""
     found = [ok("python", f"Python {platform.python_version()}"), await asyncio.to_thread(_git)]
     program = await asyncio.to_thread(find_program, os.environ)
@@ -37,7 +37,7 @@ def _git() -> Finding:
         return problem("git", error.message, "install it, and call tandem doctor again")
 
 
-async def check_settings(here: Circumstances) -> list[Finding]:
+async def check_settings(here: DoctorContext) -> list[Finding]:
     """The settings, those of the project included."""
     try:
         loaded = load_settings(project_root=here.root)
@@ -50,7 +50,7 @@ async def check_settings(here: Circumstances) -> list[Finding]:
     return ignored or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
 
 
-async def check_data(_: Circumstances) -> list[Finding]:
+async def check_data(_: DoctorContext) -> list[Finding]:
     """The data folder: whose it is, and whether there is room."""
     return await asyncio.to_thread(_data, Path(find_data_dir(platforms)))
 

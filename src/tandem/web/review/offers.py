@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tandem.contract.operation import Role
 from tandem.reviews.rules import Action, Side, State
-from tandem.reviews.unusual import Place, Unusual, counted, of_diff, of_text, unshown
+from tandem.reviews.unusual import Location, Unusual, counted, of_diff, of_text, unshown
 from tandem.web.diffs.code import shown
 from tandem.web.diffs.outline import outline
 from tandem.web.review.view import ReviewView
@@ -189,7 +189,7 @@ def remarks(view: ReviewView) -> list[Remark]:
         return [_remark(view, one) for one in of_text(path, view.proposal.description or "")]
     found = outline(diff)
     sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
-    long = [Place(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
+    long = [Location(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
     return [_remark(view, one) for one in (*unshown(found.files, view.proposal.affected_files), *found.unusual, *parts)]
 
@@ -203,7 +203,7 @@ def _remark(view: ReviewView, one: Unusual) -> Remark:
     return Remark(one.what, [(shown(place.name), _address(view, place)) for place in one.places], one.more)
 
 
-def _address(view: ReviewView, place: Place) -> str:
+def _address(view: ReviewView, place: Location) -> str:
     line = "" if place.line is None else f"-{'L' if place.before else 'R'}{place.line}"
     if view.proposal.diff is None:
         return view.link(show="source", since=None) + f"#f0{line}"
