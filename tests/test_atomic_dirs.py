@@ -62,7 +62,7 @@ for _ in range(15):
 """
 HOLD_THE_TURN = """
 import os, sys
-from tandem import platforms
+from tandem.core import platforms
 from tests.racing import wait_for_start
 
 assert platforms.lock_file(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT))
@@ -71,7 +71,8 @@ wait_for_start()
 OPEN_THE_LOCK_AND_PAUSE = """
 import sys
 from pathlib import Path
-from tandem import errors, atomic_dirs
+from tandem import errors
+from tandem.core import atomic_dirs
 from tests.racing import pause_before
 
 atomic_dirs._PATIENCE_SECONDS = 0.05

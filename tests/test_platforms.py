@@ -15,7 +15,7 @@ from tandem.core.platforms import ProcessIdentity
 
 TAKE_THE_LOCK = """
 import os, sys
-from tandem import platforms
+from tandem.core import platforms
 lock = os.open(sys.argv[1], os.O_RDWR)
 print(platforms.lock_file(lock), os.pread(lock, 100, 0) if hasattr(os, "pread") else os.read(lock, 100), flush=True)
 sys.stdin.read()
@@ -92,7 +92,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
 
 
 def test_a_dead_process_is_gone_before_anybody_has_reaped_it() -> None:
-    script = "from tandem import platforms; print(*platforms.this_process(), flush=True); input()"
+    script = "from tandem.core import platforms; print(*platforms.this_process(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -109,7 +109,7 @@ def test_a_detached_process_outlives_its_parent(tmp_path: Path) -> None:
     told = tmp_path / "told"
     child = f"import os, time; time.sleep(0.3); open({str(told)!r}, 'w').write(str(os.getppid()))"
     parent = (
-        "import subprocess, sys; from tandem import platforms;"
+        "import subprocess, sys; from tandem.core import platforms;"
         f"subprocess.Popen([sys.executable, '-c', {child!r}], **platforms.detached())"
     )
     subprocess.run([sys.executable, "-c", parent], check=True, timeout=60)

@@ -60,7 +60,7 @@ print(load_or_make(Path(sys.argv[1])).hex())
 READ = """
 import sys
 from pathlib import Path
-from tandem import secret_key
+from tandem.core import secret_key
 from tests.racing import before_each_change
 
 secret_key._PATIENCE_SECONDS = 60

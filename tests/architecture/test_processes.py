@@ -13,9 +13,10 @@ STARTS_PROCESSES = {
     "tandem.pool.reviewers": "runs client programs as reviewers",
     "tandem.core.platforms": "process groups and detached starts differ by platform",
     "tandem.bridge": "starts the broker",
-    "tandem.hooks": "asks git, as it imports nothing of ours but the bridge",
+    "tandem.hooks": "runs `git commit` for the one who overrides the gate, and starts the broker",
     "tandem.cli": "`tandem up` in the background, `doctor`, `demo`",
-    "tandem.setup": "runs the plan's verify command and asks clients for their versions",
+    "tandem.gsd.rollback": "runs the plan's verify command",
+    "tandem.setup": "asks clients for their versions",
 }
 PROCESS_MODULES = {"subprocess", "multiprocessing"}
 STARTER = re.compile(r"os\.(?:fork|exec|spawn|posix_spawn)|asyncio\.create_subprocess|anyio\.(?:run|open)_process")
