@@ -21,7 +21,7 @@ class Pages:
     """The site, from the first request on. Agents that only call tools never pay for templates."""
 
     def __init__(self, **arguments: Any) -> None:
-        """Nothing is imported yet; `arguments` are those of `tandem.web.site.Site`."""
+        """Nothing is imported yet; `arguments` are those of `tandem.web.site.PagesApp`."""
         self._arguments = arguments
         self._serve: Callable[[Exchange], Awaitable[None]] | None = None
         self._importing = asyncio.Lock()
@@ -39,4 +39,4 @@ class Pages:
         await self._serve(exchange)
 
     def _make(self) -> Callable[[Exchange], Awaitable[None]]:
-        return importlib.import_module(_SITE_MODULE).Site(**self._arguments).serve
+        return importlib.import_module(_SITE_MODULE).PagesApp(**self._arguments).serve
