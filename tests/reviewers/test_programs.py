@@ -81,10 +81,12 @@ def test_a_large_prompt_that_nobody_reads_blocks_nobody(tmp_path: Path) -> None:
 
 def test_tells_which_process_it_is_while_it_runs(tmp_path: Path) -> None:
     seen: list[tuple[ProcessIdentity, bool]] = []
-    run(
-        acts("note", str(tmp_path / "pid"), folder=tmp_path),
-        on_start=lambda one: seen.append((one, platforms.is_alive(one))),
-    )
+
+    def look(identity: ProcessIdentity) -> None:
+        seen.append((identity, platforms.is_alive(identity)))
+        (tmp_path / "seen").touch()
+
+    run(acts("note", str(tmp_path / "pid"), "wait-for", str(tmp_path / "seen"), folder=tmp_path), on_start=look)
     (identity, was_alive), *more = seen
     assert was_alive
     assert not more

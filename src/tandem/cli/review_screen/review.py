@@ -108,7 +108,7 @@ class ReviewScreen(LiveScreen):
     def on_mount(self) -> None:
         """Begin with the change."""
         self.show_trouble("")
-        self.query_one("#tabs", TabbedContent).hide_tab("counter")
+        self._show_counter_tab(False)
         self.query_one("#diff").focus()
 
     @property
@@ -204,12 +204,16 @@ class ReviewScreen(LiveScreen):
             text = f"*The text is shown as it was written.*\n\n{as_written}{rest}"
         await self.query_one(Document).update(text)
 
+    def _show_counter_tab(self, has_one: bool) -> None:
+        # `hide_tab` comes back to its tabs after the next refresh, and fails if the screen was left by then.
+        self.query_one("#tabs", TabbedContent).get_tab("counter").display = has_one
+
     def _show_counter_patch(self, found: Reading) -> None:
-        patch, tabs = found.proposal.counter_patch, self.query_one("#tabs", TabbedContent)
+        patch = found.proposal.counter_patch
+        self._show_counter_tab(patch is not None)
         if patch is None:
             if self._tab == "counter":
                 self.action_tab("change")
-            tabs.hide_tab("counter")
             return
         path = found.proposal.path or ""
         shown = (
@@ -218,7 +222,6 @@ class ReviewScreen(LiveScreen):
             else diff_view.of_text(path, patch.description or "")
         )
         self.query_one("#counter-diff", DiffView).show_rows(shown, keep_place=True)
-        tabs.show_tab("counter")
 
     @on(OptionList.OptionHighlighted, "#files")
     def go_to_file(self, event: OptionList.OptionHighlighted) -> None:
