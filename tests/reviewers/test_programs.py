@@ -286,3 +286,16 @@ def test_no_argument_is_ever_interpreted_by_a_shell(tmp_path: Path) -> None:
     done = run(acts("show-arguments", *NASTY, folder=folder, stdin=b"$(touch x); `touch x`"))
     assert done.stdout.decode().splitlines() == [repr(one) for one in NASTY]
     assert list(folder.iterdir()) == []
+
+
+@only_posix
+def test_the_environment_of_what_has_just_been_started_is_waited_for() -> None:
+    # Read at once, that of a few in a hundred is empty: by its marks such a process would not be found.
+    marks = {"TANDEM_REVIEWER": f"tests-r1-{secrets.token_hex(6)}"}
+    for _ in range(1000):
+        process = processes.start_program(["sleep", "300"], "/", marks, stdin=0, stdout=1, stderr=2)
+        try:
+            assert processes.environment_of(psutil.Process(process.pid)) == marks
+        finally:
+            process.kill()
+            process.wait()

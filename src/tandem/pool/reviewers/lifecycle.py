@@ -21,7 +21,7 @@ from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.pool.contract import Order, Orders
 from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit, Job
-from tandem.pool.reviewers.processes import Start, WorkerProcess, end_marked
+from tandem.pool.reviewers.processes import WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import ReviewerFiles
 
 REPORT_SECONDS: Final = 2.0
@@ -193,10 +193,14 @@ class ReviewerLifecycle:
         if context.projects is not None and project not in context.projects:
             raise ConfigInvalid(f"This supervisor does not serve the project {project!r}.", setting="projects")
         self._job = self._files.prepare(self._order, self._living())
-        log_file = self._files.log_file(self.reviewer_id)
-        marks = self._files.marks(self.reviewer_id)
-        start = Start(self.reviewer_id, marks, context.argv, context.environment, context.folder, log_file)
-        return WorkerProcess(start, self._on_end)
+        return WorkerProcess(
+            context.argv,
+            context.environment,
+            marks=self._files.marks(self.reviewer_id),
+            folder=context.folder,
+            log_file=self._files.log_file(self.reviewer_id),
+            on_end=self._on_end,
+        )
 
     def _on_end(self, code: int) -> None:
         def note() -> None:

@@ -32,6 +32,8 @@ _REAP_SECONDS = 5.0
 _KILL_SECONDS = 5.0
 """How long the dead may take to go away: one that waits for a disk cannot be killed."""
 
+_EXEC_SECONDS = 1.0
+_EXEC_LOOK_SECONDS = 0.001
 _HAS_SIGNALS = hasattr(os, "killpg")
 _GONE = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
 _log = logging.getLogger("tandem.supervisor")
@@ -125,7 +127,7 @@ class Tree:
         if self.process is not None and (process.pid == self.process.pid or self._has_in_session(process)):
             return True
         try:
-            return self.marks.items() <= process.environ().items()
+            return self.marks.items() <= environment_of(process).items()
         except (psutil.Error, OSError):
             # Somebody else's, a kernel's, or gone.
             return False
@@ -211,32 +213,26 @@ def _processes() -> Iterator[psutil.Process]:
             yield psutil.Process(pid)
 
 
+def environment_of(process: psutil.Process) -> dict[str, str]:
+    """The environment of a process, waited for while it has none yet.
+
+    Linux lets whoever started a program go on before the program has its arguments and, after these, its environment.
+
+    Raises:
+        psutil.Error: It has ended, or is somebody else's.
+    """
+    deadline = time.monotonic() + _EXEC_SECONDS
+    # Those of the kernel have no file, and never have arguments.
+    while not process.cmdline() and process.exe() and time.monotonic() < deadline:
+        time.sleep(_EXEC_LOOK_SECONDS)
+    return process.environ()
+
+
 def _lives(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() not in _GONE
     except psutil.Error:
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How a reviewer's process is started.
-
-    Attributes:
-        reviewer_id: Whose it is.
-        marks: What its environment and that of all its descendants have, and no others.
-        argv: The program and its arguments.
-        environment: Its environment, apart from that.
-        folder: Where it starts; nothing of a repository may be found from there.
-        log_file: What it writes goes to the end of this.
-    """
-
-    reviewer_id: str
-    marks: Mapping[str, str]
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(repr=False)
-    folder: Path
-    log_file: Path
 
 
 class WorkerProcess:
@@ -248,11 +244,24 @@ class WorkerProcess:
         identity: The process, safe from reuse of its number.
     """
 
-    def __init__(self, start: Start, on_end: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        marks: Mapping[str, str],
+        folder: Path,
+        log_file: Path,
+        on_end: Callable[[int], None],
+    ) -> None:
         """Starts the process.
 
         Args:
-            start: What to start.
+            argv: The program and its arguments.
+            environment: Its environment, apart from the marks.
+            marks: What its environment and that of all its descendants have, and no others.
+            folder: Where it starts; nothing of a repository may be found from there.
+            log_file: What it writes goes to the end of this.
             on_end: Is called once, in a thread of its own, when the process and all that it started are gone,
                 with the exit status or the negative number of the signal that ended it.
 
@@ -260,14 +269,20 @@ class WorkerProcess:
             OSError: It cannot be started.
         """
         self._on_end = on_end
-        self._process = _popen(start)
-        self._tree = Tree(start.marks, self._process)
+        log = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._process = start_program(
+                argv, folder, {**environment, **marks}, stdin=subprocess.PIPE, stdout=log, stderr=log
+            )
+        finally:
+            os.close(log)
+        self._tree = Tree(marks, self._process)
         # Whoever holds it may rely on the number: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False
         self.identity = identity_of(self._process)
         try:
-            threading.Thread(target=self._watch, name=f"reviewer-{start.reviewer_id}", daemon=True).start()
+            threading.Thread(target=self._watch, name="reviewer", daemon=True).start()
         except RuntimeError as error:
             self._end_tree()
             raise OSError(f"no thread can be had for it: {error}") from error
@@ -316,12 +331,3 @@ class WorkerProcess:
                 _log.exception("what process %d left behind could not be ended", self._process.pid)
             self._reaped = True
         self.hang_up()
-
-
-def _popen(start: Start) -> subprocess.Popen[bytes]:
-    log = os.open(start.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        environment = {**start.environment, **start.marks}
-        return start_program(start.argv, start.folder, environment, stdin=subprocess.PIPE, stdout=log, stderr=log)
-    finally:
-        os.close(log)
