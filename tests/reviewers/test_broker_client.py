@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled, Refused, with_key
+from tandem.errors import StaleClaim, Unavailable
+from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled, with_key
 from tests.reviewers.peer import Garbage, Peer, Refusal
 
 NEVER = threading.Event()
@@ -50,7 +51,7 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 def test_a_refusal_is_told_with_its_facts(peer: Peer, broker: BrokerClient) -> None:
     peer.script["renew_claim"].append(Refusal("STALE_CLAIM", "It is over.", expected=2))
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(StaleClaim) as caught:
         broker.call("renew_claim", {}, until=NEVER)
     refused = caught.value
     assert (refused.code, refused.message, refused.details) == ("STALE_CLAIM", "It is over.", {"expected": 2})
@@ -67,7 +68,7 @@ def test_what_may_succeed_later_is_tried_again_with_the_same_key(peer: Peer, bro
 
 def test_what_stays_unavailable_is_refused_in_the_end(peer: Peer, broker: BrokerClient) -> None:
     peer.script["renew_claim"] += [Refusal("UNAVAILABLE", retryable=True)] * 20
-    with pytest.raises(Refused, match="UNAVAILABLE"):
+    with pytest.raises(Unavailable):
         broker.call("renew_claim", {}, until=NEVER, patience_seconds=0.3)
     assert 0 < len(peer.calls) < 6
 

@@ -2,9 +2,9 @@
 
 Every call may be made twice without harm: reads change nothing, and writes carry an idempotency key.
 
-    Refused     the broker says no, and will say so again
-    Away        nobody answered in all the time that was granted
-    GivenUp     the caller does not want the answer any more
+    TandemError         the broker refuses, and will again
+    BrokerUnreachable   nobody answered in all the time that was granted
+    CallCancelled       the caller does not want the answer any more
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tandem.bridge import credentials
 from tandem.bridge.http import Exchange, HttpClient, HttpFailure, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
+from tandem.errors import TandemError, error_from
 
 PATIENCE_SECONDS: Final = 60.0
 """How long a broker may be away: long enough to be restarted."""
@@ -31,24 +28,6 @@ ANSWER_SECONDS: Final = 120.0
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-
-
-class Refused(Exception):
-    """The broker refuses a call.
-
-    Attributes:
-        code: One of the contract's.
-        message: What the broker says of it.
-        details: The facts.
-        retryable: Whether the same call may succeed later.
-    """
-
-    def __init__(self, code: str, message: str, details: Mapping[str, Any], *, retryable: bool) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.details = details
-        self.retryable = retryable
 
 
 class BrokerUnreachable(Exception):
@@ -79,8 +58,7 @@ class BrokerClient:
         self._client = HttpClient(Target(url), silence_seconds=answer_seconds)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": agent}
         self._headers |= credentials.headers(access)
-        self._lock = threading.Lock()
-        self._held: tuple[Exchange, threading.Event] | None = None
+        self._newest: tuple[Exchange, threading.Event] | None = None
 
     def call(
         self,
@@ -103,18 +81,18 @@ class BrokerClient:
             insist: Whether to go on trying when the answer is `retryable`, too.
 
         Raises:
-            Refused: The broker refuses; if it is retryable, it did so to the end of the patience.
-            Away: Nobody, or nobody who speaks as a broker does, answered.
-            GivenUp: One of the events is set, and there is no answer.
+            TandemError: The broker refuses; if it is retryable, it did so to the end of the patience.
+            BrokerUnreachable: Nobody, or nobody who speaks as a broker does, answered.
+            CallCancelled: One of the events is set, and there is no answer.
         """
         body = json.dumps({name: value for name, value in arguments.items() if value is not None}).encode()
         began = time.monotonic()
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return _data(*self._post(operation, body, hang_up or until))
-            except (Refused, BrokerUnreachable) as error:
-                is_final = isinstance(error, Refused) and not (error.retryable and insist)
+                return self._post(operation, body, hang_up or until)
+            except (TandemError, BrokerUnreachable) as error:
+                is_final = isinstance(error, TandemError) and not (error.retryable and insist)
                 if is_final or time.monotonic() - began + pause > patience_seconds:
                     raise
             if until.wait(pause):
@@ -123,37 +101,27 @@ class BrokerClient:
 
     def hang_up(self) -> None:
         """End the call that another thread makes, if the event that it depends on is set. Never blocks for long."""
-        with self._lock:
-            if self._held is not None and self._held[1].is_set():
-                self._held[0].abort()
+        # One that has been answered is not changed by that.
+        if self._newest is not None and self._newest[1].is_set():
+            self._newest[0].abort()
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
         self._client.close()
 
-    def _post(self, operation: str, body: bytes, hang_up: threading.Event) -> tuple[int, bytes]:
+    def _post(self, operation: str, body: bytes, hang_up: threading.Event) -> dict[str, Any]:
+        exchange = Exchange()
+        self._newest = (exchange, hang_up)
+        # Looked at where `hang_up` finds the call: nothing is missed.
+        if hang_up.is_set():
+            raise CallCancelled
         try:
-            with self._holding(hang_up) as exchange:
-                answer = self._client.request("POST", f"/api/v1/{operation}", body, self._headers, exchange)
-                return answer.status, answer.read()
+            answer = self._client.request("POST", f"/api/v1/{operation}", body, self._headers, exchange)
+            return _data(answer.status, answer.read())
         except HttpFailure as error:
             if hang_up.is_set():
                 raise CallCancelled from error
             raise BrokerUnreachable(f"no broker answers at {self._client.target.host}: {error}") from error
-
-    @contextmanager
-    def _holding(self, event: threading.Event) -> Generator[Exchange]:
-        exchange = Exchange()
-        with self._lock:
-            # Looked at where `hang_up` finds the call or has been: between the two nothing is missed.
-            if event.is_set():
-                raise CallCancelled
-            self._held = (exchange, event)
-        try:
-            yield exchange
-        finally:
-            with self._lock:
-                self._held = None
 
 
 def with_key(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,8 +136,7 @@ def _data(status: int, content: bytes) -> dict[str, Any]:
         if envelope["ok"] is True:
             data: dict[str, Any] = envelope["data"]
             return data
-        error = envelope["error"]
-        refused = Refused(error["code"], error["message"], error["details"], retryable=error["retryable"])
-    except (ValueError, RecursionError, TypeError, KeyError):
+        refused = error_from(envelope["error"])
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         raise BrokerUnreachable(f"what answers is not a Tandem broker (HTTP {status})") from None
     raise refused

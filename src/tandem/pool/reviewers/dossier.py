@@ -7,15 +7,13 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from tandem.pool.reviewers.broker_client import BrokerClient, Refused
+from tandem.errors import InvalidInput, TandemError, TooLarge
+from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.logs import RotatingLog
 
 CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base commit; in this order, since the prompt has room for the beginning."""
-
-_OF_ONE_FILE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-"""Refusals of a link, and of a file that is too large."""
 
 _PAGE = 50
 _KEPT = 1000
@@ -53,14 +51,14 @@ def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event,
         log: Where refusals are noted.
 
     Raises:
-        Away: The broker does not answer.
-        GivenUp: `given_up` is set.
+        BrokerUnreachable: The broker does not answer.
+        CallCancelled: `given_up` is set.
     """
     conventions = _conventions(broker, claimed, given_up)
     try:
         said = _entries(broker, claimed, given_up)
         interdiff = _interdiff(broker, claimed, said, given_up)
-    except Refused as error:
+    except TandemError as error:
         log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
         return Dossier(conventions=conventions)
     earlier = [_decision(entry) for entry in said if _is_decision(entry)]
@@ -128,9 +126,10 @@ def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Eve
         asked = claimed.request(round=claimed.round, path=name, side="before")
         try:
             found = broker.call("get_round_file", asked, until=given_up, insist=False)
-        except Refused as error:
-            if error.code in _OF_ONE_FILE:
-                continue
+        except (InvalidInput, TooLarge):
+            # A link, or a large file.
+            continue
+        except TandemError:
             # There is no base commit, or the broker cannot read the repository now: the review goes on without.
             break
         lines = cast("list[str]", found.get("lines") or [])

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled, Refused
+from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, StaleRound, TandemError
+from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled
 
-OVER: Final = frozenset({"STALE_CLAIM", "STALE_ROUND", "NOT_CLAIMANT", "INVALID_TRANSITION", "NOT_FOUND"})
+OVER: Final = (StaleClaim, StaleRound, NotClaimant, InvalidTransition, NotFound)
 """Refusals of whoever does not hold the review any more, or not its current round."""
 
 DEADLINE: Final = "DEADLINE"
@@ -118,12 +119,10 @@ class Lease:
                 ends = self._renew()
             except CallCancelled:
                 return
-            except Refused as error:
-                if error.code in OVER:
-                    self._end(error.code)
-                    return
-                continue
-            except (BrokerUnreachable, ValueError):
+            except OVER as error:
+                self._end(error.code)
+                return
+            except (TandemError, BrokerUnreachable, ValueError):
                 # A broker that is away takes no claim back. When it is there again it will say what is true.
                 continue
             if ends - known < (now - renewed) * 1_000_000 / 2:

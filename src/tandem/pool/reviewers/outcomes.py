@@ -71,7 +71,7 @@ def last_line(stderr: bytes) -> str:
 
 
 def reason_of(outcome: Outcome, finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> str:
-    """What to say of a run that was not cancelled.
+    """What to say of a run that brought no answer and was not cancelled.
 
     Args:
         outcome: What `outcome_of` says of it.
@@ -85,10 +85,8 @@ def reason_of(outcome: Outcome, finished: Finished, answer: Answer | Unreadable 
             return _crashed(finished)
         case Outcome.UNREADABLE:
             return _unreadable(finished, answer)
-        case Outcome.NO_VERDICT:
-            return f"The program ended in order and gave no answer. {_SEE_LOG}"
         case _:
-            return answer.verdict if isinstance(answer, Answer) else str(outcome)
+            return f"The program ended in order and gave no answer. {_SEE_LOG}"
 
 
 def _too_slow(finished: Finished) -> str:

@@ -28,7 +28,16 @@ from typing import Any, Final, cast
 from urllib.parse import quote
 
 from tandem.core.platforms import ProcessIdentity
-from tandem.errors import ConfigInvalid, TandemError, Unavailable
+from tandem.errors import (
+    ConfigInvalid,
+    CursorExpired,
+    InvalidDiff,
+    InvalidInput,
+    SchemaInvalid,
+    TandemError,
+    TooLarge,
+    Unavailable,
+)
 from tandem.pool.reviewers import (
     GIVEN_FOLDER,
     REENTRY_VARIABLE,
@@ -47,7 +56,6 @@ from tandem.pool.reviewers.broker_client import (
     BrokerClient,
     BrokerUnreachable,
     CallCancelled,
-    Refused,
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
@@ -78,7 +86,7 @@ _DIFF_FILE = "proposal.diff"
 _LAST_REPORT_SECONDS = 2.0
 """How long a report may take of one who is to end at once."""
 
-_OF_COUNTER_PATCH = frozenset({"INVALID_DIFF", "SCHEMA_INVALID", "TOO_LARGE", "INVALID_INPUT"})
+_OF_COUNTER_PATCH = (InvalidDiff, SchemaInvalid, TooLarge, InvalidInput)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +108,6 @@ class Result:
     usage: Reply = field(default_factory=lambda: Reply(None))
     exit_code: int | None = None
     failed_at_once: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """How a program ended, what it said, whether its claim ended before it, and the nonce of its prompt."""
-
-    finished: Finished
-    reply: Reply
-    claim_ended: str | None
-    nonce: str
 
 
 class Worker:
@@ -137,8 +135,8 @@ class Worker:
                 return Exit.IN_ORDER, "told to stop"
             except BrokerUnreachable as error:
                 return Exit.BROKER_GONE, one_line(str(error))
-            except Refused as error:
-                return Exit.BROKER_GONE, one_line(f"the broker refuses: {error}")
+            except TandemError as error:
+                return Exit.BROKER_GONE, one_line(f"the broker refuses: {error.code}: {error.message}")
             finally:
                 self._broker.close()
 
@@ -172,8 +170,8 @@ class Worker:
             asked |= {"wait": True, "cursor": cursor, "timeout_s": _WAIT_SECONDS}
         try:
             return self._broker.call("list_reviews", asked, until=self._requests.drain)
-        except Refused as error:
-            if cursor is None or error.code != "CURSOR_EXPIRED":
+        except CursorExpired:
+            if cursor is None:
                 raise
             return self._list(None)
 
@@ -196,7 +194,7 @@ class Worker:
         why = "The reviewer was told to stop before it began."
         asked = with_key(claimed.request(claim_generation=claimed.generation, reason=why))
         # If it cannot be told, the broker takes the claim back when it hears that we have ended.
-        with suppress(BrokerUnreachable, Refused):
+        with suppress(BrokerUnreachable, TandemError):
             self._broker.call("release_claim", asked, until=self._requests.cancel, patience_seconds=_WAIT_SECONDS)
 
     # ---------------------------------------------------------------------------------------- one review
@@ -205,8 +203,8 @@ class Worker:
         """Review what was claimed, and tell the broker; blocks as long as that takes.
 
         Raises:
-            Away: The broker does not answer any more.
-            Refused: It does not want to hear of the outcome, and not because the claim is over.
+            BrokerUnreachable: The broker does not answer any more.
+            TandemError: It does not want to hear of the outcome, and not because the claim is over.
         """
         try:
             result = self._outcome(claimed)
@@ -216,7 +214,7 @@ class Worker:
             raise
         except Exception:
             # The first fault is the one to tell of.
-            with suppress(BrokerUnreachable, Refused):
+            with suppress(BrokerUnreachable, TandemError):
                 reason = "A fault of the reviewer process. Its log has the traceback."
                 self._report(claimed, Result(Outcome.CRASHED, reason))
             raise
@@ -224,38 +222,25 @@ class Worker:
         return result
 
     def _outcome(self, claimed: Claimed) -> Result:
+        nonce = secrets.token_hex(_NONCE_BYTES)
         try:
-            run = self._run(claimed)
+            finished, reply, claim_ended = self._run(claimed, nonce)
         except (ConfigInvalid, Unavailable) as error:
             return Result(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
         except OSError as error:
             words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
             return Result(Outcome.CRASHED, one_line(words), failed_at_once=True)
-        answer = _answer_in(run, claimed)
-        result = self._result(run, answer)
-        if result.outcome is not Outcome.VERDICT or not isinstance(answer, Answer):
-            return result
-        outcome, reason = self._submit(claimed, answer)
-        return replace(result, outcome=outcome, reason=reason)
-
-    def _result(self, run: _Run, answer: Answer | Unreadable | WrongDigest | None) -> Result:
-        finished = run.finished
+        answer = _answer_in(reply, claimed, nonce)
         outcome = outcome_of(finished, answer)
-        if outcome is Outcome.CANCELLED and run.claim_ended == DEADLINE:
-            outcome = Outcome.TIMEOUT
-        reason = (
-            self._why_cancelled(run.claim_ended)
-            if finished.ended_by == "cancelled"
-            else reason_of(outcome, finished, answer)
-        )
-        return Result(
-            outcome,
-            reason,
-            finished.seconds,
-            run.reply,
-            finished.exit_code,
-            failed_at_once=outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS,
-        )
+        at_once = outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS
+        if outcome is Outcome.CANCELLED:
+            outcome = Outcome.TIMEOUT if claim_ended == DEADLINE else outcome
+            reason = self._why_cancelled(claim_ended)
+        elif outcome is Outcome.VERDICT and isinstance(answer, Answer):
+            outcome, reason = self._submit(claimed, answer)
+        else:
+            reason = reason_of(outcome, finished, answer)
+        return Result(outcome, reason, finished.seconds, reply, finished.exit_code, at_once)
 
     def _why_cancelled(self, claim_ended: str | None) -> str:
         if claim_ended == DEADLINE:
@@ -266,10 +251,13 @@ class Worker:
             return "The reviewer's supervisor is gone."
         return "The reviewer was told to stop at once."
 
-    def _run(self, claimed: Claimed) -> _Run:
-        """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk."""
+    def _run(self, claimed: Claimed, nonce: str) -> tuple[Finished, Reply, str | None]:
+        """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
+
+        Returns:
+            How the program ended, what it said, and why the claim was over before it, if it was.
+        """
         cancelled = threading.Event()
-        nonce = secrets.token_hex(_NONCE_BYTES)
         grace_seconds = self._job.grace_seconds
         lease = Lease(self._connected(), claimed, grace_seconds=grace_seconds, on_end=cancelled.set)
 
@@ -289,7 +277,7 @@ class Worker:
                 log=self._log.as_file(),
                 hidden=nonce.encode(),
             )
-            return _Run(finished, self._provider.read(finished, context), lease.ended, nonce)
+            return finished, self._provider.read(finished, context), lease.ended
 
     def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
         self._log.note(
@@ -318,35 +306,31 @@ class Worker:
 
     def _submit(self, claimed: Claimed, answer: Answer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
-        try:
-            self._send(claimed, answer)
-        except Refused as error:
-            if answer.counter_patch is None or error.code not in _OF_COUNTER_PATCH:
-                return _refused(error)
-            left_out = f"A counter-patch was left out: Tandem refused it ({error.code})."
-            self._log.note(f"review {claimed.review_id}: the counter-patch is refused: {error.code}")
-            bare = replace(answer, counter_patch=None, reason=f"{answer.reason}\n\n{left_out}")
-            try:
-                self._send(claimed, bare)
-            except Refused as again:
-                return _refused(again)
-            return Outcome.VERDICT, f"{answer.verdict}. {left_out}"
-        return Outcome.VERDICT, answer.verdict
-
-    def _send(self, claimed: Claimed, answer: Answer) -> None:
         verdict = claimed.request(
             claim_generation=claimed.generation,
             round=claimed.round,
             reviewer_id=self._job.reviewer_id,
             **answer.arguments(),
         )
-        self._broker.call("submit_verdict", with_key(verdict), until=self._requests.cancel)
+        try:
+            self._broker.call("submit_verdict", with_key(verdict), until=self._requests.cancel)
+        except OVER as error:
+            return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
+        except TandemError as error:
+            if answer.counter_patch is None or not isinstance(error, _OF_COUNTER_PATCH):
+                return Outcome.UNREADABLE, one_line(f"The verdict was refused ({error.code}): {error.message}")
+            left_out = f"A counter-patch was left out: Tandem refused it ({error.code})."
+            self._log.note(f"review {claimed.review_id}: the counter-patch is refused: {error.code}")
+            bare = replace(answer, counter_patch=None, reason=f"{answer.reason}\n\n{left_out}")
+            outcome, reason = self._submit(claimed, bare)
+            return outcome, f"{reason}. {left_out}" if outcome is Outcome.VERDICT else reason
+        return Outcome.VERDICT, answer.verdict
 
     def _report(self, claimed: Claimed, result: Result) -> None:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
 
         Raises:
-            Refused: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
+            TandemError: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
         """
         usage = result.usage
         outcome = {
@@ -364,9 +348,9 @@ class Worker:
         self._log.note(f"review {claimed.review_id}, claim {claimed.generation}: {result.outcome}: {result.reason}")
         try:
             self._deliver(with_key(outcome))
-        except Refused as error:
+        except TandemError as error:
             self._log.note(f"review {claimed.review_id}: the broker refuses the outcome: {error.code}")
-            if error.code not in OVER:
+            if not isinstance(error, OVER):
                 raise
 
     def _deliver(self, report: dict[str, Any]) -> None:
@@ -388,13 +372,13 @@ class Worker:
         return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
 
 
-def _answer_in(run: _Run, claimed: Claimed) -> Answer | Unreadable | WrongDigest | None:
+def _answer_in(reply: Reply, claimed: Claimed, nonce: str) -> Answer | Unreadable | WrongDigest | None:
     """What the program's words are; null if it had none."""
-    if run.reply.text is None:
+    if reply.text is None:
         return None
     try:
         digest, files = claimed.proposal.get("digest"), _files_of(claimed.proposal)
-        return read_answer(run.reply.text, nonce=run.nonce, digest=digest, files=files)
+        return read_answer(reply.text, nonce=nonce, digest=digest, files=files)
     except (Unreadable, WrongDigest) as error:
         return error
 
@@ -404,12 +388,6 @@ def _files_of(proposal: dict[str, Any]) -> frozenset[str] | None:
     touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
     names = {file.get(name) for file in touched for name in ("path", "old_path")} | {proposal.get("path")}
     return frozenset(name for name in names if name) or None
-
-
-def _refused(error: Refused) -> tuple[Outcome, str]:
-    if error.code in OVER:
-        return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
-    return Outcome.UNREADABLE, one_line(f"The verdict was refused ({error.code}): {error.message}")
 
 
 def main() -> int:
