@@ -150,7 +150,7 @@ def _ensure_words() -> None:
     missing += [f"pause {one}" for one in get_args(PauseKind) if one not in PAUSES]
     variables = {*prompt.REVIEW.allowed, *prompt.AGENT.allowed}
     missing += [f"program {one}" for one in providers.NAMES if one not in PROGRAMS]
-    missing += [f"answer {one}" for one in verdicts.FIELDS if not _about(one)]
+    missing += [f"answer {one}" for one in verdicts.SCHEMA["properties"] if not _about(one)]
     missing += [f"variable {one}" for one in sorted(variables) if one not in TEMPLATE]
     missing += [f"exit status {int(one)}" for one in Exit if one not in member_docs(Exit)]
     if missing:

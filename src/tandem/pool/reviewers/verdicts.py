@@ -74,10 +74,12 @@ SCHEMA: Final[dict[str, Any]] = _closed(
 )
 """Within what structured outputs of all providers support: no lengths, no ranges."""
 
-FIELDS: Final[tuple[str, ...]] = tuple(SCHEMA["properties"])
-_COMMENT_FIELDS: Final[tuple[str, ...]] = tuple(_COMMENT["properties"])
-
-
+_KINDS: Final = {
+    "object": (dict, "an object"),
+    "array": (list, "an array"),
+    "string": (str, "a text"),
+    "integer": (int, "a whole number or null"),
+}
 EXAMPLE: Final[dict[str, Any]] = {
     "nonce": "the nonce of that task",
     "digest": "the digest of that change",
@@ -235,92 +237,75 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
         WrongDigest: The answer is about other content.
     """
     _check_text("the answer", text, ANSWER_LIMIT_BYTES)
-    found = _only_object(text)
-    _check_names("the answer", found, FIELDS)
-    if not secrets.compare_digest(_text(found, "nonce").encode(), nonce.encode()):
+    found = _checked("", _only_object(text), SCHEMA)
+    if not secrets.compare_digest(found["nonce"].encode(), nonce.encode()):
         raise Unreadable("nonce is not the one that this run was told to name: this is no answer of its own")
-    verdict = _verdict(found)
-    reason = _text(found, "reason")
-    comments = _comments(found.get("comments", []))
-    summary = _text_or_none(found, "summary")
-    counter_patch = _text_or_none(found, "counter_patch", ANSWER_LIMIT_BYTES)
-    named = _text_or_none(found, "digest")
+    verdict, reason, counter_patch = found["verdict"], found["reason"], found["counter_patch"]
+    if verdict not in DECISIONS:
+        why = "decides nothing" if verdict == "comment" else "is unknown"
+        raise Unreadable(f"the verdict {_quoted(verdict)} {why}; it must be one of {', '.join(DECISIONS)}")
+    comments = [_comment(f"comments[{place}]", entry) for place, entry in enumerate(found["comments"])]
     if verdict != "approved" and not reason.strip():
         raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
     if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
         # To approve one content and to offer another is to approve neither.
         raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
-    _check_digest(named, digest)
+    _check_digest(found["digest"], digest)
     inside, outside = _by_place(comments, files)
-    return Answer(verdict, _whole_reason(reason, summary, outside), inside, counter_patch)
+    return Answer(verdict, _whole_reason(reason, found["summary"], outside), inside, counter_patch)
 
 
-def _verdict(found: dict[str, Any]) -> Decision:
-    stated = _text(found, "verdict")
-    for decision in DECISIONS:
-        if stated == decision:
-            return decision
-    why = "decides nothing" if stated == "comment" else "is unknown"
-    raise Unreadable(f"the verdict {_quoted(stated)} {why}; it must be one of {', '.join(DECISIONS)}")
+def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
+    """A value that has the form of a schema, with what may be null or left out filled in.
 
+    Models that no schema holds leave out, or leave empty, what may be null: they mean the same.
 
-def _comments(stated: Any) -> list[LineComment]:
-    if not isinstance(stated, list):
-        raise Unreadable(f"comments must be an array, not {json_kind(stated)}")
-    entries = cast("list[Any]", stated)
-    if len(entries) > COMMENT_LIMIT:
-        raise Unreadable(f"there are {len(entries)} comments; {COMMENT_LIMIT} is the most")
-    return [_comment(f"comments[{place}]", entry) for place, entry in enumerate(entries)]
-
-
-def _comment(where: str, stated: Any) -> LineComment:
-    if not isinstance(stated, dict):
-        raise Unreadable(f"{where} must be an object, not {json_kind(stated)}")
-    found = cast("dict[str, Any]", stated)
-    _check_names(where, found, _COMMENT_FIELDS)
-    file = _text(found, "file", prefix=f"{where}.")
-    body = _text(found, "body", prefix=f"{where}.")
-    if not file.strip() or not body.strip():
-        raise Unreadable(f"{where}.{'body' if file.strip() else 'file'} is empty")
-    if len(file) > _PATH_LENGTH:
-        raise Unreadable(f"{where}.file has {len(file)} characters; {_PATH_LENGTH} is the most")
-    return LineComment(file, _line(where, found.get("line")), body)
-
-
-def _line(where: str, stated: Any) -> int | None:
-    if stated is None:
+    Raises:
+        Unreadable: It has another form, or a text that cannot be stored; `where` names the place.
+    """
+    kind, *nullable = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+    if value is None and nullable:
         return None
+    expected, words = _KINDS[kind]
     # Python counts the truth values among the whole numbers; JSON does not.
-    if not isinstance(stated, int) or isinstance(stated, bool):
-        raise Unreadable(f"{where}.line must be a whole number or null, not {json_kind(stated)}")
-    if not 1 <= stated <= _LAST_LINE:
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise Unreadable(f"{where} must be {words}, not {json_kind(value)}")
+    if isinstance(value, str):
+        _check_text(where, value, ANSWER_LIMIT_BYTES if where == "counter_patch" else TEXT_LIMIT_BYTES)
+        return None if nullable and not value.strip() else value
+    if kind == "array":
+        entries = cast("list[Any]", value)
+        if len(entries) > COMMENT_LIMIT:
+            raise Unreadable(f"there are {len(entries)} {where}; {COMMENT_LIMIT} is the most")
+        return [_checked(f"{where}[{place}]", entry, schema["items"]) for place, entry in enumerate(entries)]
+    if kind == "object":
+        return _checked_object(where, cast("dict[str, Any]", value), schema["properties"])
+    return value
+
+
+def _checked_object(where: str, found: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
+    for name in found:
+        if name not in properties:
+            allowed = ", ".join(properties)
+            raise Unreadable(f"{where or 'the answer'} has the property {_quoted(name)}; it may have {allowed}")
+    read: dict[str, Any] = {}
+    for name, schema in properties.items():
+        place = f"{where}.{name}" if where else name
+        if name not in found and isinstance(schema["type"], str) and schema["type"] != "array":
+            raise Unreadable(f"{place} is missing")
+        read[name] = _checked(place, found.get(name, [] if schema["type"] == "array" else None), schema)
+    return read
+
+
+def _comment(where: str, found: dict[str, Any]) -> LineComment:
+    for name in ("file", "body"):
+        if not found[name].strip():
+            raise Unreadable(f"{where}.{name} is empty")
+    if len(found["file"]) > _PATH_LENGTH:
+        raise Unreadable(f"{where}.file has {len(found['file'])} characters; {_PATH_LENGTH} is the most")
+    if found["line"] is not None and not 1 <= found["line"] <= _LAST_LINE:
         raise Unreadable(f"{where}.line must be from 1 to {_LAST_LINE}, or null")
-    return stated
-
-
-def _text(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES, *, prefix: str = "") -> str:
-    where = prefix + name
-    if name not in found:
-        raise Unreadable(f"{where} is missing")
-    stated = found[name]
-    if not isinstance(stated, str):
-        raise Unreadable(f"{where} must be a text, not {json_kind(stated)}")
-    _check_text(where, stated, limit_bytes)
-    return stated
-
-
-def _text_or_none(found: dict[str, Any], name: str, limit_bytes: int = TEXT_LIMIT_BYTES) -> str | None:
-    """A text that may be null. Models that no schema holds leave it out or empty: they mean the same."""
-    if found.get(name) is None:
-        return None
-    text = _text(found, name, limit_bytes)
-    return text if text.strip() else None
-
-
-def _check_names(where: str, found: dict[str, Any], allowed: tuple[str, ...]) -> None:
-    unknown = next((name for name in found if name not in allowed), None)
-    if unknown is not None:
-        raise Unreadable(f"{where} has the property {_quoted(unknown)}; it may have {', '.join(allowed)}")
+    return LineComment(**found)
 
 
 def _check_digest(named: str | None, digest: str | None) -> None:

@@ -80,9 +80,7 @@ class Claude(Provider):
         self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
     ) -> Invocation:
         argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(context, GIVEN_FOLDER)]
-        argv += ["--effort", context.effort]
-        if context.model is not None:
-            argv += ["--model", context.model]
+        argv += ["--effort", context.effort, *clean_room.model(context)]
         clouds = [
             name for switch, names in _CLOUDS.items() if context.environment.get(switch) for name in (switch, *names)
         ]
@@ -95,15 +93,7 @@ class Claude(Provider):
         )
         if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
             files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
-        return Invocation(
-            argv=tuple(argv),
-            environment=environment,
-            folder=context.workspace,
-            stdin=prompt.encode(),
-            files=files,
-            talks=talks,
-            wsl_distro=context.wsl_distro,
-        )
+        return clean_room.invocation(context, argv, prompt, environment, files, talks=talks)
 
 
 def _login(context: RunContext) -> bytes | None:

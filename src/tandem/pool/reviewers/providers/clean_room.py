@@ -20,6 +20,7 @@ from tandem.pool.reviewers import (
     REENTRY_VARIABLE,
     SUPERVISOR_VARIABLE,
     TEMPORARY_FOLDER,
+    Invocation,
     RunContext,
     wsl,
 )
@@ -81,6 +82,26 @@ def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) ->
         REENTRY_VARIABLE: context.reviewer_id,
     }
     return {**handed, **fixed, **ours}
+
+
+def invocation(
+    context: RunContext,
+    argv: Iterable[str],
+    prompt: str,
+    environment: dict[str, str],
+    files: dict[str, bytes],
+    *,
+    folder: str | None = None,
+    talks: bool = True,
+) -> Invocation:
+    """How a program is run once: in the repository, if no other folder is named."""
+    stdin, started_in = prompt.encode(), folder or context.workspace
+    return Invocation(tuple(argv), environment, started_in, stdin, files, talks, context.wsl_distro)
+
+
+def model(context: RunContext) -> list[str]:
+    """The option of most programs for a model, where one is set."""
+    return [] if context.model is None else ["--model", context.model]
 
 
 def _search_path(context: RunContext) -> str:

@@ -106,16 +106,8 @@ class Codex(Provider):
         else:
             environment |= {_KEY: key} if key else {}
             argv += _elsewhere(context, with_key=bool(key))
-        if context.model is not None:
-            argv += ["--model", context.model]
-        return Invocation(
-            argv=(*argv, *extra, "-"),
-            environment=environment,
-            folder=context.workspace,
-            stdin=prompt.encode(),
-            files=files,
-            wsl_distro=context.wsl_distro,
-        )
+        argv += [*clean_room.model(context), *extra, "-"]
+        return clean_room.invocation(context, argv, prompt, environment, files)
 
     def _confined(self, context: RunContext, search_path: str) -> list[str]:
         """What the model's commands can reach: to read the repository and the system's programs, and no network."""

@@ -42,12 +42,5 @@ class Custom(Provider):
         if context.model is not None:
             told["TANDEM_REVIEW_MODEL"] = context.model
         own = {name: value for name in _USERS_OWN if (value := context.environment.get(name))}
-        return Invocation(
-            argv=self.command,
-            environment=clean_room.environment(context, **own, **told),
-            folder=context.workspace,
-            stdin=prompt.encode(),
-            files=files,
-            talks=False,
-            wsl_distro=context.wsl_distro,
-        )
+        environment = clean_room.environment(context, **own, **told)
+        return clean_room.invocation(context, self.command, prompt, environment, files, talks=False)

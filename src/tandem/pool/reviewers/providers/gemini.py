@@ -58,16 +58,14 @@ class Gemini(Provider):
         said = output.parsed(finished.stdout)
         used = output.part(said, "stats", "models")
         tokens = [output.part(used, model, "tokens") for model in used]
-        read = [number for one in tokens if (number := output.count(one, "prompt")) is not None]
-        wrote = [number for one in tokens if (number := output.count(one, "candidates", "thoughts")) is not None]
-        return Reply(output.text(said, "response"), sum(read) if read else None, sum(wrote) if wrote else None)
+        read = output.total(output.count(one, "prompt") for one in tokens)
+        wrote = output.total(output.count(one, "candidates", "thoughts") for one in tokens)
+        return Reply(output.text(said, "response"), read, wrote)
 
     def _invocation(
         self, context: RunContext, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
     ) -> Invocation:
-        argv = [*self.command, "--output-format", "json", "--approval-mode", "default"]
-        if context.model is not None:
-            argv += ["--model", context.model]
+        argv = [*self.command, "--output-format", "json", "--approval-mode", "default", *clean_room.model(context)]
         files: dict[str, bytes] = {}
         kind, passed = _credentials(context)
         if kind == "oauth-personal" and (saved := clean_room.login(context, ".gemini", _LOGIN)):
@@ -75,21 +73,14 @@ class Gemini(Provider):
             files[f"{HOME_FOLDER}/.gemini/{_LOGIN}"] = saved
         settings["security"] = {"auth": {"selectedType": kind}, "folderTrust": {"enabled": False}}
         files[f"{HOME_FOLDER}/{_SETTINGS}"] = json.dumps(settings).encode()
-        return Invocation(
-            argv=tuple(argv),
-            environment=clean_room.environment(
-                context,
-                passed,
-                GEMINI_CLI_HOME=clean_room.path(context, HOME_FOLDER),
-                GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
-                GEMINI_CLI_NO_RELAUNCH="true",
-            ),
-            folder=folder,
-            stdin=prompt.encode(),
-            files=files,
-            talks=False,
-            wsl_distro=context.wsl_distro,
+        environment = clean_room.environment(
+            context,
+            passed,
+            GEMINI_CLI_HOME=clean_room.path(context, HOME_FOLDER),
+            GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
+            GEMINI_CLI_NO_RELAUNCH="true",
         )
+        return clean_room.invocation(context, argv, prompt, environment, files, folder=folder, talks=False)
 
 
 def _settings(context: RunContext, folders: list[str]) -> dict[str, Any]:

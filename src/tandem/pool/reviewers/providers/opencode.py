@@ -74,16 +74,12 @@ class Opencode(Provider):
             elif event.get("type") == "step_finish":
                 steps.append(inner)
         tokens = [output.part(step, "tokens") for step in steps]
-        read = [output.count(one, "input") or 0 for one in tokens]
-        read += [output.count(output.part(one, "cache"), "read", "write") or 0 for one in tokens]
-        wrote = [output.count(one, "output", "reasoning") or 0 for one in tokens]
-        cost = [value for step in steps if (value := output.amount(step, "cost")) is not None]
-        return Reply(
-            texts[-1] if texts else None,
-            sum(read) if steps else None,
-            sum(wrote) if steps else None,
-            sum(cost) if any(cost) else None,
-        )
+        read = [output.count(one, "input") for one in tokens]
+        read += [output.count(output.part(one, "cache"), "read", "write") for one in tokens]
+        wrote = output.total(output.count(one, "output", "reasoning") for one in tokens)
+        # A cost of nothing is that of a model whose price it does not know, or of one on this machine.
+        cost = output.total(output.amount(step, "cost") for step in steps) or None
+        return Reply(texts[-1] if texts else None, output.total(read), wrote, cost)
 
     def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
         service, model = _model(context)
@@ -97,14 +93,8 @@ class Opencode(Provider):
         if not context.environment.get(key) and (saved := _login(context, service)):
             files["/".join((HOME_FOLDER, *_LOGIN_FOLDER, _LOGIN))] = saved
         environment = clean_room.environment(context, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
-        return Invocation(
-            argv=tuple(argv),
-            environment=environment,
-            folder=clean_room.path(context, DESK_FOLDER),
-            stdin=clean_room.told_where(context.workspace, prompt).encode(),
-            files=files,
-            wsl_distro=context.wsl_distro,
-        )
+        told, desk = clean_room.told_where(context.workspace, prompt), clean_room.path(context, DESK_FOLDER)
+        return clean_room.invocation(context, argv, told, environment, files, folder=desk)
 
 
 def _model(context: RunContext) -> tuple[str, str]:

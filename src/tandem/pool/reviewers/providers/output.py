@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar, cast
+
+Number = TypeVar("Number", int, float)
 
 
 def objects(output: bytes) -> Iterator[dict[str, Any]]:
@@ -43,6 +45,12 @@ def count(record: dict[str, Any], *names: str) -> int | None:
     """The sum of the whole numbers that are there and not negative; null if none is."""
     found = [value for name in names if type(value := record.get(name)) is int and value >= 0]
     return sum(found) if found else None
+
+
+def total(numbers: Iterable[Number | None]) -> Number | None:
+    """The sum of the numbers that are there; null if none is."""
+    found = [number for number in numbers if number is not None]
+    return sum(found[1:], found[0]) if found else None
 
 
 def amount(record: dict[str, Any], name: str) -> float | None:
