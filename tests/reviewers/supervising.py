@@ -183,6 +183,7 @@ class Scene:
         projects: tuple[str, ...] | None = None,
         environment: dict[str, str] | None = None,
         broker_url: str = "http://127.0.0.1:1",
+        worker_argv: tuple[str, ...] = WORKER_ARGV,
         **settings: Any,
     ) -> Supervisor:
         """One whose reviewers behave in this way; as the real worker does if nothing is said."""
@@ -199,7 +200,7 @@ class Scene:
             log_dir=self.logs,
             projects=projects,
             environment=environment if environment is not None else dict(os.environ),
-            worker_argv=script if behaviour else WORKER_ARGV,
+            worker_argv=script if behaviour else worker_argv,
         )
 
     @asynccontextmanager

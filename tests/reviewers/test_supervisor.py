@@ -216,8 +216,7 @@ async def test_an_end_by_a_signal_is_told(scene: Scene, book: OrderBook) -> None
 
 
 async def test_a_worker_that_cannot_be_started_is_told(scene: Scene, book: OrderBook) -> None:
-    supervisor = scene.supervisor(book, "obedient")
-    supervisor._worker_argv = (str(scene.notes / "no-such-program"),)
+    supervisor = scene.supervisor(book, worker_argv=(str(scene.notes / "no-such-program"),))
     await supervisor.start()
     told = await ended(book, book.order(scene.root))
     await supervisor.stop()

@@ -11,18 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tandem.core.platforms import ProcessIdentity
-from tandem.errors import ConfigInvalid, TandemError
+from tandem.errors import TandemError
 from tandem.pool.contract import Order, Orders
 from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit, Job
 from tandem.pool.reviewers.processes import WorkerProcess, end_marked
-from tandem.pool.reviewers.reviewer_files import ReviewerFiles
+from tandem.pool.reviewers.reviewer_files import SupervisorContext
 
 REPORT_SECONDS: Final = 2.0
 """Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""
@@ -42,27 +41,6 @@ _MEANING: Final[dict[int, str]] = {
     Exit.BROKER_GONE: "The broker refused it, or stayed away",
 }
 _log = logging.getLogger("tandem.supervisor")
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorContext:
-    """What all reviewers of a supervisor share.
-
-    Attributes:
-        files: Their folders and jobs.
-        argv: How a worker is started.
-        environment: What each of them inherits.
-        folder: Where their processes start.
-        projects: Whose reviewers may be started; null for all.
-        on_news: Is called when there is something to report.
-    """
-
-    files: ReviewerFiles
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(repr=False)
-    folder: Path
-    projects: tuple[str, ...] | None
-    on_news: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +80,7 @@ class ReviewerLifecycle:
         self.ended: Ended | None = None
         self._order = order
         self._context = context
-        self._files = context.files
-        self._settings = context.files.settings
+        self._settings = context.settings
         self._living = living
         self._wanted = order.wanted
         self._loop = asyncio.get_running_loop()
@@ -173,7 +150,7 @@ class ReviewerLifecycle:
         try:
             process = await asyncio.to_thread(self._start)
         except (TandemError, OSError) as error:
-            await asyncio.to_thread(self._files.clear, self.reviewer_id)
+            await asyncio.to_thread(self._context.clear, self.reviewer_id)
             reason = error.message if isinstance(error, TandemError) else f"It cannot be started: {error}."
             return Ended(None, quick=True, error=reason)
         _log.info("reviewer %s started: process %d", self.reviewer_id, process.identity.pid)
@@ -185,20 +162,18 @@ class ReviewerLifecycle:
             process.kill()
             raise
         seconds = self._loop.time() - self._began
-        await asyncio.to_thread(self._files.clear, self.reviewer_id)
+        await asyncio.to_thread(self._context.clear, self.reviewer_id)
         return await asyncio.to_thread(self._judged, code, seconds)
 
     def _start(self) -> WorkerProcess:
-        context, project = self._context, self._order.project
-        if context.projects is not None and project not in context.projects:
-            raise ConfigInvalid(f"This supervisor does not serve the project {project!r}.", setting="projects")
-        self._job = self._files.prepare(self._order, self._living())
+        context = self._context
+        self._job = context.prepare(self._order, self._living())
         return WorkerProcess(
             context.argv,
             context.environment,
-            marks=self._files.marks(self.reviewer_id),
-            folder=context.folder,
-            log_file=self._files.log_file(self.reviewer_id),
+            marks=context.marks(self.reviewer_id),
+            folder=context.identity.folder,
+            log_file=context.log_file(self.reviewer_id),
             on_end=self._on_end,
         )
 
@@ -279,7 +254,7 @@ class ReviewerLifecycle:
         if code == Exit.IN_ORDER or (asked and (code < 0 or code == Exit.SUPERVISOR_GONE)):
             # Whom we hung up on before it had a job takes us for gone.
             return Ended(code, quick, None)
-        last_words = self._files.last_words(self.reviewer_id)
+        last_words = self._context.last_words(self.reviewer_id)
         said = f" The end of its log: {last_words}" if last_words else " Its log is empty."
         return Ended(code, quick, f"{_meaning(code)}.{said}")
 
@@ -340,7 +315,7 @@ class ReviewerSet:
     def end_processes(self) -> None:
         """Kills all that any reviewer has running, whatever it is at; blocks."""
         for reviewer_id in self._living():
-            end_marked(self._context.files.marks(reviewer_id))
+            end_marked(self._context.marks(reviewer_id))
 
     def want(self, wanted: str) -> None:
         """Has every reviewer drain or end."""

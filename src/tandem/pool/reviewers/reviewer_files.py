@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,7 @@ from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid
 from tandem.pool.contract import Order
 from tandem.pool.reviewers import logs, processes, wsl
+from tandem.pool.reviewers.identity import Identity
 from tandem.pool.reviewers.job import Job
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
 from tandem.settings import pool as pool_settings
@@ -40,22 +41,36 @@ _log = logging.getLogger("tandem.supervisor")
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewerFiles:
-    """The folders of one supervisor's reviewers, and what their jobs say.
+class SupervisorContext:
+    """What all reviewers of a supervisor share, and the files of each.
 
     Attributes:
+        identity: Whose reviewers they are, once it is taken; all their processes say so, and start in its folder.
         settings: The pool's settings.
         broker_url: Where the reviewers find the broker.
-        supervisor_id: Whose reviewers they are; all their processes say so.
-        scratch: Where their scratch folders are; nobody else's are there.
         log_dir: Where their logs are.
+        projects: Whose reviewers may be started; null for all.
+        argv: How a worker is started.
+        environment: What each of them inherits.
+        on_news: Is called when there is something to report.
     """
 
+    identity: Identity
     settings: PoolSettings
     broker_url: str
-    supervisor_id: str
-    scratch: Path
     log_dir: Path
+    projects: tuple[str, ...] | None
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(repr=False)
+    on_news: Callable[[], None]
+
+    @property
+    def scratch(self) -> Path:
+        """Where the scratch folders are, and nobody else's: in the supervisor's own, or where WSL can reach them."""
+        if pool_settings.THROUGH_WSL:
+            inside = f"/tmp/tandem-{self.identity.supervisor_id}"  # noqa: S108 - inside WSL
+            return Path(wsl.from_windows(inside, self.settings.wsl_distro))
+        return self.identity.folder / "scratch"
 
     def log_file(self, reviewer_id: str) -> Path:
         """A reviewer's log."""
@@ -88,7 +103,7 @@ class ReviewerFiles:
 
     def marks(self, reviewer_id: str) -> dict[str, str]:
         """What the environment of a reviewer's processes has, and no other."""
-        return processes.marks_of(reviewer_id, self.supervisor_id)
+        return processes.marks_of(reviewer_id, self.identity.supervisor_id)
 
     def clear(self, reviewer_id: str) -> None:
         """Removes an ended reviewer's scratch folder, which may have a login in it."""
@@ -111,6 +126,8 @@ class ReviewerFiles:
         return None
 
     def _workspace(self, order: Order) -> str:
+        if self.projects is not None and order.project not in self.projects:
+            raise ConfigInvalid(f"This supervisor does not serve the project {order.project!r}.", setting="projects")
         if pool_settings.THROUGH_WSL:
             if self.settings.workspace_wsl_path is None:
                 raise ConfigInvalid(
@@ -163,13 +180,6 @@ class ReviewerFiles:
                 # FileNotFoundError: it was rotated away just now.
                 with suppress(OSError):
                     path.unlink()
-
-
-def scratch_below(folder: Path, supervisor_id: str, settings: PoolSettings) -> Path:
-    """Where a supervisor's reviewers have their scratch folders: in its own folder, or where WSL can reach them."""
-    if pool_settings.THROUGH_WSL:
-        return Path(wsl.from_windows(f"/tmp/tandem-{supervisor_id}", settings.wsl_distro))  # noqa: S108 - inside WSL
-    return folder / "scratch"
 
 
 def _folder(path: str, what: str) -> str:

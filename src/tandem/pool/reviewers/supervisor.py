@@ -25,12 +25,12 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
-from tandem.pool.contract import Orders, Registered, Rules
+from tandem.pool.contract import Orders, Rules
 from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
 from tandem.pool.reviewers.identity import Identity, host_name, new_incarnation
-from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet, SupervisorContext
+from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
-from tandem.pool.reviewers.reviewer_files import ReviewerFiles, scratch_below
+from tandem.pool.reviewers.reviewer_files import SupervisorContext
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
 
@@ -52,7 +52,6 @@ _KILL_SECONDS = 15.0
 _SETTLED_SECONDS = 300.0
 """Who is replaced sooner than that, after it registered anew, has somebody else with its id."""
 
-_REGISTERED = TypeAdapter(Registered)
 _ORDERS = TypeAdapter(Orders)
 _log = logging.getLogger("tandem.supervisor")
 
@@ -98,18 +97,17 @@ class Supervisor:
         """
         self._broker = broker
         self._settings = settings
-        self._broker_url = broker_url
-        self._log_dir = log_dir
-        self._projects = projects
-        # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
-        self._environment = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
-        self._worker_argv = worker_argv
         self._identity = Identity(data_dir)
+        self._news = asyncio.Event()
+        # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
+        inherited = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
+        self._context = SupervisorContext(
+            self._identity, settings, broker_url, log_dir, projects, worker_argv, inherited, self._news.set
+        )
+        self._reviewers = ReviewerSet(self._context)
         self._incarnation: str | None = None
         self._cursor: str | None = None
         self._again_seconds = settings.background_check_interval_seconds
-        self._reviewers: ReviewerSet | None = None
-        self._news = asyncio.Event()
         self._ended = asyncio.Event()
         self._closing = False
         self._has_taken_leave = False
@@ -136,21 +134,14 @@ class Supervisor:
         if self._task is not None or self._closing:
             return
         try:
-            await asyncio.to_thread(_refuse_what_cannot_work, self._settings, self._environment)
+            await asyncio.to_thread(_refuse_what_cannot_work, self._settings, self._context.environment)
             await asyncio.to_thread(self._identity.take)
-            folder = self._identity.folder
-            scratch = scratch_below(folder, self._identity.supervisor_id, self._settings)
-            files = ReviewerFiles(
-                self._settings, self._broker_url, self._identity.supervisor_id, scratch, self._log_dir
-            )
             await self._register()
-            await asyncio.to_thread(_end_leftovers, files)
+            await asyncio.to_thread(_end_leftovers, self._context)
         except BaseException:
             await self.stop()
             raise
-        context = SupervisorContext(files, self._worker_argv, self._environment, folder, self._projects, self._news.set)
-        self._reviewers = ReviewerSet(context)
-        self._task = asyncio.create_task(self._run(self._reviewers), name="supervisor")
+        self._task = asyncio.create_task(self._run(), name="supervisor")
 
     async def stop(self) -> None:
         """Drains the reviewers, ends those that take too long, and tells the broker; none of them is left.
@@ -164,8 +155,7 @@ class Supervisor:
 
     def end_processes(self) -> None:
         """Kills all that its reviewers have running, whatever they are at; blocks."""
-        if self._reviewers is not None:
-            self._reviewers.end_processes()
+        self._reviewers.end_processes()
 
     async def wait_ended(self) -> None:
         """Waits until it was stopped, or has ended because another supervisor has its place."""
@@ -174,31 +164,26 @@ class Supervisor:
     async def _stop(self) -> None:
         self._closing = True
         self._news.set()
-        reviewers = self._reviewers
-        if reviewers is not None:
-            reviewers.want("drain")
-            await reviewers.until_ended(self._settings.drain_seconds)
-            await self._end_reviewers(reviewers)
+        self._reviewers.want("drain")
+        await self._reviewers.until_ended(self._settings.drain_seconds)
+        await self._end_reviewers()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._incarnation is not None and not self._has_taken_leave:
-            await self._take_leave([] if reviewers is None else reviewers.reports())
-        if reviewers is not None:
-            await reviewers.abandon()
+            try:
+                request = self._heartbeat(self._reviewers.reports(), wait=False)
+                await self._call("supervisor_heartbeat", request, _LAST_CALL_SECONDS)
+            except Exception as error:  # noqa: BLE001 - the broker finds out by itself when it hears nothing more
+                _log.warning("the broker could not be told that its reviewers have ended: %s", error)
+        await self._reviewers.abandon()
         await asyncio.to_thread(self._identity.release)
         self._ended.set()
 
-    async def _end_reviewers(self, reviewers: ReviewerSet) -> None:
-        reviewers.want("kill")
-        if not await reviewers.until_ended(self._settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
+    async def _end_reviewers(self) -> None:
+        self._reviewers.want("kill")
+        if not await self._reviewers.until_ended(self._settings.grace_seconds + REPORT_SECONDS + _KILL_SECONDS):
             _log.error("some reviewers' processes could not be ended")
-
-    async def _take_leave(self, reports: list[dict[str, Any]]) -> None:
-        try:
-            await self._call("supervisor_heartbeat", self._heartbeat(reports, wait=False), _LAST_CALL_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the broker finds out by itself when it hears nothing more
-            _log.warning("the broker could not be told that its reviewers have ended: %s", error)
 
     async def _register(self) -> None:
         incarnation = new_incarnation()
@@ -209,28 +194,28 @@ class Supervisor:
             "provider": self._settings.provider,
             "mode": self._settings.mode,
             "model": self._settings.model,
-            "projects": None if self._projects is None else list(self._projects),
+            "projects": None if self._context.projects is None else list(self._context.projects),
             "rules": {name: getattr(self._settings, name) for name in Rules.model_fields},
             "idempotency_key": secrets.token_hex(16),
         }
-        answer = _REGISTERED.validate_python(await self._call("supervisor_register", request, _ANSWER_SECONDS))
+        answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)
         self._incarnation = incarnation
-        self._cursor = answer.cursor
+        self._cursor = answer["cursor"]
         self._registered_at = asyncio.get_running_loop().time()
         # Not known yet: what there is to do, and when to look again.
         self._news.set()
         _log.info("registered as %s, start %s", self._identity.supervisor_id, incarnation)
 
-    async def _run(self, reviewers: ReviewerSet) -> None:
+    async def _run(self) -> None:
         """Follows the broker's orders until another has this supervisor's place."""
         pause_seconds = 0.0
         while True:
             try:
                 if self._incarnation is None:
                     await self._register()
-                await self._heartbeat_once(reviewers)
+                await self._heartbeat_once()
             except InvalidSession:
-                if not await self._may_register_again(reviewers):
+                if not await self._may_register_again():
                     break
             except CursorExpired:
                 self._cursor = None
@@ -251,23 +236,23 @@ class Supervisor:
         if not self._closing:
             self._ended.set()
 
-    async def _may_register_again(self, reviewers: ReviewerSet) -> bool:
+    async def _may_register_again(self) -> bool:
         """Ends the reviewers, whose claims are gone; says whether to register once more."""
         self._incarnation = self._cursor = None
         if self._closing:
             return False
         _log.warning("another start has this supervisor's place with the broker; its reviewers are ended")
-        await self._end_reviewers(reviewers)
-        await reviewers.abandon()
+        await self._end_reviewers()
+        await self._reviewers.abandon()
         if self._renewed and asyncio.get_running_loop().time() - self._registered_at < _SETTLED_SECONDS:
             _log.error("another supervisor uses the id %s: this one ends", self._identity.supervisor_id)
             return False
         self._renewed = True
         return True
 
-    async def _heartbeat_once(self, reviewers: ReviewerSet) -> None:
+    async def _heartbeat_once(self) -> None:
         """Tells the broker of the reviewers, and does what it answers."""
-        loop = asyncio.get_running_loop()
+        loop, reviewers = asyncio.get_running_loop(), self._reviewers
         # A start has something to tell in a moment; and a broker that answers each wait at once is not hurried.
         pause_seconds = _START_SECONDS if reviewers.starting else self._asked_at + _BETWEEN_WAITS_SECONDS - loop.time()
         await self._news_within(pause_seconds)
@@ -345,12 +330,12 @@ def _tell_of(error: Exception, *, first: bool) -> None:
         _log.error("the broker's answer cannot be followed", exc_info=error)
 
 
-def _end_leftovers(files: ReviewerFiles) -> None:
+def _end_leftovers(context: SupervisorContext) -> None:
     """Ends and removes what earlier starts left behind: what their folders say there was, and no broker's word."""
-    for reviewer_id in files.leftovers():
+    for reviewer_id in context.leftovers():
         _log.warning("reviewer %s was left behind by an earlier start and is ended", reviewer_id)
-        end_marked(files.marks(reviewer_id))
-        files.clear(reviewer_id)
+        end_marked(context.marks(reviewer_id))
+        context.clear(reviewer_id)
 
 
 def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, str]) -> None:
