@@ -48,6 +48,16 @@ _SETTING = Field(description="The setting of this name; see the pool's settings.
 Seconds = Annotated[float, Field(ge=0, le=31_536_000)]
 Money = Annotated[float, Field(ge=0, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
+Provider = Annotated[
+    str, Field(description="The client program that reviews: `codex`, `claude`, `gemini`, `opencode` or `custom`.")
+]
+Host = Annotated[str, Field(description="The machine that it runs on.")]
+_MODEL = Field(description="The model; null for the program's own default.")
+_TOKENS_IN = Field(description="Tokens that the model read, where the program reports them.")
+_TOKENS_OUT = Field(description="Tokens that the model wrote, where the program reports them.")
+_COST = Field(description="The cost in US dollars, by the program's own account, where it gives one.")
+_INCARNATION = Field(description="This start of the supervisor; a newer one invalidates it.")
+_ExitCode = Annotated[int, Field(ge=-(2**31), le=2**32)]
 RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 
 
@@ -116,19 +126,12 @@ class SupervisorRegister(WriteRequest):
     secret: SupervisorSecret
     incarnation: Annotated[str, Field(pattern=r"^[a-z0-9]{4,16}$", description="New at each start.")]
     host: Annotated[Name, Field(description="The machine that it runs on.")]
-    provider: Annotated[
-        str,
-        Field(
-            pattern=_WORD,
-            max_length=40,
-            description="The client program that reviews: `codex`, `claude`, `gemini`, `opencode` or `custom`.",
-        ),
-    ]
+    provider: Annotated[Provider, Field(pattern=_WORD, max_length=40)]
     mode: Annotated[
         Literal["worker", "agent"],
         Field(description="Whether Tandem's worker or the program itself works through the queue."),
     ] = "worker"
-    model: Annotated[Name | None, Field(description="The model; null for the program's own default.")] = None
+    model: Annotated[Name | None, _MODEL] = None
     projects: Annotated[
         list[Name] | None, Field(max_length=1000, description="Those it serves; default: all registered.")
     ] = None
@@ -146,12 +149,8 @@ class ReviewerSighting(Request):
     pid: Annotated[Count | None, Field(description="The process; null until it has been started.")] = None
     started_us: Annotated[Count | None, Field(description="When its process began, microseconds since 1970.")] = None
     exit_code: Annotated[
-        int | None,
-        Field(
-            ge=-(2**31),
-            le=2**32,
-            description="Its exit status, or the negative number of a signal; null if it never started.",
-        ),
+        _ExitCode | None,
+        Field(description="Its exit status, or the negative number of a signal; null if it never started."),
     ] = None
     quick: Annotated[bool, Field(description="It ended at once, or its program fails at once.")] = False
     error: Annotated[Reason | None, Field(description="Why it ended, in words.")] = None
@@ -163,7 +162,7 @@ class SupervisorHeartbeat(Request):
     refusals: ClassVar[Refusals] = (InvalidSession,)
 
     secret: SupervisorSecret
-    incarnation: Annotated[Token, Field(description="This start of the supervisor; a newer one invalidates it.")]
+    incarnation: Annotated[Token, _INCARNATION]
     reviewers: Annotated[
         list[ReviewerSighting],
         Field(
@@ -192,18 +191,11 @@ class ReportOutcome(WriteRequest):
     outcome: Annotated[RunOutcome, Field(description="How the run ended; see outcomes.")]
     reason: Annotated[Reason | None, Field(description="Why there is no verdict, in a line.")] = None
     seconds: Annotated[Seconds | None, Field(description="How long the program ran.")] = None
-    tokens_in: Annotated[
-        Tokens | None, Field(description="Tokens that the model read, where the program reports them.")
-    ] = None
-    tokens_out: Annotated[
-        Tokens | None, Field(description="Tokens that the model wrote, where the program reports them.")
-    ] = None
-    cost_usd: Annotated[
-        Money | None, Field(description="The cost in US dollars, by the program's own account, where it gives one.")
-    ] = None
+    tokens_in: Annotated[Tokens | None, _TOKENS_IN] = None
+    tokens_out: Annotated[Tokens | None, _TOKENS_OUT] = None
+    cost_usd: Annotated[Money | None, _COST] = None
     exit_code: Annotated[
-        int | None,
-        Field(ge=-(2**31), le=2**32, description="The program's exit status, or the negative number of a signal."),
+        _ExitCode | None, Field(description="The program's exit status, or the negative number of a signal.")
     ] = None
 
 
@@ -220,14 +212,6 @@ class GetReviewerLog(ProjectRequest):
     lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200
     position: Annotated[Token | None, Field(description="From an earlier answer: what comes after it.")] = None
 
-
-Provider = Annotated[
-    str, Field(description="The client program that reviews: `codex`, `claude`, `gemini`, `opencode` or `custom`.")
-]
-
-Host = Annotated[str, Field(description="The machine that it runs on.")]
-
-Model = Annotated[str, Field(description="The model; null for the program's own default.")]
 
 SupervisorId = Annotated[str, Field(description="The supervisor, and so the pool.")]
 
@@ -256,7 +240,7 @@ class ReviewerView:
     state: Annotated[str, Field(description="`active`, `draining` or `terminated`; see states.")]
     provider: Provider
     mode: Mode
-    model: Model | None
+    model: Annotated[str | None, _MODEL]
     supervisor_id: SupervisorId
     host: Host
     pid: Annotated[int | None, Field(description="The process; null until it has been started.")]
@@ -287,11 +271,9 @@ class ReviewerView:
         float | None, Field(description="Mean time from claim to verdict; null before its first.")
     ]
     outcomes: Annotated[dict[str, int], Field(description="How many of its runs ended how; see outcomes.")]
-    tokens_in: Annotated[int, Field(description="Tokens that the model read, where the program reports them.")]
-    tokens_out: Annotated[int, Field(description="Tokens that the model wrote, where the program reports them.")]
-    cost_usd: Annotated[
-        float, Field(description="The cost in US dollars, by the program's own account, where it gives one.")
-    ]
+    tokens_in: Annotated[int, _TOKENS_IN]
+    tokens_out: Annotated[int, _TOKENS_OUT]
+    cost_usd: Annotated[float, _COST]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +284,7 @@ class PoolView:
     host: Host
     provider: Provider
     mode: Mode
-    model: Model | None
+    model: Annotated[str | None, _MODEL]
     state: Annotated[str, Field(description="`running`, `paused`, `circuit_open`, `lost` or `ended`; see states.")]
     why: Annotated[str | None, Field(description="Why nothing is started; null while it may be.")]
     active: Annotated[int, Field(description="How many of its reviewers have not ended, draining ones included.")]
@@ -335,7 +317,7 @@ class Registered:
     """A supervisor was registered; what reviewers of its earlier starts held is in the queue again."""
 
     supervisor_id: SupervisorId
-    incarnation: Annotated[str, Field(description="This start of the supervisor; a newer one invalidates it.")]
+    incarnation: Annotated[str, _INCARNATION]
     cursor: Cursor
 
 

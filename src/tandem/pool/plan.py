@@ -6,6 +6,7 @@ reviewers than it may, whoever else decides at the same time.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import orjson
@@ -38,23 +39,6 @@ _ONE_DAY_US = 86_400 * MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class PoolContext:
-    """What a decision depends on besides the database.
-
-    Attributes:
-        projects: The registered projects that have a folder.
-        quiet: Whether these are the pool's quiet hours.
-        closing: Whether its supervisor stops.
-        now_us: The time.
-    """
-
-    projects: tuple[str, ...]
-    quiet: bool
-    closing: bool
-    now_us: int
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What was decided: it is written already.
 
@@ -69,32 +53,40 @@ class Decision:
     again_us: int
 
 
-def decide(unit: Unit, pool: Pool, now: PoolContext) -> Decision:
-    """Drain, start, pause and resume what is due; the unit has the log's lock."""
-    pool = keep_circuit(unit, pool, now.now_us)
-    pool = _keep_pauses(unit, pool, quiet=now.quiet, now_us=now.now_us)
+def decide(unit: Unit, pool: Pool, projects: Collection[str], *, quiet: bool, closing: bool, now_us: int) -> Decision:
+    """Drain, start, pause and resume what is due; the unit has the log's lock.
+
+    Args:
+        unit: The unit of work.
+        pool: The pool.
+        projects: The registered projects that have a folder.
+        quiet: Whether these are the pool's quiet hours.
+        closing: Whether its supervisor stops.
+        now_us: The time.
+    """
+    pool = keep_circuit(unit, pool, now_us)
+    pool = _keep_pauses(unit, pool, quiet=quiet, now_us=now_us)
     rules = rules_of(pool)
     everyone = reviewers.list_live(unit)
-    own = [one for one in everyone if one.pool_id == pool.id]
     held = reviewers.held_reviews(unit)
-    own = _drain_due(unit, pool, own, held, now)
+    of_all = DrainReason.SHUTDOWN if closing else DrainReason.PAUSED if pool.paused is not None else None
+    own = _drain_due(unit, pool, [one for one in everyone if one.pool_id == pool.id], held, of_all, now_us)
     again = [_idle_at(one, rules) for one in own if one.state == ReviewerState.ACTIVE and one.id not in held]
-    if not now.closing and pool.paused is None:
+    if not closing and pool.paused is None:
         everyone = [one for one in everyone if one.pool_id != pool.id] + own
-        demands = _demands(unit, pool, everyone, now)
-        due = next_start(demands, rules, len(own))
+        due = next_start(_demands(unit, pool, everyone, projects, now_us), rules, len(own))
         if due is not None:
             opens = _opens_at(unit, pool, rules)
-            if opens <= now.now_us:
-                own.append(request(unit, pool, due, by="scaling", now_us=now.now_us))
-                opens = now.now_us + round(rules.spawn_cooldown_seconds * MICROSECONDS)
+            if opens <= now_us:
+                own.append(request(unit, pool, due, by="scaling", now_us=now_us))
+                opens = now_us + round(rules.spawn_cooldown_seconds * MICROSECONDS)
             again.append(opens)
-        retry = reviewers.next_retry(unit, now.now_us)
+        retry = reviewers.next_retry(unit, now_us)
         again += [retry] if retry is not None else []
     if pool.circuit_until is not None:
         again.append(pool.circuit_until)
-    ahead = [instant for instant in again if instant > now.now_us]
-    return Decision(pool, tuple(own), min(ahead, default=now.now_us + _ONE_DAY_US))
+    ahead = [instant for instant in again if instant > now_us]
+    return Decision(pool, tuple(own), min(ahead, default=now_us + _ONE_DAY_US))
 
 
 def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Reviewer:
@@ -167,37 +159,31 @@ def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
         raise SpawnCooldown(f"Try again in {seconds:g} s: {why}.", retry_after_s=seconds, supervisor_id=pool.id)
 
 
-def _drain_due(unit: Unit, pool: Pool, own: list[Reviewer], held: dict[str, str], now: PoolContext) -> list[Reviewer]:
+def _drain_due(
+    unit: Unit, pool: Pool, own: list[Reviewer], held: Collection[str], of_all: DrainReason | None, now_us: int
+) -> list[Reviewer]:
     rules = rules_of(pool)
     left = sum(one.state == ReviewerState.ACTIVE for one in own)
     after: list[Reviewer] = []
     for one in own:
         spare = left > rules.min_pool_size
-        reason = _reason_to_drain(pool, one, rules, busy=one.id in held, spare=spare, now=now)
+        reason = of_all or drain_reason(one, rules, busy=one.id in held, spare=spare, now_us=now_us)
         if reason is None or one.state != ReviewerState.ACTIVE:
             after.append(one)
         else:
             left -= 1
-            after.append(drain(unit, one, reason, actor="broker", now_us=now.now_us))
+            after.append(drain(unit, one, reason, actor="broker", now_us=now_us))
     return after
 
 
-def _reason_to_drain(
-    pool: Pool, reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now: PoolContext
-) -> DrainReason | None:
-    if now.closing:
-        return DrainReason.SHUTDOWN
-    if pool.paused is not None:
-        return DrainReason.PAUSED
-    return drain_reason(reviewer, rules, busy=busy, spare=spare, now_us=now.now_us)
-
-
-def _demands(unit: Unit, pool: Pool, everyone: list[Reviewer], now: PoolContext) -> list[ProjectQueue]:
-    served: set[str] = set(now.projects)
+def _demands(
+    unit: Unit, pool: Pool, everyone: list[Reviewer], projects: Collection[str], now_us: int
+) -> list[ProjectQueue]:
+    served = set(projects)
     if pool.projects is not None:
         served &= set(orjson.loads(pool.projects))
-    pending = reviewers.count_pending(unit, now.now_us)
-    live = {one.id for one in reviewers.list_pools(unit) if one.is_live(now.now_us)} | {pool.id}
+    pending = reviewers.count_pending(unit, now_us)
+    live = {one.id for one in reviewers.list_pools(unit) if one.is_live(now_us)} | {pool.id}
     active = [one for one in everyone if one.state == ReviewerState.ACTIVE and one.pool_id in live]
     return [
         ProjectQueue(

@@ -267,20 +267,14 @@ def circuit_seconds(times_opened: int) -> int:
 
 def over_budget(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
     """Whether one run cost more than a review may."""
-    return _over(cost_usd, rules.budget_per_review) or _over(tokens, rules.token_budget_per_review)
+    limits = ((cost_usd, rules.budget_per_review), (tokens, rules.token_budget_per_review))
+    return any(limit is not None and amount > limit for amount, limit in limits)
 
 
 def spent(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
     """Whether a day's runs cost as much as they may."""
-    return _reached(cost_usd, rules.budget_per_day) or _reached(tokens, rules.token_budget_per_day)
-
-
-def _over(amount: float, limit: float | None) -> bool:
-    return limit is not None and amount > limit
-
-
-def _reached(amount: float, limit: float | None) -> bool:
-    return limit is not None and amount >= limit
+    limits = ((cost_usd, rules.budget_per_day), (tokens, rules.token_budget_per_day))
+    return any(limit is not None and amount >= limit for amount, limit in limits)
 
 
 def _us(seconds: float) -> int:

@@ -30,31 +30,20 @@ class PoolReviews(Participant):
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
-        note_verdict(unit, decision.reviewer, decision.verdict, decision.review, decision.at_us)
-
-
-def note_verdict(unit: Unit, reviewer_id: str, verdict: str, review: Review, now_us: int) -> None:
-    """Count a verdict for the reviewer of a pool who gave it, in the verdict's own transaction.
-
-    Args:
-        unit: The unit of work, which has written an event already.
-        reviewer_id: Who gave it; people and outside agents have no row to count it in.
-        verdict: What was decided.
-        review: The review as it was held.
-        now_us: The time.
-    """
-    before = reviewers.find(unit, reviewer_id)
-    if before is None:
-        return
-    took = now_us - (review.claimed_at or now_us)
-    after = _counted(before, "verdict", now_us)._replace(
-        reviews_completed=before.reviews_completed + 1,
-        approvals=before.approvals + int(verdict == "approved"),
-        rejections=before.rejections + int(verdict == "rejected"),
-        review_us=before.review_us + took,
-    )
-    facts = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
-    reviewers.put(unit, before, after, actor=reviewer_id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+        """Count a verdict for the reviewer who gave it; people and outside agents have no row to count it in."""
+        before = reviewers.find(unit, decision.reviewer)
+        if before is None:
+            return
+        verdict, review, now_us = decision.verdict, decision.review, decision.at_us
+        took = now_us - (review.claimed_at or now_us)
+        after = _counted(before, "verdict", now_us)._replace(
+            reviews_completed=before.reviews_completed + 1,
+            approvals=before.approvals + int(verdict == "approved"),
+            rejections=before.rejections + int(verdict == "rejected"),
+            review_us=before.review_us + took,
+        )
+        data = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
+        reviewers.put(unit, before, after, actor=before.id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=data)
 
 
 def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> None:

@@ -15,7 +15,7 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import Order, Orders, Registered, ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
-from tandem.pool.plan import Decision, PoolContext
+from tandem.pool.plan import Decision
 from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
 from tandem.store import events
 from tandem.store.base import Unit
@@ -73,17 +73,17 @@ async def supervisor_heartbeat(services: Services, _caller: Caller, request: Sup
     known = {one.reviewer_id: one.wanted for one in request.reviewers if one.state != "ended"}
 
     async def look() -> Orders:
-        now = services.clock.now_us()
-        registered = tuple(name for name in services.projects.names() if services.projects.root(name) is not None)
-        circumstances = PoolContext(registered, request.quiet, request.closing, now)
+        registered = [name for name in services.projects.names() if services.projects.root(name) is not None]
 
-        def work(unit: Unit) -> tuple[Decision, dict[str, str], int]:
+        def work(unit: Unit) -> Orders:
             events.lock(unit)
-            decision = pool_plan.decide(unit, _current(unit, request), circumstances)
-            return decision, reviewers.held_reviews(unit), events.head(unit)[1]
+            now, pool = services.clock.now_us(), _current(unit, request)
+            decision = pool_plan.decide(
+                unit, pool, registered, quiet=request.quiet, closing=request.closing, now_us=now
+            )
+            return _orders(unit, services, decision, known, now)
 
-        decision, held, newest = await services.store.write(work)
-        return _orders(services, decision, held, known, newest, now)
+        return await services.store.write(work)
 
     return await _answer_in_time(services, request, look)
 
@@ -178,26 +178,27 @@ def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
     return pool
 
 
-def _orders(
-    services: Services,
-    decision: Decision,
-    held: dict[str, str],
-    known: dict[str, str | None],
-    newest: int,
-    now_us: int,
-) -> Orders:
-    deadline = services.policy.review_deadline_seconds + _KILL_GRACE_SECONDS
-    passes = _passes(services, decision, known)
+def _orders(unit: Unit, services: Services, decision: Decision, known: dict[str, str | None], now_us: int) -> Orders:
+    held = reviewers.held_reviews(unit)
+    deadline_seconds = services.policy.review_deadline_seconds
+    pass_seconds = pool_plan.rules_of(decision.pool).max_ttl_seconds + deadline_seconds + _PASS_GRACE_SECONDS
+
+    def access(one: Reviewer) -> str | None:
+        """What a reviewer that is to be started shows the broker, where it needs tokens."""
+        starts = one.state == ReviewerState.ACTIVE and one.id not in known
+        auth = services.authenticator
+        return auth.pass_for(one.id, one.project, pass_seconds) if auth.required and starts else None
+
     orders = tuple(
         Order(
             reviewer_id=one.id,
             name=one.name,
             project=one.project,
             root=services.projects.root(one.project),
-            wanted=one.wanted(now_us, deadline, holds=one.id in held),
+            wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
             drain_reason=one.drain_reason,
             review_id=held.get(one.id),
-            access=passes.get(one.id),
+            access=access(one),
         )
         for one in decision.live
     )
@@ -207,21 +208,5 @@ def _orders(
         circuit_open_until=time_or_none(decision.pool.circuit_until),
         again_s=max(0.0, (decision.again_us - now_us) / MICROSECONDS),
         changed={one.reviewer_id: one.wanted for one in orders} != known,
-        cursor=services.waits.cursor(newest),
+        cursor=services.waits.cursor(events.head(unit)[1]),
     )
-
-
-def _passes(services: Services, decision: Decision, known: dict[str, str | None]) -> dict[str, str]:
-    """What reviewers that are to be started show the broker, where it needs tokens."""
-    if not services.authenticator.required:
-        return {}
-    longest = (
-        pool_plan.rules_of(decision.pool).max_ttl_seconds
-        + services.policy.review_deadline_seconds
-        + _PASS_GRACE_SECONDS
-    )
-    return {
-        one.id: services.authenticator.pass_for(one.id, one.project, longest)
-        for one in decision.live
-        if one.state == ReviewerState.ACTIVE and one.id not in known
-    }

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.broker_client import BrokerClient
@@ -24,8 +23,7 @@ _SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
 
 
-@dataclass(frozen=True, slots=True)
-class Dossier:
+class Dossier(NamedTuple):
     """What is known of a review beside its round.
 
     Attributes:

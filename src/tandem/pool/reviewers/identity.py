@@ -15,8 +15,6 @@ import logging
 import os
 import re
 import secrets
-import socket
-import string
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -31,8 +29,6 @@ _FILE = "supervisor.json"
 _LOCK = "supervisor.lock"
 _SECRET = re.compile(r"[0-9a-f]{64}")
 _SECRET_BYTES = 32
-_INCARNATION_LETTERS = 6
-_LONGEST_HOST = 200
 _log = logging.getLogger("tandem.supervisor")
 
 
@@ -61,12 +57,16 @@ class Identity:
             Unavailable: Another supervisor runs on the folder.
             ConfigInvalid: The folder cannot be used.
         """
-        self._lock = _take_lock(self.folder)
         try:
+            self._lock = _take_lock(self.folder)
             self.secret = _load_or_make(self.folder / _FILE)
         except OSError as error:
             self.release()
-            raise _unusable(self.folder, error) from error
+            raise ConfigInvalid(
+                f"The supervisor's folder {self.folder} cannot be used: {error.strerror or error}. Give the user access"
+                " to it, or choose another data folder with --data-dir.",
+                setting="data_dir",
+            ) from error
 
     def release(self) -> None:
         """Gives the right up; twice is safe."""
@@ -76,29 +76,11 @@ class Identity:
             self._lock = -1
 
 
-def new_incarnation() -> str:
-    """Six letters and digits that tell this start from every other."""
-    letters = string.ascii_lowercase + string.digits
-    return "".join(secrets.choice(letters) for _ in range(_INCARNATION_LETTERS))
-
-
-def host_name() -> str:
-    """What this machine calls itself."""
-    return (socket.gethostname() or "unknown")[:_LONGEST_HOST]
-
-
 def _take_lock(folder: Path) -> int:
-    try:
-        platforms.make_private(str(folder))
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise _unusable(folder, error) from error
-    try:
-        if platforms.lock_file(lock):
-            return lock
-    except OSError as error:
-        os.close(lock)
-        raise _unusable(folder, error) from error
+    platforms.make_private(str(folder))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    if platforms.lock_file(lock):
+        return lock
     os.close(lock)
     raise Unavailable(
         f"Another supervisor of reviewers runs on {folder}. Stop it first, or give this one another data folder"
@@ -135,11 +117,3 @@ def _read(file: Path) -> str | None:
 def _number(folder: Path) -> int:
     """What tells a folder from its copy."""
     return folder.stat().st_ino
-
-
-def _unusable(folder: Path, error: OSError) -> ConfigInvalid:
-    return ConfigInvalid(
-        f"The supervisor's folder {folder} cannot be used: {error.strerror or error}. Give the user access to it, or"
-        " choose another data folder with --data-dir.",
-        setting="data_dir",
-    )

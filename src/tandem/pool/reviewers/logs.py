@@ -51,10 +51,9 @@ class RotatingLog(io.RawIOBase):
         self._max_bytes = max_bytes
         self._backups = backups
         self._lock = threading.Lock()
-        self._descriptor = -1
         platforms.make_private(os.path.dirname(path))  # noqa: PTH120 - a text, as platforms wants it
-        self._descriptor = _open_at_end(path)
-        self._size = os.fstat(self._descriptor).st_size
+        self._file = _open_at_end(path)
+        self._size = self._file.tell()
         self._at_line_start = True
 
     def as_file(self) -> BinaryIO:
@@ -85,19 +84,15 @@ class RotatingLog(io.RawIOBase):
     def close(self) -> None:
         """Close it; again is safe."""
         with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-                self._descriptor = -1
+            self._file.close()
         super().close()
 
     def _append(self, chunk: bytes) -> int:
-        if self._descriptor < 0:
-            raise ValueError("the log is closed")
         if self._max_bytes and self._size and self._size + len(chunk) > self._max_bytes:
             self._rotate()
         rest = memoryview(chunk)
         while rest:
-            written = os.write(self._descriptor, rest)
+            written = self._file.write(rest)
             self._size += written
             rest = rest[written:]
         if chunk:
@@ -112,15 +107,15 @@ class RotatingLog(io.RawIOBase):
                 if os.path.lexists(newer):
                     os.replace(newer, older)  # noqa: PTH105 - texts, as the rest here
             fresh = _open_at_end(self.path)
-            os.close(self._descriptor)
-            self._descriptor = fresh
+            self._file.close()
+            self._file = fresh
             if not self._backups:
-                os.ftruncate(fresh, 0)
-            self._size = os.fstat(fresh).st_size
+                fresh.truncate(0)
+            self._size = fresh.seek(0, os.SEEK_END)
 
 
-def _open_at_end(path: str) -> int:
-    return os.open(path, _FOR_APPENDING, 0o600)
+def _open_at_end(path: str) -> io.FileIO:
+    return io.FileIO(path, "ab", opener=lambda name, _: os.open(name, _FOR_APPENDING, 0o600))
 
 
 _LOG: Final = re.compile(r"(?P<id>(?P<name>[a-z]+-r[0-9]+)-[0-9A-Za-z]+)\.log")

@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import shutil
+import socket
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -27,7 +28,7 @@ from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, Rules
 from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
-from tandem.pool.reviewers.identity import Identity, host_name, new_incarnation
+from tandem.pool.reviewers.identity import Identity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
@@ -37,6 +38,10 @@ from tandem.settings.pool import PoolSettings
 # Not what stands beside the worker's folder: `-P` keeps it from being imported.
 WORKER_ARGV: Final = (sys.executable, "-P", "-m", "tandem.pool.reviewers.worker")
 
+_INCARNATION_BYTES = 3
+"""Six digits that tell one start from another; should two draw the same, the broker goes on with their numbers."""
+
+_LONGEST_HOST = 200
 _LONGEST_WAIT_SECONDS = 45.0
 _SHORTEST_WAIT_SECONDS = 0.1
 _ANSWER_SECONDS = 30.0
@@ -186,11 +191,11 @@ class Supervisor:
             _log.error("some reviewers' processes could not be ended")
 
     async def _register(self) -> None:
-        incarnation = new_incarnation()
+        incarnation = secrets.token_hex(_INCARNATION_BYTES)
         request = {
             "secret": self._identity.secret,
             "incarnation": incarnation,
-            "host": host_name(),
+            "host": (socket.gethostname() or "unknown")[:_LONGEST_HOST],
             "provider": self._settings.provider,
             "mode": self._settings.mode,
             "model": self._settings.model,

@@ -280,7 +280,7 @@ def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
         return [_checked(f"{where}[{place}]", entry, schema["items"]) for place, entry in enumerate(entries)]
     if kind == "object":
         return _checked_object(where, cast("dict[str, Any]", value), schema["properties"])
-    return value
+    return cast("int", value)
 
 
 def _checked_object(where: str, found: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:

@@ -288,16 +288,8 @@ class Worker:
     def _invocation(self, claimed: Claimed, context: RunContext, nonce: str) -> Invocation:
         found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
-        prompt = build(
-            self._template,
-            claimed.proposal,
-            nonce=nonce,
-            earlier=found.earlier,
-            open_comments=found.open_comments,
-            interdiff=found.interdiff,
-            conventions=found.conventions,
-            diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
-        )
+        diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
+        prompt = build(self._template, claimed.proposal, nonce=nonce, diff_file=diff_file, **found._asdict())
         invocation = self._provider.review(context, prompt)
         if is_inline(diff):
             return invocation
