@@ -101,9 +101,10 @@ class BrokerClient:
 
     def hang_up(self) -> None:
         """End the call that another thread makes, if the event that it depends on is set. Never blocks for long."""
-        # One that has been answered is not changed by that.
-        if self._newest is not None and self._newest[1].is_set():
-            self._newest[0].abort()
+        # Read once: the other thread may begin its next call meanwhile. One that has ended is not changed by this.
+        exchange, event = self._newest or (None, None)
+        if exchange is not None and event is not None and event.is_set():
+            exchange.abort()
 
     def close(self) -> None:
         """Close the connection; the next call opens another."""
