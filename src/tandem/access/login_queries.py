@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.access.tables import ended_logins
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _e = ended_logins.c
-_insert = PerDialect(
-    sqlite=sqlite.insert(ended_logins).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(ended_logins).on_conflict_do_nothing(),
-)
+_insert = insert_if_new(ended_logins)
 _find = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash")))
 _purge = Statement(delete(ended_logins).where(_e.until < bindparam("now")))
 
 
 def end(unit: Unit, login_hash: str, until_us: int) -> None:
     """Take a login for over, at every node; it would be over by itself at that time."""
-    unit.execute(_insert[unit.dialect], login_hash=login_hash, until=until_us)
+    unit.execute(_insert, login_hash=login_hash, until=until_us)
 
 
 def has_ended(unit: Unit, login_hash: str) -> bool:

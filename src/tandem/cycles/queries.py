@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import bindparam, insert, select, update
 
 from tandem.cycles import tables
 from tandem.cycles.rules import Cycle, Handoff
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, Event, EventKind
+from tandem.store.event import EventKind
 from tandem.store.statement import Statement
 
 _c = tables.cycles.c
 _h = tables.handoffs.c
-_STAMPS: Final = ("status_seq", "event_seq", "event_hash")
+_STAMPS: Final = (*ledger.STAMPS, "status_seq")
 """Columns that follow from the event itself, and that its delta leaves out."""
 
 _of_workflow = select(tables.cycles).where(_c.project == bindparam("project"), _c.workflow == bindparam("workflow"))
@@ -30,7 +29,6 @@ _newest_archived = Statement(_of_workflow.order_by(_c.event_seq.desc()).limit(1)
 _get = select(tables.cycles).where(_c.id == bindparam("cycle_id"))
 _get_plain = Statement(_get)
 _get_locked = Statement(_get.with_for_update())
-_insert_cycle = Statement(insert(tables.cycles))
 _insert_handoff = Statement(insert(tables.handoffs))
 _advance_handoff = Statement(
     update(tables.handoffs)
@@ -46,15 +44,6 @@ _lock_of_review = Statement(
     .where(_c.id.in_(select(_h.cycle_id).where(_h.review_id == bindparam("review_id")).scalar_subquery()))
     .with_for_update()
 )
-
-
-@cache
-def _update_cycle(names: tuple[str, ...]) -> Statement:
-    return Statement(
-        update(tables.cycles)
-        .where(_c.id == bindparam("key"), _c.event_seq == bindparam("expected_seq"))
-        .values({name: bindparam(f"new_{name}") for name in names})
-    )
 
 
 @cache
@@ -168,42 +157,19 @@ def _record(
     data: Mapping[str, Any],
     extra: dict[str, Any],
 ) -> Cycle:
-    fields = after._asdict()
-    was: dict[str, Any] = before._asdict() if before else {}
-    changed = {
-        name: value for name, value in fields.items() if name not in _STAMPS and (not before or was[name] != value)
-    }
-    event = ledger.append(
+    # With the event's number already, which a status shows the newest of.
+    seq = ledger.take_seq(unit)
+    return ledger.write(
         unit,
-        Event(
-            seq=0,
-            at=after.updated_at,
-            project=after.project,
-            subject=after.subject,
-            actor=actor,
-            kind=kind,
-            old=before.phase if before else None,
-            new="archived" if after.archived_at is not None else after.phase,
-            data=orjson.dumps({"workflow": after.workflow, **data}).decode(),
-            delta=orjson.dumps({"cycle": changed, **extra}).decode(),
-            previous=before.event_hash if before else GENESIS,
-        ),
+        tables.cycles,
+        before,
+        after if kind is EventKind.LOCK_ACQUIRED else after._replace(status_seq=seq),
+        seq=seq,
+        at=after.updated_at,
+        actor=actor,
+        kind=kind,
+        old=before.phase if before else None,
+        new="archived" if after.archived_at is not None else after.phase,
+        data={"workflow": after.workflow, **data},
+        delta={"cycle": ledger.changes(before, after, _STAMPS), **extra},
     )
-    written = after._replace(
-        status_seq=after.status_seq if kind is EventKind.LOCK_ACQUIRED else event.seq,
-        event_seq=event.seq,
-        event_hash=event.hash,
-    )
-    if before is None:
-        unit.execute(_insert_cycle, **written._asdict())
-        return written
-    names = (*changed, *_STAMPS)
-    touched = unit.execute(
-        _update_cycle(names),
-        key=before.id,
-        expected_seq=before.event_seq,
-        **{f"new_{name}": getattr(written, name) for name in names},
-    )
-    if touched != 1:
-        raise LookupError(f"the cycle {before.id} changed within its own transaction")
-    return written

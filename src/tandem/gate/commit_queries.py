@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import FromClause, and_, bindparam, exists, func, insert, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 
 from tandem.gate import tables
-from tandem.gate.queries import row_of
 from tandem.gate.rules import Commit, commit_reviews_of
 from tandem.reviews import tables as review_tables
 from tandem.reviews.rules import Rollback
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.event import GENESIS, Event, EventKind
+from tandem.store.event import EventKind
 from tandem.store.statement import Statement
 
 _c = tables.commits.c
@@ -42,19 +39,14 @@ def _aside(column: Any) -> Any:
 
 
 _get = Statement(select(tables.commits).where(_c.project == bindparam("project"), _c.id == bindparam("commit")))
-_insert = Statement(insert(tables.commits))
 _insert_review = Statement(insert(tables.commit_reviews))
 
 
-def _refusals(*conditions: Any) -> PerDialect:
+def _refusals(*conditions: Any) -> Statement:
     """Notes which plans a review's commits are of, unless they are noted."""
     found = select(_cr.project, _cr.plan, _cr.review_id).distinct().where(_cr.plan.is_not(None), *conditions)
-    columns = ["project", "plan", "review_id"]
-
-    def built(module: Any) -> Any:
-        return module.insert(tables.plan_refusals).from_select(columns, found).on_conflict_do_nothing()
-
-    return PerDialect(sqlite=built(sqlite), postgresql=built(postgresql))
+    wanted = postgresql.insert(tables.plan_refusals).from_select(["project", "plan", "review_id"], found)
+    return Statement(wanted.on_conflict_do_nothing())
 
 
 _note_review = _refusals(_cr.review_id == bindparam("review_id"))
@@ -210,29 +202,25 @@ def fate(unit: Unit, commit: Commit) -> Fate:
 
 def add(unit: Unit, commit: Commit, data: Mapping[str, Any]) -> Commit:
     """Write a commit with its event, and note the plan if one of its reviews was decided against."""
-    event = ledger.append(
+    row = ledger.changes(None, commit)
+    written = ledger.write(
         unit,
-        Event(
-            seq=0,
-            at=commit.recorded_at,
-            project=commit.project,
-            subject=commit.subject,
-            actor=commit.recorded_by,
-            kind=EventKind.COMMIT_RECORDED,
-            old=None,
-            new="recorded",
-            data=orjson.dumps(data).decode(),
-            delta=orjson.dumps({"commit": row_of(commit)}).decode(),
-            previous=GENESIS,
-        ),
+        tables.commits,
+        None,
+        commit,
+        at=commit.recorded_at,
+        actor=commit.recorded_by,
+        kind=EventKind.COMMIT_RECORDED,
+        old=None,
+        new="recorded",
+        data=data,
+        delta={"commit": row},
     )
-    written = commit._replace(event_seq=event.seq, event_hash=event.hash)
-    unit.execute(_insert, **written._asdict())
-    named = commit_reviews_of(row_of(commit))
-    for row in named:
-        unit.execute(_insert_review, **row)
+    named = commit_reviews_of(row)
+    for one in named:
+        unit.execute(_insert_review, **one)
     if named and commit.plan is not None:
-        unit.execute(_note_commit[unit.dialect], project=commit.project, commit=commit.id)
+        unit.execute(_note_commit, project=commit.project, commit=commit.id)
     return written
 
 
@@ -241,7 +229,7 @@ def note_refusal(unit: Unit, review_id: str) -> None:
 
     Its event has been appended: so nobody else records a commit of the review meanwhile.
     """
-    unit.execute(_note_review[unit.dialect], review_id=review_id)
+    unit.execute(_note_review, review_id=review_id)
 
 
 def list_against(unit: Unit, project: str, plan: str) -> tuple[str, ...]:

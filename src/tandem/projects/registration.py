@@ -21,7 +21,6 @@ from tandem.projects.contract import (
 from tandem.projects.queries import ProjectRecord
 from tandem.store.base import Unit
 from tandem.store.context import Services
-from tandem.store.event import EventKind
 
 
 async def register_project(services: Services, caller: Caller, request: RegisterProject) -> ProjectView:
@@ -82,7 +81,7 @@ async def list_projects(services: Services, _caller: Caller, _request: ListProje
 
 def _put(unit: Unit, services: Services, caller: Caller, name: str, root: str | None) -> ProjectRecord:
     actor, now = caller.agent or caller.principal, services.clock.now_us()
-    return projects.put(unit, name=name, root=root, at=now, actor=actor, kind=EventKind.PROJECT_REGISTERED)
+    return projects.put(unit, name=name, root=root, at=now, actor=actor)
 
 
 def _view(record: ProjectRecord) -> ProjectView:

@@ -234,6 +234,11 @@ class Review(NamedTuple):
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
 
     @property
+    def subject(self) -> str:
+        """What its events are about."""
+        return self.id
+
+    @property
     def held(self) -> bool:
         """Whether somebody holds a claim."""
         return self.state in _HELD

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.reviews.tables import viewed_files
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _v = viewed_files.c
-_insert = PerDialect(
-    sqlite=sqlite.insert(viewed_files).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(viewed_files).on_conflict_do_nothing(),
-)
+_insert = insert_if_new(viewed_files)
 _delete = Statement(
     delete(viewed_files).where(
         _v.review_id == bindparam("key_review"),
@@ -32,14 +27,7 @@ _list = Statement(
 
 def add(unit: Unit, review_id: str, number: int, person: str, path: str, now_us: int) -> None:
     """Mark a file; one that is marked keeps its mark."""
-    unit.execute(
-        _insert[unit.dialect],
-        review_id=review_id,
-        round=number,
-        person=person,
-        path=path,
-        viewed_at=now_us,
-    )
+    unit.execute(_insert, review_id=review_id, round=number, person=person, path=path, viewed_at=now_us)
 
 
 def remove(unit: Unit, review_id: str, number: int, person: str, path: str) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 import orjson
 from sqlalchemy import bindparam, delete, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.reviews import tables
 from tandem.reviews.discussion_rules import Message, Verdict
@@ -21,20 +19,12 @@ from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.reviews.statistics import moves
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.event import GENESIS, Event
-from tandem.store.ledger import append, count, take_seq
-from tandem.store.statement import Statement
+from tandem.store.ledger import STAMPS, changes, count, take_seq, write
+from tandem.store.statement import Statement, insert_if_new
 
-UNLOGGED: Final = (*VOLATILE, "event_seq", "event_hash")
+UNLOGGED: Final = VOLATILE | STAMPS
 """Columns of a review that a delta leaves out: what no event restores, and the event's own."""
 
-_REVIEW_FIELDS: Final = Review._fields
-
-_NOTHING: Final = (object(),) * len(_REVIEW_FIELDS)
-"""Differs from every value: a new review's whole row is its first delta."""
-
-_insert_review = Statement(insert(tables.reviews))
 _insert_round = Statement(insert(tables.rounds))
 _insert_verdict = Statement(insert(tables.verdicts))
 _insert_message = Statement(insert(tables.messages))
@@ -56,26 +46,12 @@ _get_changes = Statement(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
     )
 )
-_insert_approval = PerDialect(
-    sqlite=sqlite.insert(tables.approvals).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(tables.approvals).on_conflict_do_nothing(),
-)
+_insert_approval = insert_if_new(tables.approvals)
 _insert_approved_path = Statement(insert(tables.approved_paths))
 _delete_approval = Statement(delete(tables.approvals).where(tables.approvals.c.review_id == bindparam("key")))
 _delete_approved_paths = Statement(
     delete(tables.approved_paths).where(tables.approved_paths.c.review_id == bindparam("key"))
 )
-
-
-@cache
-def _update_review(names: tuple[str, ...]) -> Statement:
-    """Changes just these columns: indexes on the others are then left alone."""
-    columns = tables.reviews.c
-    return Statement(
-        update(tables.reviews)
-        .where(columns.id == bindparam("key"), columns.event_seq == bindparam("expected_seq"))
-        .values({name: bindparam(f"new_{name}") for name in names})
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,55 +112,24 @@ def _record(
 ) -> Review:
     seq = take_seq(unit)
     numbered = _numbered(rows, seq)
-    changed = _changed(before, after)
-    event = append(
+    written = write(
         unit,
-        Event(
-            seq=seq,
-            at=after.updated_at,
-            project=after.project,
-            subject=after.id,
-            actor=actor,
-            kind=kind,
-            old=before.state if before else None,
-            new=after.state,
-            data=orjson.dumps(data).decode(),
-            delta=orjson.dumps(_delta(changed, numbered)).decode(),
-            previous=before.event_hash if before else GENESIS,
-        ),
+        tables.reviews,
+        before,
+        after,
+        seq=seq,
+        at=after.updated_at,
+        actor=actor,
+        kind=kind,
+        old=before.state if before else None,
+        new=after.state,
+        data=data,
+        delta=_delta(changes(before, after, UNLOGGED), numbered),
     )
-    written = after._replace(event_seq=event.seq, event_hash=event.hash)
-    _write_review(unit, before, written, changed)
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
     count(unit, moves(before, written, kind))
     return written
-
-
-def _changed(before: Review | None, after: Review) -> dict[str, Any]:
-    """The columns that an event changes, but for those it leaves out of its delta."""
-    was: tuple[object, ...] = before or _NOTHING
-    changed = {
-        name: new for name, old, new in zip(_REVIEW_FIELDS, was, after, strict=True) if new is not old and new != old
-    }
-    for name in UNLOGGED:
-        changed.pop(name, None)
-    return changed
-
-
-def _write_review(unit: Unit, before: Review | None, after: Review, changed: dict[str, Any]) -> None:
-    if before is None:
-        unit.execute(_insert_review, **after._asdict())
-        return
-    touched = unit.execute(
-        _update_review((*changed, *UNLOGGED)),
-        key=before.id,
-        expected_seq=before.event_seq,
-        **{f"new_{name}": value for name, value in changed.items()},
-        **{f"new_{name}": getattr(after, name) for name in UNLOGGED},
-    )
-    if touched != 1:
-        raise LookupError(f"the review {before.id} changed within its own transaction")
 
 
 def _as_row(record: Any) -> dict[str, Any]:
@@ -268,7 +213,7 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
         return
     changes, digest, path = row
     unit.execute(
-        _insert_approval[unit.dialect],
+        _insert_approval,
         project=after.project,
         digest=digest,
         review_id=after.id,

@@ -6,13 +6,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
 from tandem.store.event import GENESIS, Event, Seal
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _e = tables.events.c
 _head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
@@ -51,10 +49,7 @@ def _scan_end(filters: tuple[str, ...], *, newest_first: bool) -> Statement:
     return Statement(statement.order_by(_e.seq.desc() if newest_first else _e.seq))
 
 
-_begin = PerDialect(
-    sqlite=sqlite.insert(tables.log_head).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(tables.log_head).on_conflict_do_nothing(),
-)
+_begin = insert_if_new(tables.log_head)
 
 
 class Head(NamedTuple):
@@ -76,7 +71,7 @@ class Head(NamedTuple):
 def begin(unit: Unit, log_id: str) -> None:
     """Give a fresh database its log, whose hashes are keyed from the first event on; one that has one keeps it."""
     unit.execute(
-        _begin[unit.dialect],
+        _begin,
         id=1,
         log_id=log_id,
         seq=0,

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from sqlalchemy import bindparam, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tandem.contract.caller import Key
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _i = tables.idempotency.c
-
-
-_reserve = PerDialect(
-    sqlite=sqlite.insert(tables.idempotency).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(tables.idempotency).on_conflict_do_nothing(),
-)
+_reserve = insert_if_new(tables.idempotency)
 _same = (
     _i.principal == bindparam("of_principal"),
     _i.project == bindparam("of_project"),
@@ -44,7 +37,7 @@ def reserve(unit: Unit, key: Key, now_us: int) -> bool:
     On PostgreSQL this waits for a concurrent call with the same key to end.
     """
     touched = unit.execute(
-        _reserve[unit.dialect],
+        _reserve,
         principal=key.principal,
         project=key.project,
         operation=key.operation,

@@ -1,20 +1,23 @@
 """Appending to the log: events, the texts that they name, and the counters that they move."""
 
+# Methods of named tuples begin with an underscore.
+# pyright: reportPrivateUsage=false
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self, TypeVar
 
-from sqlalchemy import bindparam, insert, update
-from sqlalchemy.dialects import postgresql, sqlite
+import orjson
+from sqlalchemy import Table, bindparam, insert, update
+from sqlalchemy.dialects import postgresql
 
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.dialects import PerDialect
-from tandem.store.event import CounterMove, Event
-from tandem.store.statement import Statement
+from tandem.store.event import GENESIS, CounterMove, Event
+from tandem.store.statement import Statement, insert_if_new
 
 _next_seq = Statement(
     update(tables.log_head)
@@ -23,13 +26,43 @@ _next_seq = Statement(
     .returning(tables.log_head.c.seq)
 )
 _insert_event = Statement(insert(tables.events))
-_insert_content = PerDialect(
-    sqlite=sqlite.insert(tables.contents).on_conflict_do_nothing(),
-    postgresql=postgresql.insert(tables.contents).on_conflict_do_nothing(),
-)
-
-
+_insert_content = insert_if_new(tables.contents)
 _COUNTER_COLUMNS: Final = tuple(str(column.name) for column in tables.counters.columns)
+STAMPS: Final = frozenset({"event_seq", "event_hash"})
+"""Columns that name a row's newest event, which the event itself cannot have in its delta."""
+
+
+class Logged(Protocol):
+    """A row whose changes are events: a named tuple with the columns `event_seq` and `event_hash`."""
+
+    @property
+    def project(self) -> str | None:
+        """The project it belongs to, if to one."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """What its events are about."""
+        ...
+
+    @property
+    def event_seq(self) -> int:
+        """The number of its newest event."""
+        ...
+
+    @property
+    def event_hash(self) -> str:
+        """The hash of its newest event."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+    def _replace(self, **changed: Any) -> Self: ...
+
+
+R = TypeVar("R", bound=Logged)
 
 
 @cache
@@ -39,23 +72,37 @@ def _counter_parameters(count: int) -> tuple[str, ...]:
 
 
 @cache
-def _move_counters(count: int) -> PerDialect:
+def _move_counters(count: int) -> Statement:
     """Adds to so many counters at once; no counter may be among them twice."""
-    return PerDialect(sqlite=_counter_upsert(sqlite, count), postgresql=_counter_upsert(postgresql, count))
-
-
-def _counter_upsert(module: Any, count: int) -> Any:
     parameters = iter(_counter_parameters(count))
     values: list[dict[str, Any]] = [
         {column: bindparam(next(parameters)) for column in _COUNTER_COLUMNS} for _ in range(count)
     ]
-    statement = module.insert(tables.counters).values(values)
-    return statement.on_conflict_do_update(
-        index_elements=[column.name for column in tables.counters.primary_key],
-        set_={
-            "count": tables.counters.c.count + statement.excluded.count,
-            "total_us": tables.counters.c.total_us + statement.excluded.total_us,
-        },
+    statement = postgresql.insert(tables.counters).values(values)
+    return Statement(
+        statement.on_conflict_do_update(
+            index_elements=[column.name for column in tables.counters.primary_key],
+            set_={
+                "count": tables.counters.c.count + statement.excluded.count,
+                "total_us": tables.counters.c.total_us + statement.excluded.total_us,
+            },
+        )
+    )
+
+
+@cache
+def _insert(table: Table) -> Statement:
+    return Statement(insert(table))
+
+
+@cache
+def _update(table: Table, names: tuple[str, ...]) -> Statement:
+    """Changes just these columns: indexes on the others are then left alone."""
+    keys = [column == bindparam(f"key_{column.name}") for column in table.primary_key]
+    return Statement(
+        update(table)
+        .where(*keys, table.c.event_seq == bindparam("expected_seq"))
+        .values({name: bindparam(f"new_{name}") for name in names})
     )
 
 
@@ -69,8 +116,84 @@ def keep_content(unit: Unit, body: str | None) -> str | None:
     if body is None:
         return None
     name = content_id(body)
-    unit.execute(_insert_content[unit.dialect], id=name, body=body)
+    unit.execute(_insert_content, id=name, body=body)
     return name
+
+
+def changes(before: Logged | None, after: Logged, but: Collection[str] = STAMPS) -> dict[str, Any]:
+    """The columns that differ between two versions of a row, or all of a new one; `but` some."""
+    row = after._asdict()
+    if before is None:
+        return {name: value for name, value in row.items() if name not in but}
+    return {
+        name: new
+        for (name, new), old in zip(row.items(), before, strict=True)
+        if new is not old and new != old and name not in but
+    }
+
+
+def write(  # noqa: PLR0913 one for each column of the event
+    unit: Unit,
+    table: Table,
+    before: R | None,
+    after: R,
+    *,
+    at: int,
+    actor: str,
+    kind: str,
+    old: str | None,
+    new: str | None,
+    data: Mapping[str, Any],
+    delta: Mapping[str, Any],
+    seq: int = 0,
+) -> R:
+    """Write a row, together with the event that explains it; the row with the event's number and hash.
+
+    Args:
+        unit: The unit of work.
+        table: The row's table.
+        before: The row as it is stored; null for a new one.
+        after: What becomes of it.
+        at: When, in microseconds since the epoch.
+        actor: Who did it.
+        kind: What happened.
+        old: The state before, where there is one.
+        new: The state after, where there is one.
+        data: Facts for readers.
+        delta: What a replay rebuilds the row from.
+        seq: The event's number, if it was taken already.
+    """
+    event = append(
+        unit,
+        Event(
+            seq=seq,
+            at=at,
+            project=after.project or "",
+            subject=after.subject,
+            actor=actor,
+            kind=kind,
+            old=old,
+            new=new,
+            data=orjson.dumps(data).decode(),
+            delta=orjson.dumps(delta).decode(),
+            previous=before.event_hash if before else GENESIS,
+        ),
+    )
+    written = after._replace(event_seq=event.seq, event_hash=event.hash)
+    row = written._asdict()
+    if before is None:
+        unit.execute(_insert(table), **row)
+        return written
+    changed = changes(before, written, but=())
+    touched = unit.execute(
+        _update(table, tuple(changed)),
+        expected_seq=before.event_seq,
+        **{f"key_{column.name}": row[column.name] for column in table.primary_key},
+        **{f"new_{name}": value for name, value in changed.items()},
+    )
+    if touched != 1:
+        raise LookupError(f"{after.subject} changed within its own transaction")
+    return written
 
 
 def append(unit: Unit, draft: Event) -> Event:
@@ -95,4 +218,4 @@ def count(unit: Unit, moved: list[CounterMove]) -> None:
     if not moved:
         return
     params = zip(_counter_parameters(len(moved)), chain.from_iterable(moved), strict=True)
-    unit.execute(_move_counters(len(moved))[unit.dialect], **dict(params))
+    unit.execute(_move_counters(len(moved)), **dict(params))

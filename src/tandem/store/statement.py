@@ -11,7 +11,8 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import Dialect
+from sqlalchemy import Dialect, Table
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
@@ -87,6 +88,12 @@ class Statement:
     def postgresql(self) -> Compiled:
         """The text for PostgreSQL."""
         return _compile(self._clause, POSTGRESQL)
+
+
+def insert_if_new(table: Table) -> Statement:
+    """Inserts a row, unless there is one of its key."""
+    # PostgreSQL's construct: the compiler for SQLite takes it too, but not the other way round.
+    return Statement(insert(table).on_conflict_do_nothing())
 
 
 def _compile(clause: Executable, dialect: Dialect) -> Compiled:
