@@ -7,7 +7,6 @@ import logging
 
 import orjson
 
-from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import StaleClaim, TandemError, Unavailable
@@ -118,15 +117,8 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
 
 
 def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
-    return answer.shown(
-        Claim,
-        review,
-        review=views.proposal(unit, review, current),
-        review_id=review.id,
-        status=review.state,
-        applies_to_head=applies_to_head,
-        cursor=services.waits.cursor(review.event_seq),
-    )
+    shown = views.proposal(unit, review, current)
+    return views.answer(Claim, services.waits, review, review=shown, applies_to_head=applies_to_head)
 
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
@@ -186,7 +178,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
-        return ClaimReleased(written.id, written.state, services.waits.cursor(written.event_seq))
+        return views.answer(ClaimReleased, services.waits, written)
 
     return await transact(services, caller, work)
 

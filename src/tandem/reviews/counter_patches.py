@@ -7,7 +7,7 @@ from dataclasses import replace
 from tandem.contract.caller import Caller
 from tandem.errors import NoCounterPatch, NotFound
 from tandem.git.changes import ValidatedContent
-from tandem.reviews import attention, contents, writing
+from tandem.reviews import attention, contents, views, writing
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -61,10 +61,8 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)
         after = next_round(accepted, digest=facts.digest, validated=facts.validated, now_us=now)
-        new_round = replace(
-            _accepted_round(unit, reviews.get_round(unit, before.id, before.round), patch, facts, now),
-            accepted_by=accepted_by,
-        )
+        current = reviews.get_round(unit, before.id, before.round)
+        new_round = replace(_accepted_round(unit, current, patch, facts, now), accepted_by=accepted_by)
         written = writing.change_review(
             unit,
             before,
@@ -74,7 +72,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
             rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
         )
-        return _decided(services, written, patch.id)
+        return views.answer(CounterPatchDecided, services.waits, written, counter_patch_id=patch.id)
 
     return await transact(services, caller, work)
 
@@ -102,7 +100,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
             data={"counter_patch_id": patch.id, "reason": request.reason},
             rows=Rows(decision=CounterPatchEnd(patch.id, REJECTED, request.reason, now)),
         )
-        return _decided(services, written, patch.id)
+        return views.answer(CounterPatchDecided, services.waits, written, counter_patch_id=patch.id)
 
     return await transact(services, caller, work)
 
@@ -159,15 +157,4 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: Val
         affected_files=contents.files_json(facts),
         changes=contents.changes_json(facts),
         created_at=now,
-    )
-
-
-def _decided(services: Services, review: Review, counter_patch_id: str) -> CounterPatchDecided:
-    return CounterPatchDecided(
-        review_id=review.id,
-        counter_patch_id=counter_patch_id,
-        status=review.state,
-        round=review.round,
-        digest=review.digest,
-        cursor=services.waits.cursor(review.event_seq),
     )

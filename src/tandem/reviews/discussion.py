@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import orjson
 
-from tandem.contract import answer
+from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import NotFound
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, writing
+from tandem.reviews import contents, views, writing
 from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
-from tandem.reviews.discussion_rules import Message, check_turn, record_speaker
+from tandem.reviews.discussion_rules import Message, Verdict, check_turn, record_speaker
 from tandem.reviews.requests import AddMessage, GetDiscussion
+from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
@@ -46,7 +47,20 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
         if request.resolves is not None:
             _check_resolvable(unit, before.id, request.resolves)
         now = services.clock.now_us()
-        message = _message(message_id, before, sender, request, metadata, now)
+        message = Message(
+            id=message_id,
+            review_id=before.id,
+            seq=0,
+            position=0,
+            round=before.round,
+            kind="message",
+            sender_role=request.sender_role,
+            sender_id=sender,
+            body=request.body,
+            metadata=metadata,
+            resolves=request.resolves,
+            created_at=now,
+        )
         written = writing.change_review(
             unit,
             before,
@@ -66,14 +80,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
                 data={"message_id": request.resolves, "resolved_by": message_id},
                 rows=Rows(resolved=(request.resolves, message_id)),
             )
-        return MessageSent(
-            review_id=written.id,
-            message_id=message_id,
-            status=written.state,
-            round=written.round,
-            turn=written.turn,
-            cursor=services.waits.cursor(written.event_seq),
-        )
+        return views.answer(MessageSent, services.waits, written, message_id=message_id)
 
     return await transact(services, caller, work)
 
@@ -105,23 +112,6 @@ def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
         )
 
 
-def _message(message_id: str, review: Review, sender: str, request: AddMessage, metadata: str, now: int) -> Message:
-    return Message(
-        id=message_id,
-        review_id=review.id,
-        seq=0,
-        position=0,
-        round=review.round,
-        kind="message",
-        sender_role=request.sender_role,
-        sender_id=sender,
-        body=request.body,
-        metadata=metadata,
-        resolves=request.resolves,
-        created_at=now,
-    )
-
-
 async def get_discussion(services: Services, _caller: Caller, request: GetDiscussion) -> Discussion:
     """A page of what was said, oldest first.
 
@@ -151,66 +141,24 @@ def read_page(
     """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
     found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
     listed = found[:limit]
-    return answer.shown(
+    return shown(
         Discussion,
         review,
         review_id=review.id,
-        entries=tuple(_entry(unit, review.id, kind, entry_id) for kind, entry_id, _, _ in listed),
+        entries=tuple(_entry(unit, rows.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in listed),
         next_page=pages.encode(services, listed[-1][2], listed[-1][3]) if len(found) > limit else None,
         cursor=services.waits.cursor(review.event_seq),
     )
 
 
-def _entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> DiscussionEntry:
-    match kind:
-        case "verdict":
-            return _verdict_entry(unit, entry_id)
-        case "counter_patch":
-            return _counter_patch_entry(unit, review_id, entry_id)
-        case _:
-            return _message_entry(unit, review_id, entry_id)
-
-
-def _verdict_entry(unit: Unit, verdict_id: str) -> DiscussionEntry:
-    found = rows.find_verdict(unit, verdict_id)
-    if found is None:
-        raise LookupError(f"the verdict {verdict_id} is missing")
-    return answer.shown(
-        DiscussionEntry,
-        found,
-        kind="verdict",
-        at=isoformat(found.created_at),
-        author=found.reviewer_id,
-        sender_role="reviewer",
-        body=found.reason,
-    )
-
-
-def _counter_patch_entry(unit: Unit, review_id: str, patch_id: str) -> DiscussionEntry:
-    found = rows.find_counter_patch(unit, review_id, patch_id)
-    if found is None:
-        raise LookupError(f"the counter-patch {patch_id} is missing")
-    body = reviews.find_content(unit, found.content_id)
-    return answer.shown(
-        DiscussionEntry,
-        found,
-        kind="counter_patch",
-        at=isoformat(found.created_at),
-        sender_role="reviewer",
-        body=found.reason,
-        diff=None if found.is_text else body,
-        description=body if found.is_text else None,
-    )
-
-
-def _message_entry(unit: Unit, review_id: str, message_id: str) -> DiscussionEntry:
-    found = rows.find_message(unit, review_id, message_id)
-    if found is None:
-        raise LookupError(f"the message {message_id} is missing")
-    return answer.shown(
-        DiscussionEntry,
-        found,
-        at=isoformat(found.created_at),
-        author=found.sender_id,
-        metadata=orjson.loads(found.metadata),
-    )
+def _entry(unit: Unit, said: Message | Verdict | CounterPatch) -> DiscussionEntry:
+    at = isoformat(said.created_at)
+    match said:
+        case Message():
+            facts = orjson.loads(said.metadata)
+            return shown(DiscussionEntry, said, at=at, author=said.sender_id, metadata=facts)
+        case Verdict():
+            stated = {"kind": "verdict", "author": said.reviewer_id}
+        case CounterPatch():
+            stated = {"kind": "counter_patch", **views.replacement(unit, said)}
+    return shown(DiscussionEntry, said, at=at, sender_role="reviewer", body=said.reason, **stated)

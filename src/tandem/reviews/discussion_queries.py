@@ -88,7 +88,16 @@ def list_verdicts(unit: Unit, review_id: str) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in unit.all(_list_verdicts, review_id=review_id)]
 
 
-def find_verdict(unit: Unit, verdict_id: str) -> Verdict | None:
-    """A verdict, if there is one of that id."""
-    row = unit.one_or_none(_get_verdict, id=verdict_id)
-    return Verdict(*row) if row else None
+def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message | Verdict | CounterPatch:
+    """What `list_entries` names by its kind and id."""
+    match kind:
+        case "verdict":
+            row = unit.one_or_none(_get_verdict, id=entry_id)
+            found = Verdict(*row) if row else None
+        case "counter_patch":
+            found = find_counter_patch(unit, review_id, entry_id)
+        case _:
+            found = find_message(unit, review_id, entry_id)
+    if found is None:
+        raise LookupError(f"the {kind} {entry_id} is missing")
+    return found

@@ -6,12 +6,11 @@ from typing import Any
 
 import orjson
 
-from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.git.changes import ValidatedContent
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, contents, counter_patches, writing
+from tandem.reviews import attention, contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
@@ -232,13 +231,11 @@ def _facts(review: Review, content: ValidatedContent) -> dict[str, Any]:
 
 
 def _created(services: Services, review: Review, content: ValidatedContent) -> ReviewCreated:
-    return answer.shown(
+    return views.answer(
         ReviewCreated,
+        services.waits,
         review,
-        review_id=review.id,
-        status=review.state,
         validated=bool(review.validated),
         priority=PRIORITIES[review.priority],
         affected_files=content.affected_files,
-        cursor=services.waits.cursor(review.event_seq),
     )

@@ -222,7 +222,7 @@ async def close_review(services: Services, caller: Caller, request: CloseReview)
     def work(unit: Unit) -> ReviewClosed:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
-        return ReviewClosed(after.id, after.state, after.outcome or "", services.waits.cursor(after.event_seq))
+        return views.answer(ReviewClosed, services.waits, after)
 
     return await transact(services, caller, work)
 

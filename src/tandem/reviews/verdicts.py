@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.git.changes import ValidatedContent
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, counter_patches, writing
+from tandem.reviews import contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import VerdictGiven
 from tandem.reviews.discussion_rules import Message, Verdict, record_speaker
 from tandem.reviews.participants import Decision
-from tandem.reviews.requests import SubmitVerdict
+from tandem.reviews.requests import LineComment, SubmitVerdict
 from tandem.reviews.rounds import CounterPatch, Round
-from tandem.reviews.rules import Action, Review
+from tandem.reviews.rules import Action, Review, Step
 from tandem.reviews.writing import Rows
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -33,13 +31,6 @@ _ACTIONS = {
     COMMENT: Action.COMMENT,
 }
 _SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "reject": "rejected"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Ids:
-    verdict: str
-    counter_patch: str | None
-    comments: tuple[str, ...]
 
 
 async def submit_verdict(services: Services, caller: Caller, request: SubmitVerdict) -> VerdictGiven:
@@ -59,41 +50,59 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
     verdict = _checked(services, request)
     facts = await _offered(services, caller, request, verdict)
     new_id = services.clock.new_id
-    ids = _Ids(new_id("vd"), new_id("cp") if facts else None, tuple(new_id("ms") for _ in request.comments or ()))
+    verdict_id, patch_id = new_id("vd"), new_id("cp") if facts else None
+    comments = [(new_id("ms"), remark) for remark in request.comments or ()]
 
     def work(unit: Unit) -> VerdictGiven:
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        action, reviewer, current = _admit(unit, before, verdict, request, caller)
-        now = services.clock.now_us()
+        found, reviewer, current = _admit(unit, before, verdict, request, caller)
+        given = Verdict(
+            id=verdict_id,
+            review_id=before.id,
+            seq=0,
+            round=before.round,
+            claim_generation=before.claim_generation,
+            verdict=verdict,
+            reason=request.reason,
+            reviewer_id=reviewer,
+            created_at=services.clock.now_us(),
+        )
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
-            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=now, reason=why)
-        after = _decided(services, before, action, verdict, reviewer, ids, request.reason, now)
+            before = counter_patches.supersede(unit, before, actor=reviewer, now_us=given.created_at, reason=why)
         written = writing.change_review(
             unit,
             before,
-            after,
+            _decided(services, before, found, given),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
-            data=_facts(before, current, verdict, ids, request),
-            rows=_rows(before, verdict, reviewer, ids, request, now),
+            data={
+                "verdict": verdict,
+                "verdict_id": verdict_id,
+                "reason": request.reason,
+                "round": before.round,
+                "digest": current.digest,
+                "claim_generation": before.claim_generation,
+                "comments": len(comments),
+            },
+            rows=Rows(
+                verdict=given,
+                messages=tuple(
+                    _comment(given, message_id, position, remark)
+                    for position, (message_id, remark) in enumerate(comments)
+                ),
+            ),
         )
         if verdict != COMMENT:
             for participant in services.participants:
-                participant.decided(unit, services, Decision(before, current, verdict, reviewer, now))
-        if facts is not None and ids.counter_patch is not None:
-            written = _offer(unit, written, current, facts, ids.counter_patch, reviewer, caller.agent, now)
-        return VerdictGiven(
-            review_id=written.id,
-            status=written.state,
-            round=written.round,
-            verdict=verdict,
-            verdict_id=ids.verdict,
-            counter_patch_id=ids.counter_patch,
-            cursor=services.waits.cursor(written.event_seq),
+                participant.decided(unit, services, Decision(before, current, verdict, reviewer, given.created_at))
+        if facts is not None and patch_id is not None:
+            written = _offer(unit, written, given, current, facts, patch_id, caller.agent)
+        return views.answer(
+            VerdictGiven, services.waits, written, verdict=verdict, verdict_id=verdict_id, counter_patch_id=patch_id
         )
 
     return await transact(services, caller, work)
@@ -157,117 +166,81 @@ async def counter_patch_facts(
     return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
 
 
-def _admit(
-    unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller
-) -> tuple[Action, str, Round]:
-    """Whether this verdict may be given now, by whom and on which round."""
-    action = _ACTIONS[verdict]
-    _, reviewer = claims.reviewer_step(
-        action, review, generation=request.claim_generation, reviewer_id=request.reviewer_id, access=caller.access
+def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[Step, str, Round]:
+    """Whether this verdict may be given now: where it leads, by whom and on which round."""
+    found, reviewer = claims.reviewer_step(
+        _ACTIONS[verdict],
+        review,
+        generation=request.claim_generation,
+        reviewer_id=request.reviewer_id,
+        access=caller.access,
     )
     claims.check_round(review, request.round)
     current = reviews.get_round(unit, review.id, review.round)
     submitter = reviews.submitter(unit, current)
     claims.check_not_own(review, caller.names(reviewer), submitter=submitter, current=current)
-    return action, reviewer, current
+    return found, reviewer, current
 
 
-def _decided(
-    services: Services,
-    before: Review,
-    action: Action,
-    verdict: str,
-    reviewer: str,
-    ids: _Ids,
-    reason: str | None,
-    now: int,
-) -> Review:
-    found, _ = claims.reviewer_step(action, before, generation=before.claim_generation, reviewer_id=None)
-    if verdict == COMMENT:
+def _decided(services: Services, before: Review, found: Step, given: Verdict) -> Review:
+    """The review as a verdict leaves it."""
+    if given.verdict == COMMENT:
         # Saying something is a sign of life: it renews the lease.
-        held = claims.renewed(before, now, services.policy)
-        changed = held._replace(state=found.to or held.state, updated_at=now)
+        held = claims.renewed(before, given.created_at, services.policy)
+        changed = held._replace(state=found.to or held.state, updated_at=given.created_at)
     else:
-        changed = claims.end_claim(before, found, now)._replace(
-            verdict_by=reviewer,
-            decided_at=now,
+        changed = claims.end_claim(before, found, given.created_at)._replace(
+            verdict_by=given.reviewer_id,
+            decided_at=given.created_at,
             attempts=0,
             not_before=None,
-            approved_round=before.round if verdict == APPROVED else None,
+            approved_round=before.round if given.verdict == APPROVED else None,
         )
-    stated = changed._replace(verdict=verdict, verdict_reason=reason, verdict_id=ids.verdict)
+    stated = changed._replace(verdict=given.verdict, verdict_reason=given.reason, verdict_id=given.id)
     return record_speaker(stated, "reviewer", "verdict")
 
 
-def _facts(before: Review, current: Round, verdict: str, ids: _Ids, request: SubmitVerdict) -> dict[str, Any]:
-    return {
-        "verdict": verdict,
-        "verdict_id": ids.verdict,
-        "reason": request.reason,
-        "round": before.round,
-        "digest": current.digest,
-        "claim_generation": before.claim_generation,
-        "comments": len(request.comments or ()),
-    }
-
-
-def _rows(before: Review, verdict: str, reviewer: str, ids: _Ids, request: SubmitVerdict, now: int) -> Rows:
-    remarks = tuple(
-        Message(
-            id=ids.comments[position],
-            review_id=before.id,
-            seq=0,
-            position=position,
-            round=before.round,
-            kind="comment",
-            sender_role="reviewer",
-            sender_id=reviewer,
-            body=remark.body,
-            verdict_id=ids.verdict,
-            file=remark.file,
-            line=remark.line,
-            created_at=now,
-        )
-        for position, remark in enumerate(request.comments or ())
-    )
-    given = Verdict(
-        id=ids.verdict,
-        review_id=before.id,
+def _comment(given: Verdict, message_id: str, position: int, remark: LineComment) -> Message:
+    return Message(
+        id=message_id,
+        review_id=given.review_id,
         seq=0,
-        round=before.round,
-        claim_generation=before.claim_generation,
-        verdict=verdict,
-        reason=request.reason,
-        reviewer_id=reviewer,
-        created_at=now,
+        position=position,
+        round=given.round,
+        kind="comment",
+        sender_role="reviewer",
+        sender_id=given.reviewer_id,
+        body=remark.body,
+        verdict_id=given.id,
+        file=remark.file,
+        line=remark.line,
+        created_at=given.created_at,
     )
-    return Rows(verdict=given, messages=remarks)
 
 
 def _offer(
     unit: Unit,
     review: Review,
+    given: Verdict,
     replaced: Round,
     facts: ValidatedContent,
     patch_id: str,
-    reviewer: str,
     agent: str | None,
-    now: int,
 ) -> Review:
     """Put the counter-patch beside the verdict, pending until the proposer decides."""
     patch = CounterPatch(
         id=patch_id,
         review_id=review.id,
         seq=0,
-        round=review.round,
-        author=reviewer,
+        round=given.round,
+        author=given.reviewer_id,
         content_id=ledger.keep_content(unit, facts.content) or "",
         is_text=int(replaced.diff_id is None),
         digest=facts.digest,
         affected_files=contents.files_json(facts),
         status=counter_patches.PENDING,
         reason=None,
-        created_at=now,
+        created_at=given.created_at,
         decided_at=None,
         sent_by=agent,
     )
@@ -276,8 +249,8 @@ def _offer(
         unit,
         review,
         record_speaker(offered, "reviewer", "verdict"),
-        actor=reviewer,
+        actor=given.reviewer_id,
         kind=EventKind.COUNTER_PATCH_PROPOSED,
-        data={"counter_patch_id": patch_id, "round": review.round, "digest": facts.digest},
+        data={"counter_patch_id": patch_id, "round": given.round, "digest": facts.digest},
         rows=Rows(counter_patch=patch),
     )

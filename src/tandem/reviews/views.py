@@ -18,12 +18,23 @@ from tandem.store.base import Unit
 from tandem.store.event import Event
 from tandem.store.waits import WaitHub
 
+T = TypeVar("T")
 Row = TypeVar("Row", bound=ReviewRow)
 
 
 def files_from(text: str) -> tuple[AffectedFile, ...]:
     """Affected files from their stored form."""
     return tuple(AffectedFile(**item) for item in orjson.loads(text))
+
+
+def answer(kind: type[T], hub: WaitHub, review: Review, /, **stated: Any) -> T:
+    """An answer about a review as a write left it, with the cursor for what comes next."""
+    return shown(kind, review, review_id=review.id, status=review.state, cursor=hub.cursor(review.event_seq), **stated)
+
+
+def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
+    """The content of a counter-patch, under the name of what it replaces."""
+    return {"description" if record.is_text else "diff": reviews.find_content(unit, record.content_id)}
 
 
 def status(review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
@@ -66,14 +77,8 @@ def event(record: Event, hub: WaitHub) -> EventView:
 
 def counter_patch(unit: Unit, record: CounterPatch) -> CounterPatchView:
     """A counter-patch with its content."""
-    body = reviews.find_content(unit, record.content_id)
-    return shown(
-        CounterPatchView,
-        record,
-        diff=None if record.is_text else body,
-        description=body if record.is_text else None,
-        affected_files=files_from(record.affected_files),
-    )
+    content = {"diff": None, "description": None} | replacement(unit, record)
+    return shown(CounterPatchView, record, affected_files=files_from(record.affected_files), **content)
 
 
 def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
