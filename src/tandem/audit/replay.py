@@ -10,11 +10,14 @@ from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
 from tandem.reviews.rules import VOLATILE, Review, taken_back_by
 from tandem.reviews.statistics import moves
+from tandem.schema import TANDEM
 from tandem.store.event import CounterMove, Event, EventKind
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
+
+_KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metadata.tables.items()}
 
 UNRESTORED = VOLATILE | {"last_seen_at"}
 """All such columns: the use of a session is no event either."""
@@ -23,20 +26,20 @@ SEALED = frozenset({"key_hash", "token_hash"})
 """Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
 
 ROWS = {
-    "round": ("rounds", ("review_id", "round")),
-    "verdict": ("verdicts", ("id",)),
-    "counter_patch": ("counter_patches", ("id",)),
-    "project": ("projects", ("name",)),
-    "access_token": ("access_tokens", ("id",)),
-    "cycle_key": ("cycle_keys", ("project", "workflow", "role")),
-    "session": ("sessions", ("id",)),
-    "handoff": ("handoffs", ("cycle_id", "number")),
-    "gate": ("gates", ("project",)),
-    "override": ("overrides", ("project", "id")),
-    "commit": ("commits", ("project", "id")),
-    "rollback": ("rollbacks", ("review_id", "head_after")),
+    "round": "rounds",
+    "verdict": "verdicts",
+    "counter_patch": "counter_patches",
+    "project": "projects",
+    "access_token": "access_tokens",
+    "cycle_key": "cycle_keys",
+    "session": "sessions",
+    "handoff": "handoffs",
+    "gate": "gates",
+    "override": "overrides",
+    "commit": "commits",
+    "rollback": "rollbacks",
 }
-"""Parts of a delta that are one new row: their table and its key."""
+"""Parts of a delta that are one new row: their tables."""
 
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
@@ -117,10 +120,8 @@ class Replay:
         delta: dict[str, Any] = orjson.loads(event.delta)
         if not _says_its_kind(event, delta):
             raise ValueError(event.kind)
-        for part, (table, key) in ROWS.items():
-            if part in delta:
-                row: Row = delta[part]
-                self._rows(table)[tuple(row[column] for column in key)] = row
+        for part in ROWS.keys() & delta.keys():
+            self._put(ROWS[part], delta[part])
         self._apply_parts(delta)
         if "cycle" in delta:
             self._apply_cycle(event, delta["cycle"])
@@ -143,7 +144,7 @@ class Replay:
     def _apply_parts(self, delta: dict[str, Any]) -> None:
         """What an event changes in rows that are there, and the rows of which it may bring several."""
         for message in delta.get("messages", ()):
-            self._rows("messages")[(message["id"],)] = message
+            self._put("messages", message)
         if "decision" in delta:
             decision: Row = delta["decision"]
             self._rows("counter_patches")[(decision["id"],)].update(
@@ -153,16 +154,18 @@ class Replay:
             resolved, by = delta["resolved"]
             self._rows("messages")[(resolved,)].update(resolved_by=by)
         for row in commit_reviews_of(delta["commit"]) if "commit" in delta else ():
-            self._rows("commit_reviews")[row["project"], row["commit_id"], row["review_id"]] = row
+            self._put("commit_reviews", row)
         for row in taken_back_by(delta["rollback"]) if "rollback" in delta else ():
-            key = (row["project"], row["commit_id"], row["review_id"], row["head_after"])
-            self._rows("taken_back")[key] = row
+            self._put("taken_back", row)
         if "advanced" in delta:
             cycle_id, number, advanced_at = delta["advanced"]
             self._rows("handoffs")[cycle_id, number].update(advanced_at=advanced_at)
 
     def _rows(self, table: str) -> dict[Key, Row]:
         return self.tables.setdefault(table, {})
+
+    def _put(self, table: str, row: Row) -> None:
+        self._rows(table)[key_of(table, row)] = row
 
     def _apply_review(self, event: Event, changed: Row) -> list[CounterMove]:
         before = self._review
@@ -176,9 +179,7 @@ class Replay:
         if (event.old, event.new) != (before.state if before else None, after.state):
             raise ValueError(event.new)
         self._review = after
-        self._rows("reviews")[(after.id,)] = {
-            name: value for name, value in after._asdict().items() if name not in VOLATILE
-        }
+        self._put("reviews", {name: value for name, value in after._asdict().items() if name not in VOLATILE})
         return moves(before, after, event.kind)
 
     def _apply_cycle(self, event: Event, changed: Row) -> None:
@@ -199,22 +200,16 @@ class Replay:
         approved = self._rows("rounds")[review.id, number]
         if approved["digest"] is None:
             return
-        digest_key = (review.project, approved["digest"], review.id)
-        self._rows("approvals")[digest_key] = {
-            "project": review.project,
-            "digest": approved["digest"],
-            "review_id": review.id,
-            "round": number,
-        }
+        of_round = {"project": review.project, "review_id": review.id, "round": number}
+        self._put("approvals", {**of_round, "digest": approved["digest"]})
+        kind = "change" if approved["path"] is None else "text"
         for change in orjson.loads(approved["changes"]):
-            key = (review.project, change["path"], change["blob_after"], review.id, number)
-            self._rows("approved_paths")[key] = {
-                "project": review.project,
-                "review_id": review.id,
-                "round": number,
-                "kind": "change" if approved["path"] is None else "text",
-                **change,
-            }
+            self._put("approved_paths", {**of_round, "kind": kind, **change})
+
+
+def key_of(table: str, row: Row) -> Key:
+    """A row's primary key."""
+    return tuple(row[column] for column in _KEYS[table])
 
 
 def _says_its_kind(event: Event, delta: Row) -> bool:

@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import reduce
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, bindparam, exists, select, tuple_
+from sqlalchemy import ColumnElement, bindparam, exists, or_, select, tuple_
 
-from tandem.access import tables as access_tables
+from tandem.audit.replay import Key, Row, key_of
 from tandem.cycles import tables as cycle_tables
 from tandem.gate import tables as gate_tables
 from tandem.gate.commit_queries import AGAINST
-from tandem.pool import tables as pool_tables
-from tandem.projects import tables as project_tables
 from tandem.reviews import tables as review_tables
+from tandem.schema import TANDEM
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.event import Event, EventKind
 from tandem.store.sqlite_unit import ILLEGIBLE
 from tandem.store.statement import Statement
 
-Row = dict[str, Any]
-Key = tuple[Any, ...]
 _PAGE = 1_000
 _e = tables.events.c
 
-_OF_REVIEW: Final = {
-    review_tables.reviews: review_tables.reviews.c.id,
-    review_tables.rounds: review_tables.rounds.c.review_id,
-    review_tables.verdicts: review_tables.verdicts.c.review_id,
-    review_tables.messages: review_tables.messages.c.review_id,
-    review_tables.counter_patches: review_tables.counter_patches.c.review_id,
-    review_tables.approvals: review_tables.approvals.c.review_id,
-    review_tables.approved_paths: review_tables.approved_paths.c.review_id,
-    review_tables.rollbacks: review_tables.rollbacks.c.review_id,
-    review_tables.taken_back: review_tables.taken_back.c.review_id,
+_OF_A_REVIEW: Final = (
+    "rounds",
+    "verdicts",
+    "messages",
+    "counter_patches",
+    "approvals",
+    "approved_paths",
+    "rollbacks",
+    "taken_back",
+)
+_STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "project:": {"projects": ("name",)},
+    "session:": {"sessions": ("id",)},
+    "cycle:": {"cycles": ("id",), "handoffs": ("cycle_id",)},
+    "pool:": {"pools": ("id",)},
+    "reviewer:": {"reviewers": ("id",)},
+    "gate:": {"gates": ("project",)},
+    "token:": {"access_tokens": ("id",)},
+    "key:": {"cycle_keys": ("project", "workflow", "role")},
+    "override:": {"overrides": ("project", "id")},
+    "commit:": {"commits": ("project", "id"), "commit_reviews": ("project", "commit_id")},
+    "": {"reviews": ("id",), **dict.fromkeys(_OF_A_REVIEW, ("review_id",))},
 }
-
-_OF_PREFIX: Final[dict[str, dict[Table, ColumnElement[Any]]]] = {
-    "project:": {project_tables.projects: project_tables.projects.c.name},
-    "session:": {cycle_tables.sessions: cycle_tables.sessions.c.id},
-    "cycle:": {cycle_tables.cycles: cycle_tables.cycles.c.id, cycle_tables.handoffs: cycle_tables.handoffs.c.cycle_id},
-    "pool:": {pool_tables.pools: pool_tables.pools.c.id},
-    "reviewer:": {pool_tables.reviewers: pool_tables.reviewers.c.id},
-    "gate:": {gate_tables.gates: gate_tables.gates.c.project},
-    "token:": {access_tables.access_tokens: access_tables.access_tokens.c.id},
-    "key:": {
-        cycle_tables.cycle_keys: cycle_tables.cycle_keys.c.project
-        + "/"
-        + cycle_tables.cycle_keys.c.workflow
-        + "/"
-        + cycle_tables.cycle_keys.c.role
-    },
-}
-"""What is stored of the subjects that are no reviews: by the prefix of their names, the column that has the rest."""
-
-_OF_PROJECT: Final[dict[str, dict[Table, tuple[ColumnElement[Any], ColumnElement[Any]]]]] = {
-    "override:": {gate_tables.overrides: (gate_tables.overrides.c.project, gate_tables.overrides.c.id)},
-    "commit:": {
-        gate_tables.commits: (gate_tables.commits.c.project, gate_tables.commits.c.id),
-        gate_tables.commit_reviews: (gate_tables.commit_reviews.c.project, gate_tables.commit_reviews.c.commit_id),
-    },
-}
-"""Likewise, of which there are many: the two columns by which they are found, a slash between them in the name."""
+"""What is stored of a subject: by the prefix of its name, the tables, and the columns that make up the rest of it."""
 
 
-def _by_subject(columns: Mapping[Table, ColumnElement[Any]]) -> dict[Table, Statement]:
-    return {table: Statement(select(table).where(column == bindparam("subject"))) for table, column in columns.items()}
+def _columns(table: str, names: tuple[str, ...]) -> list[ColumnElement[Any]]:
+    return [TANDEM.metadata.tables[table].c[name] for name in names]
 
 
-_by_review = _by_subject(_OF_REVIEW)
-_by_prefix = {prefix: _by_subject(columns) for prefix, columns in _OF_PREFIX.items()}
-_by_project = {
-    prefix: {
-        table: Statement(select(table).where(project == bindparam("project"), name == bindparam("name")))
-        for table, (project, name) in columns.items()
-    }
-    for prefix, columns in _OF_PROJECT.items()
+def _rest(columns: list[ColumnElement[Any]]) -> ColumnElement[Any]:
+    """A subject's name behind its prefix: the columns, a slash between them."""
+    return reduce(lambda name, column: name + "/" + column, columns)
+
+
+_rows = {
+    table: Statement(
+        select(TANDEM.metadata.tables[table]).where(
+            *(column == bindparam(f"part_{number}") for number, column in enumerate(_columns(table, names)))
+        )
+    )
+    for tables_of in _STORED.values()
+    for table, names in tables_of.items()
 }
 _events = Statement(
     select(tables.events)
@@ -84,36 +73,32 @@ _events = Statement(
     .order_by(_e.subject, _e.seq)
     .limit(_PAGE)
 )
-_unexplained = tuple(
-    Statement(select(name).where(~exists().where(_e.subject == name)).limit(bindparam("limit")))
-    for name in (
-        *(prefix + column for prefix, columns in _OF_PREFIX.items() for column in columns.values()),
-        *(
-            prefix + project + "/" + name
-            for prefix, columns in _OF_PROJECT.items()
-            for project, name in columns.values()
-        ),
-    )
-)
-_unexplained_reviews = (
+_reviews = review_tables.reviews.c
+_unexplained = (
     # Other subjects have events too: a review is made by one of a kind of its own.
     Statement(
-        select(review_tables.reviews.c.id)
-        .where(~exists().where(_e.subject == review_tables.reviews.c.id, _e.kind == str(EventKind.REVIEW_CREATED)))
+        select(_reviews.id)
+        .where(~exists().where(_e.subject == _reviews.id, _e.kind == str(EventKind.REVIEW_CREATED)))
         .limit(bindparam("limit"))
     ),
     *(
-        Statement(
-            select(name).distinct().where(~exists().where(review_tables.reviews.c.id == name)).limit(bindparam("limit"))
-        )
-        for table, name in _OF_REVIEW.items()
-        if table is not review_tables.reviews
+        Statement(select(name).distinct().where(~exists().where(_reviews.id == name)).limit(bindparam("limit")))
+        for name in (TANDEM.metadata.tables[table].c.review_id for table in _OF_A_REVIEW)
     ),
     # Of a name with a slash in it nobody could tell which project it is of.
     *(
-        Statement(select(project + "/" + name).where(name.contains("/")).limit(bindparam("limit")))
-        for columns in _OF_PROJECT.values()
-        for project, name in columns.values()
+        Statement(
+            select(_rest(parts)).where(or_(*(part.contains("/") for part in parts[1:]))).limit(bindparam("limit"))
+        )
+        for tables_of in _STORED.values()
+        for parts in (_columns(*stored) for stored in tables_of.items())
+        if len(parts) > 1
+    ),
+    *(
+        Statement(select(name).where(~exists().where(_e.subject == name)).limit(bindparam("limit")))
+        for prefix, tables_of in _STORED.items()
+        for name in (prefix + _rest(_columns(*stored)) for stored in tables_of.items())
+        if prefix
     ),
 )
 _missing_contents = tuple(
@@ -174,24 +159,20 @@ def events_by_subject(unit: Unit) -> Iterator[Event]:
 
 def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
     """Everything that is stored of a subject of events, by table and primary key."""
-    for prefix, found in _by_project.items():
-        if subject.startswith(prefix):
-            project, _, name = subject.removeprefix(prefix).rpartition("/")
-            return {
-                table.name: _keyed(table, unit.all(statement, project=project, name=name))
-                for table, statement in found.items()
-            }
-    prefix = next((prefix for prefix in _by_prefix if subject.startswith(prefix)), "")
-    statements = _by_prefix.get(prefix, _by_review)
-    name = subject.removeprefix(prefix)
-    return {table.name: _keyed(table, unit.all(statement, subject=name)) for table, statement in statements.items()}
+    prefix = next(prefix for prefix in _STORED if subject.startswith(prefix))
+    found: dict[str, dict[Key, Row]] = {}
+    for table, names in _STORED[prefix].items():
+        parts = subject.removeprefix(prefix).rsplit("/", len(names) - 1)
+        given = {f"part_{number}": part for number, part in enumerate([""] * (len(names) - len(parts)) + parts)}
+        columns = TANDEM.metadata.tables[table].columns.keys()
+        rows = [dict(zip(columns, row, strict=True)) for row in unit.all(_rows[table], **given)]
+        found[table] = {key_of(table, row): row for row in rows}
+    return found
 
 
 def list_unexplained(unit: Unit, limit: int) -> list[str]:
     """Reviews and other subjects that are stored although no event speaks of them."""
-    return [
-        str(row[0]) for statement in (*_unexplained_reviews, *_unexplained) for row in unit.all(statement, limit=limit)
-    ]
+    return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
 
 
 def list_missing_contents(unit: Unit, limit: int) -> list[tuple[str, str]]:
@@ -218,10 +199,3 @@ def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:
 def list_counters(unit: Unit) -> dict[Key, tuple[int, int]]:
     """Every counter by its key (project, day, category, reviewer, metric): count and total."""
     return {tuple(row[:5]): (row[5], row[6]) for row in unit.all(_counters)}
-
-
-def _keyed(table: Table, found: list[tuple[Any, ...]]) -> dict[Key, Row]:
-    names = [column.name for column in table.columns]
-    keys = [column.name for column in table.primary_key]
-    rows = [dict(zip(names, row, strict=True)) for row in found]
-    return {tuple(row[name] for name in keys): row for row in rows}
