@@ -1,7 +1,7 @@
 """Writes the next migration: `python tools/migration.py "what changed"`, for developers.
 
-Takes an empty SQLite database through the migrations that there are, compares it to the tables, and writes
-the difference into `store/migrations/versions`. Read it before it is committed, and add its name to `REVISIONS`.
+Takes a SQLite database with the first tables through the migrations that there are, compares it to the tables, and
+writes the difference into `store/migrations/versions`. Read it before it is committed, and add its name to `REVISIONS`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import closing
 
 from alembic import command
 
+import first_tables
 from tandem.schema import TANDEM
 from tandem.store.schema import SQLITE_WORDS, migrating
 
@@ -28,8 +29,8 @@ def main() -> None:
         closing(sqlite3.connect(":memory:", isolation_level=None)) as raw,
         migrating(TANDEM, SQLITE_WORDS, raw) as config,
     ):
-        if number > 1:
-            command.upgrade(config, "head")
+        first_tables.create(config.attributes["connection"])
+        command.upgrade(config, "head")
         command.revision(config, message, autogenerate=True, rev_id=f"{number:04}_{slug}")
 
 

@@ -19,6 +19,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, insert, select
 
+import first_tables
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
 from tandem.store.engine import Statement, Store, make_store
@@ -56,9 +57,11 @@ def connected(url: str) -> tuple[Any, SchemaDialect]:
 
 
 def migrated(url: str, schema: Schema = TANDEM) -> None:
-    """Take an empty database through every migration, as a very old one would be."""
+    """Take a database through every migration, as one of the first version would be."""
     raw, words = connected(url)
     with closing(raw), migrating(schema, words, raw) as config:
+        if schema is TANDEM:
+            first_tables.create(config.attributes["connection"])
         command.upgrade(config, "head")
 
 
