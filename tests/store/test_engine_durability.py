@@ -14,7 +14,7 @@ from tests.store.notes import SCHEMA, present
 # Eight writers that say what was acknowledged, one line each, until they are killed.
 WRITERS = """
 import asyncio, sys
-from tandem.store.engine import open_store
+from tandem.store.engine import make_store
 from tests.store.notes import SCHEMA, add
 
 async def writer(store, name):
@@ -26,7 +26,8 @@ async def writer(store, name):
         number += 1
 
 async def main():
-    store = await open_store(sys.argv[1], schema=SCHEMA)
+    store = make_store(sys.argv[1], schema=SCHEMA)
+    await store.open()
     async with asyncio.TaskGroup() as group:
         for name in sys.argv[2].split(","):
             group.create_task(writer(store, name))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidTarget, LockDenied, NoActiveCycle, SchemaInvalid
+from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidTarget, LockDenied, SchemaInvalid
 from tandem.settings.workflow_form import quoted, repeatable
 from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse
 
@@ -145,21 +145,6 @@ def started(identity: str, workflow: Workflow, *, project: str, feature: str, no
         created_at=now_us,
         updated_at=now_us,
     )
-
-
-def require_active(cycle: Cycle | None, project: str, workflow: str) -> Cycle:
-    """The cycle under way.
-
-    Raises:
-        NoActiveCycle: There is none.
-    """
-    if cycle is None or cycle.archived_at is not None:
-        raise NoActiveCycle(
-            f"No cycle of '{workflow}' is under way in '{project}'; begin one with cycle_start.",
-            project=project,
-            workflow=workflow,
-        )
-    return cycle
 
 
 def check_active_role(cycle: Cycle, role: str) -> None:

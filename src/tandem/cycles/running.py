@@ -293,13 +293,12 @@ def _gated(handoffs: list[Handoff], review: Review) -> HandoffReview | None:
     about = next((handoff for handoff in reversed(handoffs) if handoff.review_id == review.id), None)
     if about is None:
         return None
-    return HandoffReview(
+    return shown(
+        HandoffReview,
+        review,
         review_id=review.id,
         target=about.target,
         status=review.state,
-        outcome=review.outcome,
-        round=review.round,
-        verdict=review.verdict,
         reason=review.verdict_reason,
         written_at=isoformat(about.written_at),
     )

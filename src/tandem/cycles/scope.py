@@ -9,9 +9,9 @@ from typing import Protocol
 from tandem.contract.caller import Caller
 from tandem.cycles import queries as cycles
 from tandem.cycles import session_queries as sessions
-from tandem.cycles.rules import Cycle, require_active, workflow_of
+from tandem.cycles.rules import Cycle, workflow_of
 from tandem.cycles.session_rules import Session
-from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession
+from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
 from tandem.settings.workflow_form import quoted
 from tandem.settings.workflows import BUILT_IN, Workflow
 from tandem.store.base import Unit
@@ -56,7 +56,13 @@ class CycleScope:
         Raises:
             NoActiveCycle: There is none.
         """
-        return require_active(self.cycle, self.project, self.workflow.name)
+        if self.active is None:
+            raise NoActiveCycle(
+                f"No cycle of '{self.workflow.name}' is under way in '{self.project}'; begin one with cycle_start.",
+                project=self.project,
+                workflow=self.workflow.name,
+            )
+        return self.active
 
 
 def look(unit: Unit, services: Services, caller: Caller, request: WorkflowScope) -> CycleScope:

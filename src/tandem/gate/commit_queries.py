@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -141,19 +140,6 @@ _inverses = Statement(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What became of a commit.
-
-    Attributes:
-        replaced_by: The commit that it became.
-        rolled_back_by: The commit that reverted it.
-    """
-
-    replaced_by: str | None
-    rolled_back_by: str | None
-
-
 @cache
 def _page(name: str | None, *, after: bool) -> Statement:
     statement = select(tables.commits)
@@ -192,12 +178,12 @@ def list_page(
     return [Commit(*row) for row in rows]
 
 
-def fate(unit: Unit, commit: Commit) -> Fate:
-    """What became of a commit."""
+def fate(unit: Unit, commit: Commit) -> tuple[str | None, str | None]:
+    """The commit that a commit became, and the one that reverted it."""
     newer = unit.one_or_none(_replaced, project=commit.project, commit=commit.id)
     taken = unit.all(_taken, project=commit.project, commit=commit.id)
     becomes = next((row[1] for row in taken if row[1]), None)
-    return Fate(becomes or (newer[0] if newer else None), next((row[0] for row in taken if row[0]), None))
+    return (becomes or (newer[0] if newer else None), next((row[0] for row in taken if row[0]), None))
 
 
 def add(unit: Unit, commit: Commit, data: Mapping[str, Any]) -> Commit:

@@ -228,7 +228,7 @@ def _rolled_back(rollback: Rollback) -> RollbackRecorded:
 
 
 def _view(unit: Unit, commit: Commit) -> CommitRecord:
-    became = commits.fate(unit, commit)
+    replaced_by, rolled_back_by = commits.fate(unit, commit)
     return shown(
         CommitRecord,
         commit,
@@ -236,6 +236,6 @@ def _view(unit: Unit, commit: Commit) -> CommitRecord:
         review_ids=tuple(orjson.loads(commit.review_ids)),
         unreviewed=bool(commit.unreviewed),
         depends_on=tuple(orjson.loads(commit.depends_on)),
-        replaced_by=became.replaced_by,
-        rolled_back_by=became.rolled_back_by,
+        replaced_by=replaced_by,
+        rolled_back_by=rolled_back_by,
     )

@@ -72,22 +72,10 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
 
 async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
     found = await services.store.read(lambda unit: reports.find_approval(unit, project, digest))
-    if found is None:
-        return GateDecision(
-            allowed=False,
-            project=project,
-            reason="No approved round has this digest. Put the change up with create_review or tandem submit.",
-            review_ids=(),
-            paths=(),
-        )
-    review_id, number = found
-    return GateDecision(
-        allowed=True,
-        project=project,
-        reason=f"approved by {review_id}, round {number}",
-        review_ids=(review_id,),
-        paths=(),
-    )
+    reason = "No approved round has this digest. Put the change up with create_review or tandem submit."
+    if found is not None:
+        reason = f"approved by {found[0]}, round {found[1]}"
+    return GateDecision(found is not None, project, reason, found[:1] if found else (), ())
 
 
 async def _check_changes(services: Services, request: CheckGate, changes: list[Change]) -> GateDecision:

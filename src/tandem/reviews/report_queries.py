@@ -12,7 +12,7 @@ from tandem.reviews import tables
 from tandem.reviews.rules import Review, State
 from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import tables as log_tables
-from tandem.store.base import Unit
+from tandem.store.base import Row, Unit
 from tandem.store.event import ALL_TIME, Event
 from tandem.store.statement import Statement
 
@@ -180,19 +180,21 @@ def _open(*, project: bool) -> Statement:
 
 def list_tallies(unit: Unit, *, project: str | None, since_day: str | None) -> list[tuple[str, str, str, int, int]]:
     """Category, reviewer, metric, count and total microseconds, over all time or since a day."""
-    params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
-    names = ("category", "reviewer_id")
-    rows = unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
-    return [(row[0], row[1], row[2], int(row[3]), int(row[4])) for row in rows]
+    return [
+        (*row[:3], int(row[3]), int(row[4])) for row in _counted(unit, ("category", "reviewer_id"), project, since_day)
+    ]
 
 
 def list_slices(
     unit: Unit, name: Literal["day", "project"], *, project: str | None, since_day: str | None
 ) -> list[tuple[str, str, int, int]]:
     """Day or project, metric, count and total microseconds, over all time or since a day."""
+    return [(*row[:2], int(row[2]), int(row[3])) for row in _counted(unit, (name,), project, since_day)]
+
+
+def _counted(unit: Unit, names: tuple[str, ...], project: str | None, since_day: str | None) -> list[Row]:
     params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
-    rows = unit.all(_tallies(name, project=project is not None, since=since_day is not None), **params)
-    return [(row[0], row[1], int(row[2]), int(row[3])) for row in rows]
+    return unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
 
 
 def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:

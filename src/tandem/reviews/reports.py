@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import NamedTuple
 
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, utc_day
@@ -30,15 +29,6 @@ _SCANS = 20
 _MOST_DAYS = 400
 _ONE_DAY_US = 86_400 * MICROSECONDS
 _Slice = tuple[str, str, int, int]
-
-
-class _Counted(NamedTuple):
-    """What statistics are made of: counters by category and reviewer, by day, by project, and of each state."""
-
-    rows: list[tuple[str, str, str, int, int]]
-    by_day: list[_Slice]
-    by_project: list[_Slice]
-    now: dict[str, int]
 
 
 async def get_review_timeline(services: Services, _caller: Caller, request: GetReviewTimeline) -> Timeline:
@@ -157,18 +147,18 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
     day = _day(request.since)
     first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
 
-    def work(unit: Unit) -> _Counted:
-        return _Counted(
+    def work(unit: Unit) -> tuple[list[tuple[str, str, str, int, int]], list[_Slice], list[_Slice], dict[str, int]]:
+        return (
             reports.list_tallies(unit, project=project, since_day=day),
             reports.list_slices(unit, "day", project=project, since_day=first) if first else [],
             reports.list_slices(unit, "project", project=project, since_day=day),
             reports.list_open(unit, project=project),
         )
 
-    counted = await services.store.read(work)
+    counted, by_day, by_project, now = await services.store.read(work)
     by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    for category, reviewer, metric, count, total in counted.rows:
+    for category, reviewer, metric, count, total in counted:
         if category:
             # What reviewers use up belongs to no category.
             by_category[category].append((metric, count, total))
@@ -177,12 +167,12 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
     return Statistics(
         project=project,
         since=day,
-        open={state.value: counted.now.get(state.value, 0) for state in State},
+        open={state.value: now.get(state.value, 0) for state in State},
         total=_tally(item for items in by_category.values() for item in items),
         by_category={name: _tally(items) for name, items in sorted(by_category.items())},
         by_reviewer={name: _tally(items) for name, items in sorted(by_reviewer.items())},
-        by_day=_sliced(counted.by_day),
-        by_project=_sliced(counted.by_project),
+        by_day=_sliced(by_day),
+        by_project=_sliced(by_project),
     )
 
 

@@ -42,7 +42,7 @@ _resolve_message = Statement(
     .values(resolved_by=bindparam("new_resolved_by"))
 )
 _get_changes = Statement(
-    select(tables.rounds.c.changes, tables.rounds.c.digest, tables.rounds.c.path).where(
+    select(tables.rounds.c.changes, tables.rounds.c.path).where(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
     )
 )
@@ -206,20 +206,17 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
     if was is not None:
         unit.execute(_delete_approval, key=after.id)
         unit.execute(_delete_approved_paths, key=after.id)
-    if after.approved_round is None:
+    if after.approved_round is None or after.digest is None:
         return
-    row = unit.one_or_none(_get_changes, review_id=after.id, round=after.approved_round)
-    if row is None or row[1] is None:
-        return
-    changes, digest, path = row
+    found, path = unit.all(_get_changes, review_id=after.id, round=after.approved_round)[0]
     unit.execute(
         _insert_approval,
         project=after.project,
-        digest=digest,
+        digest=after.digest,
         review_id=after.id,
         round=after.approved_round,
     )
-    for change in orjson.loads(changes):
+    for change in orjson.loads(found):
         unit.execute(
             _insert_approved_path,
             project=after.project,

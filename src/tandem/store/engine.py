@@ -22,26 +22,10 @@ __all__ = [
     "StoreError",
     "Unit",
     "make_store",
-    "open_store",
 ]
 
 _SQLITE: Final = "sqlite:///"
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
-
-
-async def open_store(
-    url: str,
-    *,
-    durability: Literal["full", "normal"] = "full",
-    readers: int = 2,
-    connections: int = 8,
-    schema: Schema,
-    seal: Seal = unkeyed,
-) -> Store:
-    """Make a store and open it; see `make_store` and `Store.open`."""
-    store = make_store(url, durability=durability, readers=readers, connections=connections, schema=schema, seal=seal)
-    await store.open()
-    return store
 
 
 def make_store(

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 from concurrent.futures import Future
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -101,21 +100,15 @@ class WorkQueue:
         return self._queue.qsize()
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener:
-    loop: asyncio.AbstractEventLoop
-    fn: Callable[[int], None]
-
-
 class Completions:
     """Takes answers and notices back to the event loops, with one wake-up for each."""
 
     def __init__(self) -> None:
-        self._listeners: tuple[_Listener, ...] = ()
+        self._listeners: tuple[tuple[asyncio.AbstractEventLoop, Callable[[int], None]], ...] = ()
 
     def add_listener(self, fn: Callable[[int], None]) -> None:
         """Call `fn(notice)` in the loop that runs now, after every commit that gave a notice."""
-        self._listeners = (*self._listeners, _Listener(asyncio.get_running_loop(), fn))
+        self._listeners = (*self._listeners, (asyncio.get_running_loop(), fn))
 
     def deliver(self, jobs: Iterable[Job], notice: int = 0) -> None:
         """Answer the jobs and pass the notice on; from any thread."""
@@ -126,8 +119,8 @@ class Completions:
             else:
                 loops.setdefault(job.loop, []).append(job)
         if notice:
-            for listener in self._listeners:
-                loops.setdefault(listener.loop, [])
+            for loop, _ in self._listeners:
+                loops.setdefault(loop, [])
         for loop, theirs in loops.items():
             try:
                 loop.call_soon_threadsafe(self._arrive, loop, theirs, notice)
@@ -140,11 +133,11 @@ class Completions:
             job.settle()
         if not notice:
             return
-        for listener in self._listeners:
-            if listener.loop is not loop:
+        for heard_in, listener in self._listeners:
+            if heard_in is not loop:
                 continue
             try:
-                listener.fn(notice)
+                listener(notice)
             except Exception:  # noqa: BLE001 - an edge, and logged
                 # One listener's fault must not keep the others from hearing.
                 _log.exception("a listener of the store failed")

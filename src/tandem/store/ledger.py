@@ -96,9 +96,14 @@ def _insert(table: Table) -> Statement:
 
 
 @cache
+def _keys(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.primary_key)
+
+
+@cache
 def _update(table: Table, names: tuple[str, ...]) -> Statement:
     """Changes just these columns: indexes on the others are then left alone."""
-    keys = [column == bindparam(f"key_{column.name}") for column in table.primary_key]
+    keys = [table.c[name] == bindparam(f"key_{name}") for name in _keys(table)]
     return Statement(
         update(table)
         .where(*keys, table.c.event_seq == bindparam("expected_seq"))
@@ -188,7 +193,7 @@ def write(  # noqa: PLR0913 one for each column of the event
     touched = unit.execute(
         _update(table, tuple(changed)),
         expected_seq=before.event_seq,
-        **{f"key_{column.name}": row[column.name] for column in table.primary_key},
+        **{f"key_{name}": row[name] for name in _keys(table)},
         **{f"new_{name}": value for name, value in changed.items()},
     )
     if touched != 1:
