@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -35,20 +34,6 @@ from tandem.store.event import EventKind
 CATEGORY = "handoff"
 
 
-@dataclass(frozen=True, slots=True)
-class GatedHandoff:
-    """The hand-off that a review decides about, and its cycle, locked."""
-
-    cycle: Cycle
-    handoff: Handoff
-
-    @property
-    def step(self) -> Transition:
-        """Where the hand-off leads."""
-        about = self.handoff
-        return Transition(about.producer, about.target, about.phase, about.next_phase)
-
-
 async def handoff_write(services: Services, caller: Caller, request: HandoffWrite) -> HandoffWritten:
     """Hand over: the cycle advances, or in approval mode a review begins (or goes on) that will advance it.
 
@@ -62,7 +47,6 @@ async def handoff_write(services: Services, caller: Caller, request: HandoffWrit
         SchemaInvalid: The payload has not its form, or speaks of something else.
         TooLarge: The payload is over the limit of a text.
     """
-    review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> HandoffWritten:
         standing, session = cycle_scope.enter(unit, services, caller, request)
@@ -74,7 +58,7 @@ async def handoff_write(services: Services, caller: Caller, request: HandoffWrit
         check_token(services, cycle, session, request.lock_token)
         text = _checked_text(services, cycle, step, request)
         if cycle.mode == "approval":
-            answer = _propose(unit, services, caller, cycle, step, text, review, review_id)
+            answer = _propose(unit, services, caller, cycle, step, text, review)
         else:
             answer = _advance_at_once(unit, services, cycle, step, text)
         cycle_scope.used(unit, services, session)
@@ -124,34 +108,34 @@ class HandoffReviews(Participant):
 
     @override
     def check_counter_patch(self, unit: Unit, review: Review, body: str) -> None:
-        gated = find_gated(unit, review, lock=False)
+        gated = _find_gated(unit, review, lock=False)
         if gated is not None:
-            schema.parsed(body, gated.cycle, gated.step)
+            cycle, handoff = gated
+            schema.parsed(body, cycle, handoff.step)
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
-        gated = find_gated(unit, decision.review) if decision.verdict == "approved" else None
+        gated = _find_gated(unit, decision.review) if decision.verdict == "approved" else None
         if gated is not None:
-            advance(unit, services, gated, decision.current, decision.reviewer)
+            _advance(unit, services, *gated, decision.current, decision.reviewer)
 
 
-def find_gated(unit: Unit, review: Review, *, lock: bool = True) -> GatedHandoff | None:
+def _find_gated(unit: Unit, review: Review, *, lock: bool = True) -> tuple[Cycle, Handoff] | None:
     """The cycle and the hand-off that a review decides about; null for a review that no cycle opened."""
     if review.category != CATEGORY:
         return None
     handoff = cycles.find_by_review(unit, review.id)
     cycle = cycles.find(unit, handoff.cycle_id, lock=lock) if handoff else None
-    return GatedHandoff(cycle, handoff) if cycle and handoff else None
+    return (cycle, handoff) if cycle and handoff else None
 
 
-def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round, reviewer: str) -> None:
+def _advance(unit: Unit, services: Services, cycle: Cycle, handoff: Handoff, approved: Round, reviewer: str) -> None:
     """Advance the cycle by exactly the round that was approved, in the verdict's own transaction.
 
     Raises:
         InvalidPhase: The cycle has gone on without this hand-off.
         SchemaInvalid: What was approved is no payload for it.
     """
-    cycle, handoff = gated.cycle, gated.handoff
     if cycle.review_id != approved.review_id or cycle.phase != handoff.phase:
         raise InvalidPhase(
             f"The cycle has gone on without this hand-off: it is in the phase {cycle.phase}. Nothing would come of an"
@@ -160,9 +144,9 @@ def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round
             cycle_id=cycle.id,
         )
     text = reviews.find_content(unit, approved.description_id) or ""
-    schema.parsed(text, cycle, gated.step)
+    schema.parsed(text, cycle, handoff.step)
     now = services.clock.now_us()
-    after = rules.advanced(cycle, gated.step, now)
+    after = rules.advanced(cycle, handoff.step, now)
     taken = written = None
     if handoff.round == approved.round:
         taken = handoff._replace(advanced_at=now)
@@ -180,7 +164,7 @@ def advance(unit: Unit, services: Services, gated: GatedHandoff, approved: Round
         after,
         actor=reviewer,
         kind=EventKind.CYCLE_ADVANCED,
-        data={**_facts(gated.step), "review_id": approved.review_id, "round": approved.round},
+        data={**handoff.step._asdict(), "review_id": approved.review_id, "round": approved.round},
         written=written,
         advanced=taken,
     )
@@ -210,7 +194,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
         cycle._replace(handoffs=handoff.number, updated_at=now),
         actor=step.producer,
         kind=EventKind.HANDOFF_WRITTEN,
-        data={**_facts(step), "number": handoff.number},
+        data={**step._asdict(), "number": handoff.number},
         written=handoff,
     )
     written = cycles.change(
@@ -219,33 +203,57 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
         rules.advanced(noted, step, now),
         actor=step.producer,
         kind=EventKind.CYCLE_ADVANCED,
-        data=_facts(step),
+        data=step._asdict(),
     )
+    who = step.target
+    then = f"{who} is next: lock_acquire gives it the lock, and handoff_read (target={who}) what you wrote."
+    return _written(services, written, then)
+
+
+def _written(services: Services, cycle: Cycle, next_step: str, review_id: str | None = None) -> HandoffWritten:
+    place = services.waits.cursor(cycle.event_seq)
     return HandoffWritten(
         ok=True,
-        phase=written.phase,
-        active_role=written.active_role,
-        next_step=(
-            f"{step.consumer} is next: lock_acquire gives it the lock, and handoff_read (target={step.consumer}) what"
-            " you wrote."
-        ),
-        review_id=None,
-        cursor=services.waits.cursor(written.event_seq),
+        phase=cycle.phase,
+        active_role=cycle.active_role,
+        next_step=next_step,
+        review_id=review_id,
+        cursor=place,
     )
 
 
 def _propose(
-    unit: Unit,
-    services: Services,
-    caller: Caller,
-    cycle: Cycle,
-    step: Transition,
-    text: str,
-    before: Review | None,
-    review_id: str,
+    unit: Unit, services: Services, caller: Caller, cycle: Cycle, step: Transition, text: str, before: Review | None
 ) -> HandoffWritten:
     """Have a hand-off reviewed: a new round where changes were requested, else a new review."""
-    review = _review(unit, services, caller, cycle, step, text, before, review_id)
+    revised = before if before is not None and before.state == State.CHANGES_REQUESTED else None
+    earlier = cycles.find_by_review(unit, revised.id) if revised is not None else None
+    if revised is not None and (earlier is None or earlier.target != step.target):
+        close_in(unit, services, revised, step.producer, f"The hand-off goes to {step.target} instead.")
+        revised = None
+    proposal = CreateReview(
+        intent=f"Hand-off of '{cycle.feature}': {step.producer} ({step.phase}) to {step.target} ({step.next_phase})",
+        agent_type=step.producer,
+        agent_role="producer",
+        description=text,
+        phase=cycle.phase,
+        category=CATEGORY,
+        metadata={
+            "cycle_id": cycle.id,
+            "workflow": cycle.workflow,
+            "feature": cycle.feature,
+            "target": step.target,
+        },
+        proposer_id=step.producer,
+        parent_id=before.id if before is not None and _was_rejected(before) else None,
+    )
+    # A role says nothing about whose session it is: that caller must not approve what it wrote.
+    author, content = caller.agent, ValidatedContent("")
+    if revised is not None:
+        review = proposals.revise_in(unit, services, caller, revised, proposal, content, author)
+    else:
+        new_id = services.clock.new_id("rv")
+        review = proposals.open_in(unit, services, caller, new_id, cycle.project, proposal, content, author)
     now = services.clock.now_us()
     handoff = _handoff(unit, cycle, step, text, now)._replace(review_id=review.id, round=review.round)
     written = cycles.change(
@@ -254,54 +262,14 @@ def _propose(
         cycle._replace(handoffs=handoff.number, review_id=review.id, updated_at=now),
         actor=step.producer,
         kind=EventKind.HANDOFF_WRITTEN,
-        data={**_facts(step), "number": handoff.number, "review_id": review.id, "round": review.round},
+        data={**step._asdict(), "number": handoff.number, "review_id": review.id, "round": review.round},
         written=handoff,
     )
-    return HandoffWritten(
-        ok=True,
-        phase=written.phase,
-        active_role=written.active_role,
-        next_step=(
-            f"The review {review.id} decides. Wait with cycle_status (wait=true, role={step.producer}): it answers when"
-            f" you have something to do again. {step.consumer} goes on as soon as it is approved."
-        ),
-        review_id=review.id,
-        cursor=services.waits.cursor(written.event_seq),
+    then = (
+        f"The review {review.id} decides. Wait with cycle_status (wait=true, role={step.producer}): it answers when"
+        f" you have something to do again. {step.target} goes on as soon as it is approved."
     )
-
-
-def _review(
-    unit: Unit,
-    services: Services,
-    caller: Caller,
-    cycle: Cycle,
-    step: Transition,
-    text: str,
-    before: Review | None,
-    review_id: str,
-) -> Review:
-    revises = before is not None and before.state == State.CHANGES_REQUESTED
-    earlier = cycles.find_by_review(unit, before.id) if before is not None else None
-    if before is not None and revises and (earlier is None or earlier.target != step.consumer):
-        close_in(unit, services, before, step.producer, f"The hand-off goes to {step.consumer} instead.")
-        revises = False
-    about = {"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.consumer}
-    proposal = CreateReview(
-        intent=f"Hand-off of '{cycle.feature}': {step.producer} ({step.phase}) to {step.consumer} ({step.next_phase})",
-        agent_type=step.producer,
-        agent_role="producer",
-        description=text,
-        phase=cycle.phase,
-        category=CATEGORY,
-        metadata=about,
-        proposer_id=step.producer,
-        parent_id=before.id if before is not None and _was_rejected(before) else None,
-    )
-    # A role says nothing about whose session it is: that caller must not approve what it wrote.
-    author, content = caller.agent, ValidatedContent("")
-    if before is not None and revises:
-        return proposals.revise_in(unit, services, caller, before, proposal, content, author)
-    return proposals.open_in(unit, services, caller, review_id, cycle.project, proposal, content, author)
+    return _written(services, written, then, review.id)
 
 
 def _was_rejected(review: Review) -> bool:
@@ -312,14 +280,7 @@ def _handoff(unit: Unit, cycle: Cycle, step: Transition, text: str, now: int) ->
     return Handoff(
         cycle_id=cycle.id,
         number=cycle.handoffs + 1,
-        target=step.consumer,
-        producer=step.producer,
-        phase=step.phase,
-        next_phase=step.next_phase,
+        **step._asdict(),
         content_id=ledger.keep_content(unit, text) or "",
         written_at=now,
     )
-
-
-def _facts(step: Transition) -> dict[str, Any]:
-    return {"target": step.consumer, "producer": step.producer, "phase": step.phase, "next_phase": step.next_phase}

@@ -109,7 +109,7 @@ def _consistency(payload: dict[str, Any], cycle: Cycle, step: Transition) -> lis
         "cycle_id": cycle.id,
         "feature": cycle.feature,
         "producer": step.producer,
-        "consumer": step.consumer,
+        "consumer": step.target,
     }
     return [
         {"field": name, "problem": f"must be '{value}' for this hand-off", "expected": value}

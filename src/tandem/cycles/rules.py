@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -58,6 +57,15 @@ class Cycle(NamedTuple):
         return f"cycle:{self.id}"
 
 
+class Transition(NamedTuple):
+    """Where a hand-off leads: from a producer's phase to the phase of the target."""
+
+    target: str
+    producer: str
+    phase: str
+    next_phase: str
+
+
 class Handoff(NamedTuple):
     """One hand-off as it was written. Field order is the column order of its table.
 
@@ -87,15 +95,10 @@ class Handoff(NamedTuple):
     written_at: int = 0
     advanced_at: int | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    """Where a hand-off leads: from a producer's phase to a consumer's."""
-
-    producer: str
-    consumer: str
-    phase: str
-    next_phase: str
+    @property
+    def step(self) -> Transition:
+        """Where it leads."""
+        return Transition(self.target, self.producer, self.phase, self.next_phase)
 
 
 def cycle_id(feature: str, now_us: int, letters: str) -> str:
@@ -185,7 +188,7 @@ def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
             active_role=cycle.active_role,
             allowed=allowed,
         )
-    return Transition(phase.role, target, cycle.phase, following)
+    return Transition(target, phase.role, cycle.phase, following)
 
 
 def check_target(workflow: Workflow, target: str) -> None:
@@ -210,10 +213,10 @@ def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
     """
     if role != step.producer:
         raise LockDenied(
-            f"A hand-off to {step.consumer} in the phase {cycle.phase} is {step.producer}'s to write, not {role}'s.",
+            f"A hand-off to {step.target} in the phase {cycle.phase} is {step.producer}'s to write, not {role}'s.",
             activeRole=cycle.active_role,
             requestedRole=role,
-            target=step.consumer,
+            target=step.target,
             phase=cycle.phase,
         )
     check_active_role(cycle, role)
@@ -222,7 +225,7 @@ def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
 def advanced(cycle: Cycle, step: Transition, now_us: int) -> Cycle:
     """The cycle in its next phase; the lock rotates when the active role changes."""
     return cycle._replace(phase=step.next_phase, review_id=None, updated_at=now_us)._replace(
-        **_lock_for(cycle, step.consumer)
+        **_lock_for(cycle, step.target)
     )
 
 
