@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tandem.git.hunk_gaps import Gap, gaps, widened
-from tandem.git.hunks import FileDiff, parse
+from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
 from tests.git.sandbox import Sandbox
 
 Tree = dict[str, tuple[bytes, bool]]

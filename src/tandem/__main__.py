@@ -14,9 +14,8 @@ def main() -> None:
     """Run `tandem` with the process's arguments; ends the process with the command's exit status."""
     if sys.argv[1:2] == ["mcp"]:
         from tandem.bridge.main import run as run_bridge
-        from tandem.core import platforms
 
-        run_bridge(sys.argv[2:], platforms)
+        run_bridge(sys.argv[2:])
     elif sys.argv[1:2] == ["hook"]:
         from tandem.hooks.main import main as run_hook
 

@@ -21,16 +21,16 @@ pytestmark = pytest.mark.usefixtures("config_dir")
 def test_the_bridge_and_the_broker_agree_on_the_data_folder(
     config_dir: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    assert find_data_dir(platforms) == str(load_settings().settings.data_dir)
+    assert find_data_dir() == str(load_settings().settings.data_dir)
     (config_dir / "config.toml").write_text("data_dir = '~/mine'")
-    assert find_data_dir(platforms) == str(load_settings().settings.data_dir) == str(Path.home() / "mine")
+    assert find_data_dir() == str(load_settings().settings.data_dir) == str(Path.home() / "mine")
     monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "other"))
-    assert find_data_dir(platforms) == str(load_settings().settings.data_dir) == str(tmp_path / "other")
+    assert find_data_dir() == str(load_settings().settings.data_dir) == str(tmp_path / "other")
 
 
 def test_a_broken_configuration_is_left_to_the_broker_to_report(config_dir: Path) -> None:
     (config_dir / "config.toml").write_text("data_dir = ")
-    assert find_data_dir(platforms) == platforms.data_dir()
+    assert find_data_dir() == platforms.data_dir()
 
 
 def request(number: int, method: str) -> Message:
@@ -49,16 +49,16 @@ def test_the_broker_is_the_named_one_else_the_published_one_else_the_one_at_the_
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    usual = Broker(None, platforms).client
+    usual = Broker(None).client
     assert usual is not None
     assert usual.target.url == DEFAULT_URL
     folder = Path(platforms.data_dir())
     folder.mkdir(parents=True)
     (folder / "broker.json").write_text(json.dumps({"url": "http://127.0.0.1:1234"}))
-    published = Broker(None, platforms).client
+    published = Broker(None).client
     assert published is not None
     assert published.target.url == "http://127.0.0.1:1234"
-    named = Broker("https://broker.test/tandem/", platforms).client
+    named = Broker("https://broker.test/tandem/").client
     assert named is not None
     assert (named.target.host, named.target.port, named.target.prefix) == ("broker.test", 443, "/tandem")
 
@@ -67,7 +67,7 @@ def test_a_data_folder_of_ones_own_is_not_served_by_whoever_has_the_usual_port(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "mine"))
-    assert Broker(None, platforms).client is None
+    assert Broker(None).client is None
 
 
 @pytest.mark.parametrize("method", ["tools/call", "tools/list"])
@@ -78,7 +78,7 @@ def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
     written: list[bytes] = []
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     # Nothing listens at the discard port, and a named broker is never started.
-    forwarder = Forwarder(Broker("http://127.0.0.1:9", platforms), route, written.append)
+    forwarder = Forwarder(Broker("http://127.0.0.1:9"), route, written.append)
     forwarder.answer(PendingRequest(request(7, method)))
     [answer] = map(json.loads, written)
     assert answer["id"] == 7
@@ -99,7 +99,7 @@ def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.M
     (tmp_path / "data" / "tandem.db").write_bytes(b"this is no database" * 100)
     written: list[bytes] = []
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
-    broker = Broker(None, platforms)
+    broker = Broker(None)
     for number in range(2):
         Forwarder(broker, route, written.append).answer(PendingRequest(request(number, "tools/call")))
         if broker._starting is not None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from tandem.git.hunk_gaps import Gap, gaps, widened
-from tandem.git.hunks import FileDiff, parse
+from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
 from tandem.git.word_changes import changed_words, common_runs, pairs
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.outline import Outline, outline

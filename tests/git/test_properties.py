@@ -9,17 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tandem.core.diff_names import quote, unquote
 from tandem.errors import TandemError
-from tandem.git import applying
-from tandem.git.applying import Applied, apply_diff
+from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
 from tandem.git.patch import read_patches
+from tandem.git.paths import quote, unquote
 from tandem.git.raw import digest_of, raw_bytes
 from tandem.git.repository import Repository
 from tandem.git.scratch import decode_index, encode_index
 from tandem.git.snapshot import Scope
-from tandem.git.validation import parse_only
+from tandem.git.validation import Applied, apply_diff, parse_only
 from tests.git.sandbox import Sandbox, edit
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -107,7 +106,7 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
         found = handle.base(base)
         with handle.scratch() as scratch:
             sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
-            whole = outcome(lambda: applying._apply_to_whole_tree(scratch, found, read_patches(damaged.encode())))
+            whole = outcome(lambda: validation._apply_to_whole_tree(scratch, found, read_patches(damaged.encode())))
     assert sparse == whole
 
 

@@ -3,54 +3,43 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.credentials import Credentials, published, stated_token
 from tandem.bridge.http import HttpClient, Target
+from tandem.bridge.keys import without_secrets
+from tandem.core import platforms
 
 if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+
     from tandem.bridge.http import HttpFailure
-    from tandem.bridge.launch import Launch
+
 
 DEFAULT_URL = "http://127.0.0.1:8321"
 _LONGEST_PAUSE_SECONDS = 8.0
+_START_LOG = os.path.join("logs", "start.log")
+_LOG_LIMIT_BYTES = 1_000_000
+_LAST_WORDS_LINES = 20
 
 
-class Platform(Protocol):
-    """What differs between operating systems, handed in because the bridge imports nothing of ours."""
-
-    def data_dir(self) -> str:
-        """The user's default state folder."""
-        ...
-
-    def config_dir(self) -> str:
-        """The user's default configuration folder."""
-        ...
-
-    def detached(self) -> dict[str, Any]:
-        """Arguments for `subprocess.Popen` with which the child outlives us."""
-        ...
-
-    def make_private(self, path: str) -> None:
-        """Create a folder."""
-        ...
-
-
-def find_data_dir(platform: Platform) -> str:
+def find_data_dir() -> str:
     """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
-    return stated_data_dir(platform) or platform.data_dir()
+    return stated_data_dir() or platforms.data_dir()
 
 
-def stated_data_dir(platform: Platform) -> str | None:
+def stated_data_dir() -> str | None:
     """The data folder that the user chose; null if it is the default."""
-    stated = os.environ.get("TANDEM_DATA_DIR") or _configured_data_dir(platform)
+    stated = os.environ.get("TANDEM_DATA_DIR") or _configured_data_dir()
     return os.path.abspath(os.path.expanduser(stated)) if stated else None
 
 
-def _configured_data_dir(platform: Platform) -> str | None:
-    folder = os.environ.get("TANDEM_CONFIG_DIR") or platform.config_dir()
+def _configured_data_dir() -> str | None:
+    folder = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
     try:
         with open(os.path.join(folder, "config.toml"), "rb") as file:
             import tomllib  # most users have no such file, and each start would pay for it
@@ -68,16 +57,73 @@ def published_url(data_dir: str) -> str | None:
     return None if found is None else found.url
 
 
+class Launch:
+    """A broker that was started, and what it says until it speaks through its log.
+
+    Attributes:
+        process: The child; ended with a status other than 0 if it gave up.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], log: str, offset: int) -> None:
+        self.process = process
+        self.log = log
+        self._offset = offset
+
+    def last_words(self) -> str:
+        """The end of what it had to say, at most twenty lines."""
+        try:
+            with open(self.log, "rb") as file:
+                file.seek(self._offset)
+                lines = file.read().decode(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return "\n".join(lines[-_LAST_WORDS_LINES:])
+
+
+def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
+    """Start `tandem up` so that it outlives this process; does not wait for it.
+
+    Two at once do no harm: the instance lock lets one of them through.
+
+    Args:
+        data_dir: The broker's data folder; created if need be.
+        options: Further options of `tandem up`.
+
+    Raises:
+        OSError: The folder cannot be written, or the process cannot be started.
+    """
+    import subprocess  # a bridge with a running broker never needs it
+
+    platforms.make_private(data_dir)
+    path = os.path.join(data_dir, _START_LOG)
+    platforms.make_private(os.path.dirname(path))
+    # -P, and the folder: else Python would import modules that stand in the repository we run in.
+    command = [sys.executable, "-P", "-m", "tandem", "up", "--data-dir", data_dir, *options]
+    with open(path, "ab") as log:
+        offset = log.seek(0, os.SEEK_END)
+        if offset > _LOG_LIMIT_BYTES:
+            offset = log.truncate(0)
+        process = subprocess.Popen[bytes](
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=data_dir,
+            env=without_secrets(),
+            **platforms.detached(),
+        )
+    return Launch(process, path, offset)
+
+
 class Broker:
     """The broker that requests go to, however often it is restarted. Safe to share between threads."""
 
-    def __init__(self, stated_url: str | None, platform: Platform) -> None:
+    def __init__(self, stated_url: str | None) -> None:
         """Choose the broker; nothing is contacted yet.
 
         Args:
             stated_url: The broker that the user named; it is then never started from here, because
                 nobody knows with which data.
-            platform: What differs between operating systems.
 
         Raises:
             ValueError: `stated_url` is not a URL, or what `TANDEM_TOKEN` holds is no token.
@@ -85,9 +131,8 @@ class Broker:
         # Here, so that later a URL is all that can be wrong.
         stated_token()
         self._stated_url = stated_url
-        self._platform = platform
-        chosen = None if stated_url else stated_data_dir(platform)
-        self._data_dir = chosen or platform.data_dir()
+        chosen = None if stated_url else stated_data_dir()
+        self._data_dir = chosen or platforms.data_dir()
         # Whoever listens at the usual port has other data than the user chose.
         self._usual_url = None if chosen else DEFAULT_URL
         self._lock = threading.Lock()
@@ -147,11 +192,9 @@ class Broker:
 
     def _published_in(self) -> str:
         """Where a broker of this user leaves its token, also for one that was named by its URL."""
-        return self._data_dir if self._stated_url is None else find_data_dir(self._platform)
+        return self._data_dir if self._stated_url is None else find_data_dir()
 
     def _start_if_due(self) -> None:
-        from tandem.bridge import launch  # imports subprocess, which a bridge with a running broker never needs
-
         if self._starting is not None:
             if self._starting.process.poll() is None:
                 return
@@ -162,6 +205,6 @@ class Broker:
         self._next_start = time.monotonic() + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
         try:
-            self._starting = launch.start(self._data_dir, self._platform)
+            self._starting = start_broker(self._data_dir)
         except OSError as error:
             self._trouble = str(error)

@@ -22,7 +22,6 @@ from tandem.bridge.project import ProjectFinder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tandem.bridge.broker import Platform
     from tandem.bridge.messages import Message
 
 USAGE = """\
@@ -63,14 +62,14 @@ class Options:
         self.broker: str | None = None
 
 
-def run(arguments: list[str], platform: Platform) -> NoReturn:
+def run(arguments: list[str]) -> NoReturn:
     """Bridge until the client closes its end; ends the process, with status 2 if the options are wrong."""
     if arguments and arguments[-1] in {"-h", "--help"}:
         sys.stdout.write(USAGE)
         sys.exit(0)
     try:
         options = parse(arguments)
-        broker = Broker(options.broker or os.environ.get("TANDEM_BROKER") or None, platform)
+        broker = Broker(options.broker or os.environ.get("TANDEM_BROKER") or None)
     except ValueError as error:
         sys.stderr.write(f"tandem mcp: {error}\n\n{USAGE}")
         sys.exit(_USAGE_STATUS)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem.bridge import launch
+from tandem.bridge.broker import start_broker
 from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import EnvelopeOption, command
@@ -168,7 +168,7 @@ def forward(context: typer.Context) -> None:
     """Forward standard input and output to the broker; `__main__` starts the bridge without the command line."""
     from tandem.bridge.main import run
 
-    run(context.args, platforms)
+    run(context.args)
 
 
 def _serve(settings: Settings, *, as_json: bool) -> None:
@@ -274,7 +274,7 @@ def _start_in_background(settings: Settings, port: int | None, host: str | None)
     refuse_foreign_host(settings)
     options = [*(["--port", str(port)] if port is not None else []), *(["--host", host] if host is not None else [])]
     try:
-        launched = launch.start(str(settings.data_dir), platforms, options)
+        launched = start_broker(str(settings.data_dir), options)
     except OSError as error:
         raise ConfigInvalid(
             f"A broker cannot be started in {settings.data_dir}: {error.strerror}.", setting="data_dir"

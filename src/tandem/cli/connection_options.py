@@ -11,7 +11,6 @@ import typer
 from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
 from tandem.client import TandemClient
-from tandem.core import platforms
 from tandem.errors import InvalidInput
 from tandem.hooks.person import agent_name
 
@@ -82,7 +81,7 @@ class ConnectionOptions:
 
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
-        url = self.broker or published_url(self.data_dir or find_data_dir(platforms))
+        url = self.broker or published_url(self.data_dir or find_data_dir())
         return TandemClient(url, agent=self.agent or agent_name(), data_dir=self.data_dir)
 
 

@@ -14,7 +14,6 @@ import orjson
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Target, quoted
-from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 
 DEFAULT_URL = "http://127.0.0.1:8321"
@@ -131,7 +130,7 @@ class Connection:
     def _client(self) -> HttpClient:
         if self._http is None:
             try:
-                credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir(platforms))
+                credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir())
                 self._http = HttpClient(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from tandem.core.diff_names import common_name, moved_name, side_name
+from tandem.git.paths import common_name, moved_name, side_name
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _GIT_HEADER = b"diff --git "

@@ -1,11 +1,108 @@
-"""Which paths may never be touched."""
+"""Paths: as git quotes them, as the headers of a diff name them, and which may never be touched."""
 
 from __future__ import annotations
 
 import re
 
-from tandem.core.diff_names import quote
-from tandem.errors import InvalidInput
+_NOWHERE = b"/dev/null"
+_LONGEST_TRIED = 8_192
+"""Of a header's two names: every space may be where the second begins; past this length only the middle is tried."""
+
+_ESCAPES = {
+    ord("a"): 7,
+    ord("b"): 8,
+    ord("t"): 9,
+    ord("n"): 10,
+    ord("v"): 11,
+    ord("f"): 12,
+    ord("r"): 13,
+    ord('"'): ord('"'),
+    ord("\\"): ord("\\"),
+}
+_QUOTED = {value: b"\\" + bytes([letter]) for letter, value in _ESCAPES.items()}
+_OCTAL = re.compile(rb"[0-3][0-7]{2}")
+_SPACE = 0x20
+_DELETE = 0x7F
+
+
+def quote(path: bytes) -> bytes:
+    """A path in double quotes with C escapes, as git reads it back in lists and attribute files."""
+    return b'"' + b"".join(_escaped(byte) for byte in path) + b'"'
+
+
+def _escaped(byte: int) -> bytes:
+    known = _QUOTED.get(byte)
+    if known is not None:
+        return known
+    return bytes([byte]) if _SPACE <= byte < _DELETE else b"\\%03o" % byte
+
+
+def unquote(text: bytes) -> tuple[bytes, bytes] | None:
+    """The name that a C-quoted string at the start of `text` stands for, and what follows it."""
+    if not text.startswith(b'"'):
+        return None
+    name = bytearray()
+    at = 1
+    while at < len(text):
+        byte = text[at]
+        if byte == ord('"'):
+            return bytes(name), text[at + 1 :]
+        if byte != ord("\\"):
+            name.append(byte)
+            at += 1
+            continue
+        octal = _OCTAL.match(text, at + 1)
+        if octal:
+            name.append(int(octal.group(), 8))
+            at = octal.end()
+            continue
+        letter = _ESCAPES.get(text[at + 1]) if at + 1 < len(text) else None
+        if letter is None:
+            return None
+        name.append(letter)
+        at += 2
+    return None
+
+
+def side_name(value: bytes) -> bytes | None:
+    """The name in a `---` or `+++` line: a tab ends it, one leading folder is a prefix; None for no file."""
+    quoted = unquote(value)
+    name = value.split(b"\t", 1)[0].rstrip(b"\r") if quoted is None else quoted[0]
+    return None if name == _NOWHERE else _without_prefix(name)
+
+
+def moved_name(value: bytes) -> bytes:
+    """The name in `rename from` and the like: without a prefix, perhaps quoted."""
+    quoted = unquote(value)
+    return value.rstrip(b"\r") if quoted is None else quoted[0]
+
+
+def common_name(value: bytes) -> bytes | None:
+    """The name in `diff --git a/NAME b/NAME`, all there is when neither content nor name changes; None if two."""
+    quoted = unquote(value)
+    if quoted is not None:
+        return _without_prefix(quoted[0])
+    start = value.find(b"/") + 1
+    at = value.find(b" ") if len(value) <= _LONGEST_TRIED else len(value) // 2
+    while at >= 0 and value[at : at + 1] == b" ":
+        left = slice(start if start <= at else 0, at)
+        other = unquote(value[at + 1 :]) if value.startswith(b'"', at + 1) else None
+        if other is not None:
+            if value[left] == _without_prefix(other[0]):
+                return value[left]
+        else:
+            # Most places are told apart by length, without a copy of the names: a hostile header is all spaces.
+            begin = value.find(b"/", at + 1) + 1 or at + 1
+            if len(value) - begin == at - left.start and value[begin:] == value[left]:
+                return value[left]
+        at = value.find(b" ", at + 1) if len(value) <= _LONGEST_TRIED else -1
+    return None
+
+
+def _without_prefix(name: bytes) -> bytes:
+    _, slash, rest = name.partition(b"/")
+    return rest if slash else name
+
 
 # What HFS+ leaves out when it compares names: `.g<U+200C>it` opens `.git` there.
 _HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
@@ -42,18 +139,3 @@ def _is_git_folder(part: str) -> bool:
     """Whether some file system takes the name for `.git`."""
     name = part.translate(_HFS_IGNORED).lower()
     return name.split(":", 1)[0].rstrip(" .") in _GIT_FOLDERS
-
-
-def decode_path(path: bytes) -> str:
-    """A path as text.
-
-    Raises:
-        InvalidInput: The path is not UTF-8, so that no answer could name it.
-    """
-    try:
-        return path.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        shown = quote(path).decode("ascii")
-        raise InvalidInput(
-            f"The path {shown} is not UTF-8; rename the file so that it can be named.", field="path", path=shown
-        ) from exc

@@ -78,7 +78,7 @@ def decode_path(path: bytes) -> str:
     try:
         return path.decode("utf-8")
     except UnicodeDecodeError as exc:
-        from tandem.core.diff_names import quote  # such paths are rare
+        from tandem.git.paths import quote  # such paths are rare
 
         shown = quote(path).decode("ascii")
         raise InvalidInput(

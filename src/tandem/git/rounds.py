@@ -10,15 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
-from tandem.git.applying import apply_diff
 from tandem.git.changes import Change, Entry
 from tandem.git.handle import Base, Handle
 from tandem.git.patch import only_files
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
-from tandem.git.render import render_diff
 from tandem.git.scratch import Scratch
-from tandem.git.validation import apply_reviewable, encoded, repaired
+from tandem.git.snapshot import render_diff
+from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
 
 LARGEST_FILE_BYTES = 8_000_000
 """More of one file than anybody reads, or changes by hand."""

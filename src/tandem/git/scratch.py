@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tandem.core.diff_names import quote
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InternalError
 from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout
+from tandem.git.paths import quote
 from tandem.git.runner import Git, Output, clean_environment, memory_folder
 
 _CONFIG = """\

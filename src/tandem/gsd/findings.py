@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from tandem.bridge.broker import find_data_dir
-from tandem.core import platforms
 from tandem.errors import TandemError
 from tandem.gsd.overlay import Overlays, Plan
 from tandem.gsd.rollback.publishing import Note
@@ -18,7 +17,7 @@ from tandem.setup.doctor.finding import note, ok, problem
 async def check_overlay(_: DoctorContext) -> list[Finding]:
     """Whether GSD has our pointers where it should, also after its last update."""
     try:
-        overlays = Overlays(Path(find_data_dir(platforms)))
+        overlays = Overlays(Path(find_data_dir()))
         return await asyncio.to_thread(_overlaid, overlays)
     except TandemError as error:
         return [problem("overlay", error.message, "tandem gsd overlay")]

@@ -10,6 +10,7 @@ import json
 import os
 import time
 
+from tandem.core.files import write_atomically
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -37,12 +38,9 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
     """
     folder = os.path.join(place.folder, FOLDER)
     os.makedirs(folder, exist_ok=True)
-    name = os.path.join(folder, f"{time.time_ns():020d}-{os.urandom(4).hex()}")
-    with open(f"{name}.new", "x", encoding="utf-8") as file:
-        file.write(json.dumps({"operation": operation, "arguments": arguments, "agent": agent}))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(f"{name}.new", name + _ENDING)
+    name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_ENDING}"
+    content = json.dumps({"operation": operation, "arguments": arguments, "agent": agent})
+    write_atomically(os.path.join(folder, name), content.encode())
 
 
 def waiting(place: HookRepository) -> list[str]:

@@ -6,10 +6,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.bridge import launch
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, start_broker, stated_data_dir
 from tandem.client import TandemClient, Unreachable
-from tandem.core import platforms
 from tandem.errors import TandemError, Unavailable
 
 START_SECONDS: Final = 30.0
@@ -33,8 +31,8 @@ class Reached:
 
 async def find_broker(stated: str | None) -> Reached | None:
     """The broker that was named, else the one of this user's data folder; null if it does not answer."""
-    usual = None if stated_data_dir(platforms) else DEFAULT_URL
-    for url in (stated,) if stated else (published_url(find_data_dir(platforms)), usual):
+    usual = None if stated_data_dir() else DEFAULT_URL
+    for url in (stated,) if stated else (published_url(find_data_dir()), usual):
         if url is not None and await _answers(url):
             return Reached(url, started=False)
     return None
@@ -51,9 +49,9 @@ async def reach_broker(stated: str | None) -> Reached:
         return found
     if stated:
         raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
-    data_dir = find_data_dir(platforms)
+    data_dir = find_data_dir()
     try:
-        launched = launch.start(data_dir, platforms)
+        launched = start_broker(data_dir)
     except OSError as error:
         raise Unavailable(f"The broker cannot be started in {data_dir}: {error.strerror or error}.") from error
     deadline = asyncio.get_running_loop().time() + START_SECONDS

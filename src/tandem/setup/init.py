@@ -17,7 +17,6 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from tandem.bridge.broker import find_data_dir
-from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.hooks.state import GateFile, HookRepository
@@ -262,7 +261,7 @@ def _trees(plan: Plan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, 
 
 
 def _ledger(tree: Path, home: Path) -> Manifest:
-    folder = Path(find_data_dir(platforms))
+    folder = Path(find_data_dir())
     if tree == home:
         return Manifest.load(folder / MANIFEST, tree, "~/")
     name = hashlib.sha256(str(tree).encode()).hexdigest()[:12]

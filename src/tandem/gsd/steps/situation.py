@@ -143,7 +143,7 @@ class Situation:
         """
         gate = self.gate
         if stated is not None or gate is None:
-            return stated or published_url(find_data_dir(platforms)) or DEFAULT_URL
+            return stated or published_url(find_data_dir()) or DEFAULT_URL
         url = ask.url_of(gate)
         if url is None:
             raise Unavailable(

@@ -66,7 +66,7 @@ async def _silence(stated: str | None) -> Finding:
     async def start() -> None:
         await reach_broker(None)
 
-    folder = find_data_dir(platforms)
+    folder = find_data_dir()
     port = load_settings().settings.port
     if port and await asyncio.to_thread(_is_taken, port):
         taken = f"No broker runs on {folder}, and somebody else has its port {port}."

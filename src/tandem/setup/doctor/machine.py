@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 from tandem.bridge.broker import find_data_dir
-from tandem.core import platforms
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.runner import Git, ensure_recent
 from tandem.settings.config import load_settings
@@ -52,7 +51,7 @@ async def check_settings(here: DoctorContext) -> list[Finding]:
 
 async def check_data(_: DoctorContext) -> list[Finding]:
     """The data folder: whose it is, and whether there is room."""
-    return await asyncio.to_thread(_data, Path(find_data_dir(platforms)))
+    return await asyncio.to_thread(_data, Path(find_data_dir()))
 
 
 def _data(folder: Path) -> list[Finding]:

@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 from markupsafe import Markup
 
 from tandem.core.visible import unseen
-from tandem.git.hunk_gaps import Gap, gaps
-from tandem.git.hunks import FileDiff, Hunk, Line
+from tandem.git.hunks import FileDiff, Gap, Hunk, Line, gaps
 from tandem.git.word_changes import Marks, Pair, changed_words, pairs
 from tandem.reviews.unusual import LONGEST_SHOWN
 from tandem.web.diffs.code import LONGEST_OPENED, code, shown

@@ -15,8 +15,7 @@ from markupsafe import Markup
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
-from tandem.git.hunk_gaps import Gap, widened
-from tandem.git.hunks import FileDiff
+from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_answers import RoundFile
 from tandem.web.diffs.outline import Outline
 from tandem.web.diffs.syntax import Budget, Recent
