@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from tandem.bridge.http import Exchange, HttpClient
 
@@ -31,14 +31,14 @@ def top_level(folder: str) -> str | None:
 
 def main_worktree(root: str) -> str | None:
     """The main working tree of a linked one; null if `root` is not linked, or the repository is bare."""
-    git_dir = _pointer(os.path.join(root, ".git"), "gitdir:")
-    common = _pointer(os.path.join(git_dir, "commondir"), "") if git_dir else None
+    git_dir = pointed_at(os.path.join(root, ".git"), "gitdir:")
+    common = pointed_at(os.path.join(git_dir, "commondir")) if git_dir else None
     if common is None or os.path.basename(common) != ".git":
         return None
     return os.path.dirname(common)
 
 
-def _pointer(file: str, mark: str) -> str | None:
+def pointed_at(file: str, mark: str = "") -> str | None:
     """The path that one of git's one-line files names; null if it is no such file."""
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as lines:

@@ -15,34 +15,6 @@ if TYPE_CHECKING:
 
     from tandem.bridge.messages import Message
 
-READS = frozenset(
-    {
-        "check_counter_patch",
-        "check_gate",
-        "cycle_status",
-        "draft_counter_patch",
-        "get_activity_feed",
-        "get_audit_log",
-        "get_cycle",
-        "get_discussion",
-        "get_gate",
-        "get_inbox",
-        "get_proposal",
-        "get_review",
-        "get_review_stats",
-        "get_review_status",
-        "get_review_timeline",
-        "get_reviewer_log",
-        "get_round_file",
-        "handoff_read",
-        "list_commits",
-        "list_cycles",
-        "list_reviewers",
-        "list_reviews",
-        "list_viewed",
-        "search_reviews",
-    }
-)
 WRITES = frozenset(
     {
         "accept_counter_patch",
@@ -67,7 +39,10 @@ WRITES = frozenset(
         "submit_verdict",
     }
 )
-"""The tools by their kind; a test compares both with the registry. Others are sent again only if they carry a key."""
+"""The tools that take an idempotency key. Others that are no reads are sent again only if they carry one."""
+
+_READS = ("check_", "draft_", "get_", "list_", "search_", "cycle_status", "handoff_read")
+"""How the names of tools begin that change nothing."""
 
 DEFAULT_WAIT_SECONDS = 25.0
 """What the contract says a wait lasts that names no time."""
@@ -96,7 +71,7 @@ class Call:
         if message.tool in WRITES and arguments.get(_KEY) is None and _takes_arguments(message):
             self._changes[_KEY] = "bridge-" + os.urandom(16).hex()
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes
-        self.is_repeatable = message.method != "tools/call" or message.tool in READS or has_key
+        self.is_repeatable = message.method != "tools/call" or is_read(message.tool or "") or has_key
         waits = message.tool is not None and arguments.get("wait") is True
         self.is_unpinned = waits and arguments.get("cursor") is None
         self._wait_seconds = _asked_seconds(arguments) if waits else None
@@ -124,6 +99,11 @@ class Call:
         """From now on, wait for what comes after this cursor."""
         self._changes["cursor"] = cursor
         self.is_unpinned = False
+
+
+def is_read(tool: str) -> bool:
+    """Whether a tool changes nothing, by its name; a test compares that, and `WRITES`, with the registry."""
+    return tool.startswith(_READS)
 
 
 def _takes_arguments(message: Message) -> bool:

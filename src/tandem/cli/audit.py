@@ -38,7 +38,7 @@ from tandem.gate.contract import GateDecision
 from tandem.git.runner import GitFailed
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
-from tandem.hooks.history import Bases
+from tandem.hooks.git import Bases
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked

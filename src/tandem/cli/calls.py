@@ -13,8 +13,7 @@ from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.terminal import Exit, progress, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
-from tandem.client.session import read_envelope
-from tandem.client.waits import Condition, has_changed, is_proposers_turn, wait_until
+from tandem.client.session import Condition, has_changed, is_proposers_turn, read_envelope
 from tandem.settings.workflows import COMPLETE
 
 _VERDICTS = {
@@ -193,6 +192,4 @@ async def _send(
 ) -> bytes:
     if wait is None:
         return await client.call(operation.name, arguments)
-    return await wait_until(
-        client.call, operation.name, arguments, ready=wait.ready, done=wait.done, timeout_s=timeout_s
-    )
+    return await client.wait_until(operation.name, arguments, ready=wait.ready, done=wait.done, timeout_s=timeout_s)

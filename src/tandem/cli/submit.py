@@ -21,7 +21,7 @@ from tandem.cli.connection_options import (
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
-from tandem.client.waits import is_decided, wait_until
+from tandem.client.session import is_decided
 from tandem.hooks.person import agent_mark
 from tandem.reviews.answers import Proposal, ReviewCreated, ReviewStatus
 
@@ -151,7 +151,7 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
 
     arguments = {"review_id": created["review_id"], "cursor": created["cursor"], "wake_on": "any"}
     async with progress("waiting for the verdict"):
-        return await wait_until(client.call, "get_review_status", arguments, ready=done, done=done, timeout_s=timeout_s)
+        return await client.wait_until("get_review_status", arguments, ready=done, done=done, timeout_s=timeout_s)
 
 
 def _asked_for(review_id: str) -> str:

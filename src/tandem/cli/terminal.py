@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
-from tandem.core.texts import visible
+from tandem.core.visible import visible
 from tandem.errors import TandemError
 
 _PIPE_WIDTH = 160

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.client.connection import DEFAULT_URL, Unreachable
-from tandem.client.session import TandemClient
+from tandem.bridge.broker import DEFAULT_URL
+from tandem.client.session import TandemClient, Unreachable
 
 __all__ = ["DEFAULT_URL", "TandemClient", "Unreachable"]

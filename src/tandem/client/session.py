@@ -1,26 +1,68 @@
-"""The client: operations as methods, refusals as errors, waits that last as long as asked."""
+"""The client: operations as methods, refusals as errors, waits that last as long as asked.
+
+One POST an operation, retried only where a second try cannot do harm. Waits are made of calls that the broker answers
+within a minute.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import cache
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tandem.client.connection import DEFAULT_URL, Connection
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir
+from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
+from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Target, quoted
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
-from tandem.client.waits import Condition, has_changed, is_decided, is_proposers_turn, wait_until
-from tandem.errors import InternalError, error_from
+from tandem.errors import ConfigInvalid, InternalError, InvalidInput, Unavailable, error_from
 
 if TYPE_CHECKING:
     from tandem.reviews.answers import ReviewStatus
 
 Answer = TypeVar("Answer")
+Condition = Callable[[dict[str, Any]], bool]
+"""Whether the data of an answer end a wait."""
+
+_ANSWER_SECONDS = 120.0
+"""A silent broker is given up on; a call may wait 50 s, and validate and commit besides."""
+_RETRY_DELAYS_SECONDS = (0.05, 0.25)
+_PATIENT_DELAYS_SECONDS = (0.05, 0.1, 0.25, 0.5, *(1.0,) * 60)
+"""For a wait that was already going on: long enough for a broker to be restarted."""
+
+CALL_SECONDS = 50.0
+"""The longest that one call waits; the broker allows no more."""
+_EARLY_ANSWER_PAUSE_SECONDS = 0.2
+
+_DECIDED = frozenset({"approved", "changes_requested", "rejected", "closed"})
+
+
+class Unreachable(Unavailable):
+    """No broker answered at all, so that nothing is known of what it would have said."""
+
+
+def is_decided(data: dict[str, Any]) -> bool:
+    """Whether a review's status is a verdict or the end, or there will be no verdict before a person has looked."""
+    return data.get("status") in _DECIDED or data.get("attention") is not None
+
+
+def is_proposers_turn(data: dict[str, Any]) -> bool:
+    """Whether a review's proposer has something to do, or the review is over."""
+    return data.get("turn") == "proposer" or data.get("status") == "closed"
+
+
+def has_changed(data: dict[str, Any]) -> bool:
+    """Whether the broker saw something after the cursor."""
+    return bool(data.get("changed"))
 
 
 class TandemClient(Operations):
@@ -36,11 +78,17 @@ class TandemClient(Operations):
     To a broker that asks for access tokens goes the one in `TANDEM_TOKEN`, else its owner's, which a broker leaves
     in its data folder.
 
+    Connections are kept. They are the bridge's, with a thread for each call: importing an asynchronous HTTP client
+    takes longer than all else that most commands do.
+
     Args:
         url: The broker; by default the one at its default address on this machine.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
         data_dir: The data folder of that broker, if it is not the user's own.
+
+    Attributes:
+        url: The broker's address.
     """
 
     def __init__(
@@ -51,7 +99,14 @@ class TandemClient(Operations):
         *,
         data_dir: str | None = None,
     ) -> None:
-        self._connection = Connection(url or DEFAULT_URL, project=project, agent=agent, data_dir=data_dir)
+        self.url = (url or DEFAULT_URL).rstrip("/")
+        self._data_dir = data_dir
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if agent is not None:
+            self._headers["Tandem-Agent"] = agent
+        self._query = f"?project={quoted(project)}" if project is not None else ""
+        self._http: HttpClient | None = None
+        self._exchanges: set[Exchange] = set()
         self._contacted = False
 
     async def __aenter__(self) -> Self:
@@ -62,14 +117,12 @@ class TandemClient(Operations):
     ) -> None:
         await self.close()
 
-    @property
-    def url(self) -> str:
-        """The broker's address."""
-        return self._connection.url
-
     async def close(self) -> None:
-        """Close the connection; closing twice is safe."""
-        await self._connection.close()
+        """Close the connections, and give up the calls that still wait; closing twice is safe."""
+        for exchange in self._exchanges:
+            exchange.abort()
+        if self._http is not None:
+            self._http.close()
 
     async def call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool = False) -> bytes:
         """Any operation by name; answers with the envelope as it came, refusals included.
@@ -86,11 +139,22 @@ class TandemClient(Operations):
         known = OPERATIONS.get(operation)
         if known and known.keyed and body.get("idempotency_key") is None:
             body["idempotency_key"] = secrets.token_hex(16)
-        repeatable = known is not None and known.repeatable
-        patient = patient and self._contacted
-        envelope = await self._connection.call(operation, body, repeatable=repeatable, patient=patient)
-        self._contacted = True
-        return envelope
+        is_repeatable = known is not None and known.repeatable
+        content = orjson.dumps(body)
+        delays_seconds = iter(_PATIENT_DELAYS_SECONDS if patient and self._contacted else _RETRY_DELAYS_SECONDS)
+        while True:
+            try:
+                envelope = await self._post(operation, content)
+            except HttpFailure as failure:
+                # What did not leave whole had no effect, so that even a lone write may try again.
+                may_retry = not isinstance(failure, Aborted) and (is_repeatable or isinstance(failure, NotSent))
+                delay_seconds = next(delays_seconds, None) if may_retry else None
+                if delay_seconds is None:
+                    raise self._unreachable(failure) from failure
+                await asyncio.sleep(delay_seconds)
+            else:
+                self._contacted = True
+                return envelope
 
     async def data(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Any operation by name; answers with the data as JSON values.
@@ -128,6 +192,50 @@ class TandemClient(Operations):
         """
         return await self._wait_for_status(review_id, cursor, timeout_s, "any", is_decided, is_decided)
 
+    async def wait_until(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        *,
+        ready: Condition,
+        done: Condition = has_changed,
+        timeout_s: float | None = None,
+    ) -> bytes:
+        """Repeat a waiting operation until its answer satisfies, is a refusal, or the time is up.
+
+        Args:
+            operation: An operation that takes `wait`, `cursor` and `timeout_s`.
+            arguments: Its other arguments. Without a cursor the state is read first, and the wait begins there.
+            ready: Whether that first answer satisfies already.
+            done: Whether a later answer does.
+            timeout_s: Seconds; null for as long as it takes.
+
+        Returns:
+            The last envelope.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        envelope = b""
+        given = dict(arguments)
+        if given.get("cursor") is None:
+            envelope = await self.call(operation, given, patient=False)
+            data = _data_if_ok(envelope)
+            if data is None or ready(data):
+                return envelope
+            # Even when the time is up: only a wait from a cursor says whether anything has changed since.
+            given["cursor"] = data.get("cursor")
+        while True:
+            began = time.monotonic()
+            asked_seconds = CALL_SECONDS if deadline is None else min(CALL_SECONDS, max(0.0, deadline - began))
+            asked = {**given, "wait": True, "timeout_s": round(asked_seconds, 3)}
+            envelope = await self.call(operation, asked, patient=True)
+            data = _data_if_ok(envelope)
+            if data is None or done(data) or (deadline is not None and time.monotonic() >= deadline):
+                return envelope
+            given["cursor"] = data.get("cursor")
+            if not has_changed(data) and time.monotonic() - began < asked_seconds / 2:
+                # A broker that is stopping answers its waits early; do not hammer it meanwhile.
+                await asyncio.sleep(_EARLY_ANSWER_PAUSE_SECONDS)
+
     async def _wait_for_status(
         self,
         review_id: str,
@@ -138,14 +246,65 @@ class TandemClient(Operations):
         done: Condition,
     ) -> ReviewStatus:
         arguments = {"review_id": review_id, "wake_on": wake_on, "cursor": cursor}
-        envelope = await wait_until(
-            self.call, "get_review_status", arguments, ready=ready, done=done, timeout_s=timeout_s
-        )
+        envelope = await self.wait_until("get_review_status", arguments, ready=ready, done=done, timeout_s=timeout_s)
         return read_envelope(envelope, OPERATIONS["get_review_status"].answer)
 
     async def _operate(self, operation: str, given: Mapping[str, Any]) -> Any:
         fields = {name: _json_value(value) for name, value in given.items() if value is not None and name != "self"}
         return read_envelope(await self.call(operation, fields), OPERATIONS[operation].answer)
+
+    async def _post(self, operation: str, body: bytes) -> bytes:
+        status, content = await self._exchange(f"/api/v1/{operation}{self._query}", body)
+        if not content.lstrip().startswith((b'{"ok":', b'{"ok" :')):
+            raise Unreachable(
+                f"What answers at {self.url} is not a Tandem broker (HTTP {status}). "
+                "Check --broker or TANDEM_BROKER, or start one with: tandem up --background",
+                url=self.url,
+            )
+        return content
+
+    async def _exchange(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """One request and the status and body of its answer; whoever is cancelled hangs up."""
+        client = self._client()
+        exchange = Exchange()
+        ended: Future[tuple[int, bytes]] = Future()
+        ended.set_running_or_notify_cancel()
+
+        def carry_out() -> None:
+            try:
+                answer = client.request("POST", path, body, self._headers, exchange)
+                ended.set_result((answer.status, answer.read()))
+            except Exception as error:  # noqa: BLE001 - whoever awaits it gets it, whatever it is
+                ended.set_exception(error)
+
+        self._exchanges.add(exchange)
+        Thread(target=carry_out, name="tandem-call", daemon=True).start()
+        try:
+            return await asyncio.wrap_future(ended)
+        finally:
+            self._exchanges.discard(exchange)
+            # Of an exchange that has ended, this changes nothing.
+            exchange.abort()
+
+    def _client(self) -> HttpClient:
+        if self._http is None:
+            try:
+                credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir())
+                self._http = HttpClient(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
+            except NoToken as error:
+                raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
+            except ValueError as error:
+                raise self._unreachable(error) from error
+            if not "".join(self._headers.values()).isprintable():
+                raise InvalidInput("The agent's name must be a single line of text.", field="agent")
+        return self._http
+
+    def _unreachable(self, failure: Exception) -> Unreachable:
+        reason = str(failure) or type(failure).__name__
+        return Unreachable(
+            f"No broker answers at {self.url} ({reason}). Start it with: tandem up --background",
+            url=self.url,
+        )
 
 
 def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:
@@ -163,6 +322,11 @@ def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:
             f"The broker's answer is not a {answer.__name__} as this version knows it; are both of one version?",
             problems=[problem["loc"] for problem in error.errors()[:5]],
         ) from error
+
+
+def _data_if_ok(envelope: bytes) -> dict[str, Any] | None:
+    content: dict[str, Any] = orjson.loads(envelope)
+    return content["data"] if content.get("ok") else None
 
 
 def _data(envelope: bytes) -> Any:

@@ -19,8 +19,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-from tandem.core.files import flush_file as flush_file  # noqa: PLC0414 - named here too, for those who ask for both
-from tandem.core.files import flush_folder as flush_folder  # noqa: PLC0414 - as above
 
 if TYPE_CHECKING:
     import asyncio

@@ -8,18 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tandem.core.visible import visible
-
-__all__ = [
-    "JSON_LEVELS",
-    "LONGEST_MARKDOWN",
-    "is_too_much_markdown",
-    "json_kind",
-    "storable_json",
-    "storable_text",
-    "visible",
-]
-
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.contract.caller import Caller
-from tandem.core.texts import visible
+from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, NotFound
 from tandem.gate import switch as gate_switch
 from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingView

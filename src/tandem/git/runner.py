@@ -433,3 +433,47 @@ def memory_folder() -> str | None:
         return None
     is_roomy = found.f_bavail * found.f_frsize >= _ENOUGH_BYTES
     return str(_MEMORY) if is_roomy and os.access(_MEMORY, os.W_OK | os.X_OK) else None
+
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = {version}
+	bare = true
+	filemode = true
+	symlinks = true
+	protectHFS = true
+	protectNTFS = true
+	fsync = none
+	commitGraph = false
+	looseCompression = 0
+	splitIndex = false
+	untrackedCache = false
+	fsmonitor = false
+[index]
+	version = 2
+	skipHash = false
+[gc]
+	auto = 0
+"""
+_EXTENSIONS = """\
+[extensions]
+	objectFormat = sha256
+"""
+
+
+def make_bare(folder: str, object_format: str) -> str:
+    """Makes a folder a bare repository, of which git obeys nothing but what stands here; where its objects go.
+
+    Args:
+        folder: It is there, and empty of what git knows.
+        object_format: `sha1` or `sha256`.
+    """
+    is_sha256 = object_format == "sha256"
+    config = _CONFIG.format(version=int(is_sha256)) + (_EXTENSIONS if is_sha256 else "")
+    for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", config)):
+        with open(os.path.join(folder, name), "w", encoding="ascii", newline="\n") as file:
+            file.write(text)
+    os.mkdir(os.path.join(folder, "refs"))
+    objects = os.path.join(folder, "objects")
+    os.mkdir(objects)
+    return objects

@@ -17,32 +17,7 @@ from tandem.errors import InternalError
 from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout
 from tandem.git.paths import quote
-from tandem.git.runner import Git, Output, clean_environment, memory_folder
-
-_CONFIG = """\
-[core]
-	repositoryformatversion = {version}
-	bare = true
-	filemode = true
-	symlinks = true
-	protectHFS = true
-	protectNTFS = true
-	fsync = none
-	commitGraph = false
-	looseCompression = 0
-	splitIndex = false
-	untrackedCache = false
-	fsmonitor = false
-[index]
-	version = 2
-	skipHash = false
-[gc]
-	auto = 0
-"""
-_EXTENSIONS = """\
-[extensions]
-	objectFormat = {name}
-"""
+from tandem.git.runner import Git, Output, clean_environment, make_bare, memory_folder
 
 
 class Scratch:
@@ -72,16 +47,8 @@ class Scratch:
         )
 
     def __enter__(self) -> Self:
-        objects = self._layout.objects
-        plain = objects.name == "sha1"
-        config = _CONFIG.format(version=0 if plain else 1)
         try:
-            (self.folder / "objects").mkdir()
-            (self.folder / "refs").mkdir()
-            (self.folder / "HEAD").write_bytes(b"ref: refs/heads/none\n")
-            (self.folder / "config").write_text(
-                config if plain else config + _EXTENSIONS.format(name=objects.name), encoding="ascii"
-            )
+            make_bare(self._folder.name, self._layout.objects.name)
         except BaseException:
             self._folder.cleanup()
             raise

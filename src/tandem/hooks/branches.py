@@ -11,9 +11,9 @@ import os
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, history
+from tandem.hooks import enforcement, git
 from tandem.hooks.ask import GateClient, Refused, Unreachable
-from tandem.hooks.history import HEADS, STARTS, Bases
+from tandem.hooks.git import HEADS, STARTS, Bases
 from tandem.hooks.ranges import RangeChecker
 
 TYPE_CHECKING = False  # as in `git`
@@ -149,13 +149,13 @@ def _sent(
     new = git.resolve(place, oid)
     if new is None:
         return _refuse(gate, [f"{ref} would become {oid}, which is no commit and cannot be judged."])
-    old = next(iter(history.known_commits(place, [there])), None)
+    old = next(iter(git.known_commits(place, [there])), None)
     if is_base:
         # Only what is there already is known, whatever the refs here say.
         judgement = judge.judge(new, old=old, without=known, tips=())
     else:
         listed = git.run(place, ["for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/"])
-        there_already = history.known_commits(place, listed.text.splitlines())
+        there_already = git.known_commits(place, listed.text.splitlines())
         judgement = judge.judge(new, old=old, without=[*known, *there_already])
     return _ended(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
 

@@ -6,7 +6,7 @@ import os
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, history, message
+from tandem.hooks import enforcement, git, message
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -95,7 +95,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     if head is None or (ruling.passes and changes):
         return ruling
     if _is_amend(place, head, changes, arguments):
-        ruling.former = message.values(history.read(place, head)[1], message.REVIEW)
+        ruling.former = message.values(git.read_commit(place, head)[1], message.REVIEW)
     elif ruling.passes:
         return ruling
     parent = git.resolve(place, f"{head}^")
@@ -121,14 +121,13 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> Commit
     if head is None or len(merged) != 1:
         return None
     # A merge is rare, and costs more than a commit.
-    from tandem.hooks.merges import Merges
     from tandem.hooks.ranges import RangeChecker
 
-    with Merges(place) as merges:
+    with git.Merges(place) as merges:
         made = merges.tree(head, merged[0])
     if made is None or git.staged(place, made):
         return None
-    known = history.Bases(gate)
+    known = git.Bases(gate)
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
     with RangeChecker(place, asker.check_gate) as judge:

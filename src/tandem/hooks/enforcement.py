@@ -11,7 +11,6 @@ import os
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import git, message
-from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tandem.hooks.planning import EffectiveSettings
     from tandem.hooks.state import GateFile
 
-STRICT = "strict"
+STRICT, PER_PLAN, OPTIMISTIC = "strict", "per_plan", "optimistic"
 
 SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")

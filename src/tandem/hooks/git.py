@@ -1,23 +1,27 @@
-"""A repository as a hook sees it: where HEAD is, what is staged, what changed between commits.
+"""A repository as a hook sees it: HEAD, base branches, commits, what is staged and what changed between commits.
 
 What git tells its hooks of the index and of objects that are still in quarantine is kept; every other `GIT_*`
-variable is not, as whoever commits can set it.
+variable is not, as whoever commits can set it. Parents are read from the commits themselves: what a commit-graph file
+or a graft says of them is not asked.
 """
 
 from __future__ import annotations
 
 import os
 
-from tandem.errors import Unavailable
+from tandem.errors import InvalidInput, Unavailable
 from tandem.git import raw
-from tandem.git.runner import Git, clean_environment
+from tandem.git.runner import Git, clean_environment, make_bare
+from tandem.hooks.state import HookRepository
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
 
+    from tandem.core.scratch import ScratchFolder
     from tandem.git.runner import Output
-    from tandem.hooks.state import HookRepository
+    from tandem.hooks.state import GateFile
 
 Change = dict[str, str]
 """One entry of a raw difference, as `check_gate` takes it."""
@@ -25,10 +29,20 @@ Change = dict[str, str]
 _GIT = Git(timeout_seconds=30.0)
 _KEPT = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
 _HEX = "0123456789abcdef"
-_ID_LENGTHS = (40, 64)
+_SHA256_DIGITS = 64
+_ID_LENGTHS = (40, _SHA256_DIGITS)
 _SYMBOLIC = "ref: "
 _REFTABLE = "refs/heads/.invalid"
-_HEADS = "refs/heads/"
+HEADS = "refs/heads/"
+STARTS = "refs/tandem/gate-start/"
+"""Where the base branches were when the gate was switched on, a ref for each."""
+
+_REF_FORMAT = "%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
+
+_TRAILERS = "%(trailers:key=Tandem-Review,valueonly,unfold,separator=%x2C)"
+_FORMAT = f"%T%x00%s%x00{_TRAILERS}%x00"
+_OPTIONS = ("--topo-order", "--reverse", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}")
+_LIST = ("-c", "core.commitGraph=false", "rev-list")
 
 
 def run(
@@ -102,7 +116,7 @@ def branch(place: HookRepository) -> str | None:
         TandemError: It cannot be found out.
     """
     ref = head_ref(place) or rebased(place)
-    return ref.removeprefix(_HEADS) if ref is not None and ref.startswith(_HEADS) else None
+    return ref.removeprefix(HEADS) if ref is not None and ref.startswith(HEADS) else None
 
 
 def rebased(place: HookRepository) -> str | None:
@@ -171,3 +185,226 @@ def changes_in(data: bytes) -> list[Change]:
         InvalidInput: A path is unmerged or not UTF-8, so that no approval can name it.
     """
     return [dict(zip(raw.FIELDS, entry, strict=True)) for entry in raw.parse_raw(data)]
+
+
+class Bases:
+    """The refs that judging begins at, as they are when this is made.
+
+    Attributes:
+        tips: The base branches that exist, by their full names, with the commits they are at.
+        never_judged: The commits of the accepted refs and of the gate's start: they and their ancestors are taken
+            as they are.
+    """
+
+    def __init__(self, gate: GateFile) -> None:
+        """Read them.
+
+        Raises:
+            TandemError: Git does not answer.
+        """
+        self._place = gate.place
+        self.tips: dict[str, str] = {}
+        accepted: list[str] = []
+        self._starts: list[str] = []
+        wanted = {HEADS + branch for branch in gate.branches}
+        patterns = [*sorted(wanted), STARTS, *gate.accepted]
+        for line in run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *patterns]).text.splitlines():
+            kind, oid, inner_kind, inner_oid, ref = line.split(" ", 4)
+            commit = oid if kind == "commit" else inner_oid if inner_kind == "commit" else None
+            if commit is None:
+                continue
+            if ref.startswith(STARTS):
+                self._starts.append(commit)
+            elif ref in wanted:
+                self.tips[ref] = commit
+            # A pattern also finds what is below it, which nobody accepted.
+            if ref in gate.accepted:
+                accepted.append(commit)
+        self.never_judged = tuple(dict.fromkeys((*accepted, *self._starts)))
+
+    def earlier(self) -> set[str]:
+        """What the base branches have been at since the gate was switched on, as far as git has kept it.
+
+        Raises:
+            TandemError: Git does not answer.
+        """
+        been: set[str] = set()
+        for ref in self.tips:
+            # No log was kept where git fails here.
+            log = run(self._place, ["log", "-g", "--format=%H", ref, "--"], accept=(0, 128))
+            for oid in log.text.splitlines():
+                been.add(oid)
+                if oid in self._starts:
+                    break
+        return been
+
+
+class Commit:
+    """One commit.
+
+    Attributes:
+        oid: Its id.
+        parents: The ids of its parents, in order.
+        tree: The id of its tree.
+        subject: The first paragraph of its message, as one line.
+        reviews: What its `Tandem-Review` trailers say; a remark, never a proof.
+    """
+
+    __slots__ = ("oid", "parents", "reviews", "subject", "tree")
+
+    def __init__(self, record: str) -> None:
+        """Take a record as `_FORMAT` has it."""
+        head, _, body = record.partition("\n")
+        _, self.oid, *parents = head.split(" ")
+        self.parents = tuple(parents)
+        self.tree, self.subject, reviews = body.split("\0")
+        self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
+
+
+def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
+    """The commits that can be reached from `tip` and from none of `without`; a parent comes before its children.
+
+    Args:
+        place: The repository.
+        tip: The id of a commit.
+        without: Ids of commits that are there.
+
+    Raises:
+        TandemError: One of them is not there.
+    """
+    asked = "".join(f"{line}\n" for line in (tip, *(f"^{oid}" for oid in without)))
+    listed = run(place, [*_LIST, *_OPTIONS, "--stdin"], stdin=asked.encode()).stdout
+    return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
+
+
+def read_commit(place: HookRepository, oid: str) -> tuple[list[str], str]:
+    """The parents and the message of a commit, from its object.
+
+    Raises:
+        TandemError: There is none.
+    """
+    head, _, text = run(place, ["cat-file", "commit", oid]).stdout.decode("utf-8", "replace").partition("\n\n")
+    return [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")], text
+
+
+def known_commits(place: HookRepository, oids: Iterable[str]) -> list[str]:
+    """Those of some ids that name commits which are there."""
+    asked = list(dict.fromkeys(oids))
+    if not asked:
+        return []
+    lines = "".join(f"{oid}\n" for oid in asked).encode()
+    answers = run(place, ["cat-file", "--batch-check"], stdin=lines).text.splitlines()
+    return [oid for oid, answer in zip(asked, answers, strict=True) if answer.split(" ")[1:2] == ["commit"]]
+
+
+def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change] | str]:
+    """What changed between pairs of commits; from nothing where the first is null.
+
+    The answer for a pair is a sentence where it has a path that no approval can name.
+
+    Raises:
+        TandemError: A commit is not there.
+    """
+    if not pairs:
+        return []
+    lines = "".join(f"{after} {before}\n" if before else f"{after}\n" for before, after in pairs)
+    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *raw.TREE_OPTIONS]
+    fields = run(place, arguments, stdin=lines.encode()).stdout.split(b"\0")
+    found: list[list[bytes]] = []
+    at = 0
+    while at < len(fields) - 1:
+        if fields[at].startswith(b":"):
+            found[-1] += fields[at : at + 2]
+            at += 2
+        else:
+            found.append([])
+            at += 1
+    if len(found) != len(pairs):
+        raise Unavailable("git diff-tree did not answer for every commit.")
+    return [_parsed(entries) for entries in found]
+
+
+def _parsed(entries: list[bytes]) -> list[Change] | str:
+    try:
+        return changes_in(b"".join(field + b"\0" for field in entries))
+    except InvalidInput as trouble:
+        return str(trouble)
+
+
+def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:
+    """Commits that HEAD and the branches have been at, newest first, by their parents.
+
+    An amended commit stands where an earlier one stood: its siblings are what it was made from.
+    """
+    arguments = ["-c", "core.commitGraph=false", "log", "-g", "--all", f"--max-count={limit}", "--format=%H %P"]
+    # Without a log of the refs there is nothing to find, and git says so by its status.
+    lines = run(place, arguments, accept=(0, 1, 128)).text.splitlines()
+    found: dict[tuple[str, ...], list[str]] = {}
+    for oid, *parents in (line.split(" ") for line in dict.fromkeys(lines)):
+        found.setdefault(tuple(parents), []).append(oid)
+    return found
+
+
+class Merges:
+    """What git itself makes of merges of one repository's commits: the trees of those that needed nobody's decision.
+
+    Computed in a git folder of our own over the repository's objects, made for the first one and gone after `close`.
+    In the repository itself its settings and attributes would have a say, and a merge driver that somebody has set
+    there could make any content look merged.
+    """
+
+    def __init__(self, place: HookRepository) -> None:
+        self._place = place
+        self._folder: ScratchFolder | None = None
+        self._trees: dict[tuple[str, str], str | None] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Tidy up; twice is safe."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.cleanup()
+
+    def tree(self, ours: str, theirs: str) -> str | None:
+        """The id of the merged tree; null if git alone cannot merge the two commits.
+
+        Null as well for what a special merge (another strategy, a driver of the user's) would give: such a merge
+        is reviewed as the change that it is.
+
+        Raises:
+            TandemError: Git does not answer.
+        """
+        if (ours, theirs) not in self._trees:
+            self._trees[ours, theirs] = self._merged(ours, theirs)
+        return self._trees[ours, theirs]
+
+    def _merged(self, ours: str, theirs: str) -> str | None:
+        folder = self._made(len(ours))
+        # No driver has the name of a folder that was made just now: all files are merged as git does by itself.
+        settings = {
+            "merge.default": os.path.basename(folder),
+            "core.attributesFile": os.devnull,
+            "merge.renames": "true",
+            "merge.directoryRenames": "conflict",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        arguments = [*options, "merge-tree", "--write-tree", "--no-messages", ours, theirs]
+        # 128: no ancestor in common, or an object is missing; 129: a git without this command.
+        done = run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129))
+        return done.text.split("\n", 1)[0] if done.status_code == 0 else None
+
+    def _made(self, digits: int) -> str:
+        if self._folder is None:
+            from tandem.core.scratch import ScratchFolder  # merges are rare, and it takes as long as all else here
+
+            self._folder = ScratchFolder("merge")
+            objects = make_bare(self._folder.name, "sha256" if digits == _SHA256_DIGITS else "sha1")
+            os.mkdir(os.path.join(objects, "info"))
+            with open(os.path.join(objects, "info", "alternates"), "wb") as file:
+                file.write(os.fsencode(os.path.join(self._place.common_dir, "objects")) + b"\n")
+        return self._folder.name

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.bridge.project import main_worktree, top_level
 from tandem.hooks import state
+from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
 from tandem.hooks.trust import (
     BLOCKING,
     ENABLED,
     GRANULARITY,
     LARGEST_BYTES,
     MODE,
-    OPTIMISTIC,
-    PER_PLAN,
     PER_TASK,
     POOL,
     Source,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from tandem.core.visible import say
-from tandem.hooks import enforcement, git, history, message, pending
+from tandem.hooks import enforcement, git, message, pending
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -71,7 +71,7 @@ def request(place: HookRepository, commit: str, branch: str | None, replaces: st
     Raises:
         TandemError: It cannot be read.
     """
-    parents, text = history.read(place, commit)
+    parents, text = git.read_commit(place, commit)
     belongs = message.belonging(message.subject(text))
     named = message.values(text, message.REVIEW)
     parent = parents[0] if parents else None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 
+from tandem.bridge.project import pointed_at
+
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
@@ -124,7 +126,8 @@ def find_repository(folder: str | None = None) -> HookRepository | None:
         folder = here
     top = os.path.realpath(folder)
     while True:
-        git_dir = _git_dir(os.path.join(top, ".git"))
+        own = os.path.join(top, ".git")
+        git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:")
         if git_dir is not None:
             return HookRepository(git_dir, common_of(git_dir), top)
         if _is_git_folder(top):
@@ -187,25 +190,7 @@ def find_enabled(folder: str) -> GateFile | None:
 
 def common_of(git_dir: str) -> str:
     """The git folder that a working tree's git folder shares with the others; itself in the main one."""
-    try:
-        with open(os.path.join(git_dir, "commondir"), encoding="utf-8", errors="surrogateescape") as file:
-            return os.path.realpath(os.path.join(git_dir, file.read().strip()))
-    except OSError:
-        return git_dir
-
-
-def _git_dir(path: str) -> str | None:
-    """The git folder that `.git` is or points to; null if it is neither."""
-    if os.path.isdir(path):
-        return path
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.readline().strip()
-    except OSError:
-        return None
-    if not text.startswith("gitdir:"):
-        return None
-    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix("gitdir:").strip()))
+    return pointed_at(os.path.join(git_dir, "commondir")) or git_dir
 
 
 def _is_git_folder(path: str) -> bool:

@@ -10,6 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -20,8 +22,7 @@ POOL = "reviewer_pool"
 OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
 """The keys of GSD's file that are Tandem's; GSD itself keeps them and refuses to set them."""
 
-PER_TASK, PER_PLAN = "per_task", "per_plan"
-BLOCKING, OPTIMISTIC = "blocking", "optimistic"
+PER_TASK, BLOCKING = "per_task", "blocking"
 
 STORE = "trusted.json"
 VERSION = 1

@@ -11,7 +11,7 @@ import orjson
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat, utc_day
-from tandem.core.texts import visible
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers

@@ -10,8 +10,7 @@ from typing import Literal, cast
 
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
-from tandem.client.connection import Unreachable
-from tandem.client.waits import CALL_SECONDS
+from tandem.client.session import CALL_SECONDS, Unreachable
 from tandem.contract.access import Names
 from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus

@@ -17,7 +17,7 @@ from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static,
 
 from tandem.cli.review_screen import identity, texts
 from tandem.cli.review_screen.desk import Draft
-from tandem.client.connection import Unreachable
+from tandem.client.session import Unreachable
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError
 

@@ -17,7 +17,7 @@ from textual.widgets import Markdown, Static
 
 from tandem.cli.render.parts import STATUS_STYLES, ago
 from tandem.cli.review_screen.desk import Reading
-from tandem.client.connection import Unreachable
+from tandem.client.session import Unreachable
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse

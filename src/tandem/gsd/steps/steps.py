@@ -19,7 +19,7 @@ from tandem.gsd.steps.reviewing import Submitter
 from tandem.gsd.steps.situation import Deadline, Situation, StepRequest
 from tandem.gsd.steps.subjects import Document, Subject, Work, document_key
 from tandem.hooks import pending, planning
-from tandem.hooks.trust import OPTIMISTIC, PER_PLAN
+from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
 
 _GO_ON = (planning.GO_ON,)
 

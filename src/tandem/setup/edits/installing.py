@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tandem.core import platforms
+from tandem.core import files, platforms
 from tandem.core.atomic_dirs import turn
 from tandem.errors import Unavailable
 from tandem.setup.edits.changes import Change, FileRecord, Manifest
@@ -141,7 +141,7 @@ class _Steps:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
-            platforms.flush_file(stream.fileno())
+            files.flush_file(stream.fileno())
         if mode is not None:
             fresh.chmod(mode)
         fresh.replace(path)
