@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tandem.errors import TandemError
 from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
-from tandem.git.patch import read_patches
+from tandem.git.hunks import read_patches
 from tandem.git.paths import quote, unquote
 from tandem.git.raw import digest_of, raw_bytes
 from tandem.git.repository import Repository

@@ -1,14 +1,14 @@
 """A unified diff as git writes it, read into files, hunks and lines.
 
-Only for showing: what a change does is decided by applying it with git. Nothing raises here, and everything is linear
-in the diff's length, because any text may come as a diff: what cannot be placed is kept as `stray`, never dropped
-from a file that it stands in.
+For showing, and to know where to look: what a change does is decided by applying it with git. Nothing raises here, and
+everything is linear in the diff's length, because any text may come as a diff: what cannot be placed is kept as
+`stray`, never dropped from a file that it stands in.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -137,10 +137,33 @@ class FileDiff:
 
 def parse(diff: str) -> tuple[FileDiff, ...]:
     """The files of a diff in its order; empty for a text that is no diff. Never raises."""
-    lines = diff.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return tuple(_Reader(lines).files())
+    return tuple(_file(*found) for found in _Reader(diff, "utf-8").files())
+
+
+def read_patches(diff: bytes) -> list[FilePatch]:
+    """The headers of a diff's files in its order; what is no diff is passed over, as git does."""
+    found: list[FilePatch] = []
+    # As Latin-1 any bytes are a text, and become the same bytes again.
+    for patch, hunks, _ in _Reader(diff.decode("latin-1"), "latin-1").files():
+        patch.hunks = len(hunks)
+        patch.added = sum(hunk.added for hunk in hunks)
+        patch.removed = sum(hunk.deleted for hunk in hunks)
+        found.append(patch)
+    return found
+
+
+# A hunk's lines begin with a blank or a sign, and a binary patch's have no blanks: this is always a header.
+_FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
+
+
+def only_files(diff: str, paths: Collection[str]) -> str:
+    """The parts of a diff that touch any of the paths, before or after; empty if none does."""
+    wanted = {path.encode() for path in paths}
+    return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
+
+
+def _touches(part: str, wanted: set[bytes]) -> bool:
+    return any({patch.old, patch.new} & wanted for patch in read_patches(part.encode()))
 
 
 def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
@@ -155,10 +178,6 @@ def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
     return FileDiff(_name(patch.old), _name(patch.new), kind, before, after, patch.binary, tuple(hunks), tuple(stray))
 
 
-def _bytes(line: str) -> bytes:
-    return line.encode("utf-8", "surrogatepass")
-
-
 def _name(name: bytes | None) -> str | None:
     return None if name is None else name.decode("utf-8", "replace")
 
@@ -170,11 +189,12 @@ def _mode(value: bytes | None) -> str | None:
 class _Reader:
     """Goes through a diff once, line by line, never taking a hunk's content for a header."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self._lines = lines
+    def __init__(self, diff: str, encoding: str) -> None:
+        self._lines = diff.removesuffix("\n").split("\n") if diff else []
+        self._encoding = encoding
         self._at = 0
 
-    def files(self) -> Iterator[FileDiff]:
+    def files(self) -> Iterator[tuple[FilePatch, list[Hunk], list[str]]]:
         header: FilePatch | None = None
         hunks: list[Hunk] = []
         stray: list[str] = []
@@ -182,7 +202,7 @@ class _Reader:
             line = self._lines[self._at]
             if self._starts_file(line):
                 if header is not None:
-                    yield _file(header, hunks, stray)
+                    yield header, hunks, stray
                 header, hunks, stray = self._header(line), [], []
             elif header is not None and (match := _HUNK.match(line)):
                 hunks.append(self._hunk(match))
@@ -191,7 +211,10 @@ class _Reader:
                     stray.append(line)
                 self._at += 1
         if header is not None:
-            yield _file(header, hunks, stray)
+            yield header, hunks, stray
+
+    def _bytes(self, line: str) -> bytes:
+        return line.encode(self._encoding, "surrogatepass")
 
     def _starts_file(self, line: str) -> bool:
         return line.startswith((_GIT, *_COMBINED)) or self._starts_plain_patch(self._at)
@@ -208,11 +231,11 @@ class _Reader:
 
     def _header(self, line: str) -> FilePatch:
         if line.startswith(_GIT):
-            name = common_name(_bytes(line[len(_GIT) :].rstrip("\r")))
+            name = common_name(self._bytes(line[len(_GIT) :].rstrip("\r")))
             header = FilePatch(name, name)
             self._at += 1
         elif line.startswith(_COMBINED):
-            name = moved_name(_bytes(line[line.index(" ", 5) + 1 :]))
+            name = moved_name(self._bytes(line[line.index(" ", 5) + 1 :]))
             header = FilePatch(name, name)
             self._at += 1
         else:
@@ -221,7 +244,7 @@ class _Reader:
             line = self._lines[self._at].rstrip("\r")
             if line.startswith(("Binary files ", "GIT binary patch")):
                 header.binary = True
-            elif not take_header(header, _bytes(line)):
+            elif not take_header(header, self._bytes(line)):
                 break
             self._at += 1
         return header

@@ -1,4 +1,4 @@
-"""Reading a diff's own headers: which files it names, and how git would take them.
+"""A diff's own headers: which files it names, and how git would take them.
 
 This is not what decides: git applies the diff, and only git's result counts. It says where to look, tells renames
 apart from a deletion and a new file, and is all there is where no repository stands behind a review.
@@ -9,14 +9,11 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tandem.git.paths import common_name, moved_name, side_name
+from tandem.git.paths import moved_name, side_name
 
-_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_GIT_HEADER = b"diff --git "
-_BINARY = (b"GIT binary patch", b"Binary files ")
 _HEADER = re.compile(
     rb"--- |\+\+\+ |index |(?:new file|deleted file|old|new) mode |rename (?:from|old|to|new) |copy (?:from|to) "
     rb"|(?:dis)?similarity index "
@@ -57,91 +54,6 @@ class FilePatch:
     def path(self) -> bytes:
         """The path that the file is known by."""
         return self.new if self.new is not None else self.old or b""
-
-
-def read_patches(diff: bytes) -> list[FilePatch]:
-    """The files of a diff in its order; what is no diff is passed over, as git does."""
-    return list(_Reader(diff).patches())
-
-
-class _Reader:
-    """Goes through a diff once, line by line, never taking a hunk's content for a header."""
-
-    def __init__(self, diff: bytes) -> None:
-        self._lines = diff.split(b"\n")
-        self._at = 0
-
-    def patches(self) -> Iterator[FilePatch]:
-        current: FilePatch | None = None
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
-            if line.startswith(_GIT_HEADER):
-                if current is not None:
-                    yield current
-                current = self._git_header(line)
-            elif self._starts_plain_patch():
-                if current is not None:
-                    yield current
-                current = self._plain_header()
-            elif current is not None and line.startswith(b"@@ -"):
-                self._hunk(current)
-            else:
-                self._at += 1
-        if current is not None:
-            yield current
-
-    def _next(self) -> bytes:
-        self._at += 1
-        return self._lines[self._at] if self._at < len(self._lines) else b""
-
-    def _git_header(self, line: bytes) -> FilePatch:
-        name = common_name(line[len(_GIT_HEADER) :])
-        patch = FilePatch(old=name, new=name)
-        line = self._next()
-        while self._at < len(self._lines) and not line.startswith((_GIT_HEADER, b"@@ -")):
-            if line.startswith(_BINARY):
-                patch.binary = True
-                break
-            if not take_header(patch, line):
-                break
-            line = self._next()
-        return patch
-
-    def _starts_plain_patch(self) -> bool:
-        lines = self._lines[self._at : self._at + 3]
-        return (
-            len(lines) == 3  # noqa: PLR2004 old name, new name, hunk
-            and lines[0].startswith(b"--- ")
-            and lines[1].startswith(b"+++ ")
-            and lines[2].startswith(b"@@ -")
-        )
-
-    def _plain_header(self) -> FilePatch:
-        patch = FilePatch(old=side_name(self._lines[self._at][4:]), new=side_name(self._lines[self._at + 1][4:]))
-        self._at += 2
-        return patch
-
-    def _hunk(self, patch: FilePatch) -> None:
-        match = _HUNK.match(self._lines[self._at])
-        self._at += 1
-        if match is None:
-            return
-        patch.hunks += 1
-        old, new = (1 if count is None else int(count) for count in match.groups())
-        while (old > 0 or new > 0) and self._at < len(self._lines):
-            kind = self._lines[self._at][:1]
-            if kind == b"-":
-                old -= 1
-                patch.removed += 1
-            elif kind == b"+":
-                new -= 1
-                patch.added += 1
-            elif kind in {b" ", b"", b"\r"}:
-                old -= 1
-                new -= 1
-            elif kind != b"\\":
-                return  # The counts are wrong; git says so.
-            self._at += 1
 
 
 def take_header(patch: FilePatch, line: bytes) -> bool:
@@ -246,17 +158,3 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:  # noqa: PLR2004 the highest bit says that there is more
             break
     return value, at
-
-
-# A hunk's lines begin with a blank or a sign, and a binary patch's have no blanks: this is always a header.
-_FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
-
-
-def only_files(diff: str, paths: Collection[str]) -> str:
-    """The parts of a diff that touch any of the paths, before or after; empty if none does."""
-    wanted = {path.encode() for path in paths}
-    return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
-
-
-def _touches(part: str, wanted: set[bytes]) -> bool:
-    return any({patch.old, patch.new} & wanted for patch in read_patches(part.encode()))

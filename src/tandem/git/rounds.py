@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
 from tandem.git.changes import Change, Entry
 from tandem.git.handle import Base, Handle
-from tandem.git.patch import only_files
+from tandem.git.hunks import only_files
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from tandem.git.scratch import Scratch

@@ -10,7 +10,7 @@ from pathlib import Path
 from tandem.errors import InvalidInput
 from tandem.git.changes import Change, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.patch import read_patches
+from tandem.git.hunks import read_patches
 from tandem.git.paths import quote
 from tandem.git.raw import RAW_OPTIONS
 from tandem.git.runner import Output

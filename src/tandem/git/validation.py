@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
 from tandem.git.handle import Base, Handle
+from tandem.git.hunks import read_patches
 from tandem.git.layout import layout_at
-from tandem.git.patch import FilePatch, inflated_bytes, read_patches
+from tandem.git.patch import FilePatch, inflated_bytes
 from tandem.git.paths import quote, unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, RAW_OPTIONS, REGULAR, SYMLINK, digest_of
 from tandem.git.runner import GitFailed, Output

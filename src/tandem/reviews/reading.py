@@ -8,7 +8,7 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
-from tandem.git.patch import only_files
+from tandem.git.hunks import only_files
 from tandem.git.validation import unified_text_diff
 from tandem.reviews import attention, contents, counter_patches, discussion, views, writing
 from tandem.reviews import discussion_queries as rows

@@ -11,7 +11,7 @@ from typing import Any
 
 from tandem.errors import InvalidInput
 from tandem.git.changes import Change
-from tandem.git.patch import only_files
+from tandem.git.hunks import only_files
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
