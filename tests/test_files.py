@@ -24,6 +24,17 @@ def test_what_was_there_is_replaced_with_its_permissions(tmp_path: Path, mode: i
     assert [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.skipif(WINDOWS, reason="platform: Windows has no modes")
+def test_without_a_mode_a_file_keeps_its_own_and_a_new_one_gets_what_the_umask_leaves(tmp_path: Path) -> None:
+    path, plain = tmp_path / "file", tmp_path / "plain"
+    plain.touch()
+    files.write_atomically(path, b"new", mode=None)
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    path.chmod(0o741)
+    files.write_atomically(path, b"newer", mode=None)
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"newer", 0o741)
+
+
 @pytest.mark.skipif(WINDOWS, reason="platform: links need rights there")
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     other, path = tmp_path / "other", tmp_path / "file"

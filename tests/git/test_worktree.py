@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -167,14 +168,14 @@ def test_a_failure_half_way_is_taken_back(
         repository.apply_to_worktree(diff, index=True)
     assert files(sandbox.root) == before
     if sys.platform != "win32":
-        replace = Path.replace
+        replace = os.replace
 
-        def full(self: Path, target: Path) -> Path:
+        def full(source: str, target: Path) -> None:
             if target.name == "z":
                 raise OSError(28, "No space left on device", str(target))
-            return replace(self, target)
+            replace(source, target)
 
-        monkeypatch.setattr(Path, "replace", full)
+        monkeypatch.setattr(os, "replace", full)
         with pytest.raises(Unavailable, match="No space left"):
             repository.apply_to_worktree(diff)
         assert files(sandbox.root) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -27,12 +28,12 @@ class Failing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
         self.left = step
-        monkeypatch.setattr(Path, "replace", self._counted(Path.replace))
+        monkeypatch.setattr(os, "replace", self._counted(os.replace))
         monkeypatch.setattr(Path, "unlink", self._counted(Path.unlink))
 
     def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def step(path: Path, *arguments: Any, **named: Any) -> Any:
-            self.left -= not path.name.endswith(".lock")
+        def step(path: Path | str, *arguments: Any, **named: Any) -> Any:
+            self.left -= not str(path).endswith(".lock")
             if self.left == 0:
                 self.left = -1
                 raise OSError(28, "No space left on device", str(path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -18,6 +17,7 @@ from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
+from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
@@ -130,7 +130,11 @@ def _bring_text(repository: Repository, path: str, text: str) -> WorktreeUpdate:
                 field="worktree",
                 paths=[path],
             )
-    _replace(file, text.encode())
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, text.encode(), mode=None)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
     return WorktreeUpdate((path,), (), ())
 
 
@@ -151,21 +155,6 @@ def _content(file: Path) -> bytes | None:
         return None
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}.", field="worktree") from error
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all, with the mode it had."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as stream:
-            stream.write(content)
-        if file.exists():
-            temporary.chmod(file.stat().st_mode)
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InvalidInput(f"{file} cannot be written: {error.strerror}.", field="worktree") from error
 
 
 def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:

@@ -11,27 +11,40 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _PRIVATE = 0o600
+_WHAT_THE_UMASK_LEAVES = 0o666
+FRESH = ".{name}.{random}.new"
+"""What is to take a file's place is called so until it does; a crash may leave it."""
+
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.EBADF, errno.ENOTSUP}
 """How some network file systems answer; they order the changes of a folder themselves."""
 
 
-def write_atomically(path: str | PathLike[str], content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+def write_atomically(
+    path: str | PathLike[str], content: bytes, *, mode: int | None = _PRIVATE, durable: bool = True
+) -> None:
     """Put a file in place, of which others see the old content or the new.
 
     Args:
         path: The file; its folder is there. What it had is replaced.
         content: All of it.
-        mode: The permissions it gets, private until it is whole.
+        mode: The permissions it gets, private until it is whole; null for those that it has, or for a new file
+            those that the umask leaves.
         durable: Whether it has to survive a loss of power once this returns.
 
     Raises:
         OSError: The system does not let us; the file is as it was.
     """
     folder, name = os.path.split(path)
-    fresh = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.new")
+    fresh = os.path.join(folder, FRESH.format(name=name, random=os.urandom(8).hex()))
+    created = _PRIVATE
+    if mode is None:
+        try:
+            mode = os.stat(path).st_mode & 0o7777
+        except FileNotFoundError:
+            mode = created = _WHAT_THE_UMASK_LEAVES
     try:
-        write_new(fresh, content, durable=durable)
-        if mode != _PRIVATE:
+        write_new(fresh, content, mode=created, durable=durable)
+        if mode != created:
             os.chmod(fresh, mode)
         os.replace(fresh, path)
     except BaseException:
@@ -41,14 +54,14 @@ def write_atomically(path: str | PathLike[str], content: bytes, *, mode: int = 0
         flush_folder(folder or os.curdir)
 
 
-def write_new(path: str | PathLike[str], content: bytes, *, durable: bool = True) -> None:
-    """Write a file that is not there yet, private to the user; if it cannot be written whole, it is removed again.
+def write_new(path: str | PathLike[str], content: bytes, *, mode: int = _PRIVATE, durable: bool = True) -> None:
+    """Write a file that is not there yet, by default private to the user; if it cannot be whole, it is removed again.
 
     Raises:
         FileExistsError: It is there, and stays as it is.
         OSError: The system does not let us.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _PRIVATE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)

@@ -20,6 +20,7 @@ from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
+from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import Report
 from tandem.gsd.rollback.repository import Checkout, Tip
 
@@ -159,18 +160,13 @@ def _dirty(checkout: Checkout) -> list[str]:
 def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
     """What is untracked, ignored or not, where a path is to be written."""
     file = root / path
-    found = {str(parent) for parent in PurePosixPath(path).parents if _is_file(root / parent)}
+    found = {str(parent) for parent in PurePosixPath(path).parents if is_file(root / parent)}
     if file.is_dir() and not file.is_symlink():
         inside = (Path(folder) / name for folder, _, names in os.walk(file) for name in names)
         found |= {other.relative_to(root).as_posix() for other in inside}
-    elif changed[path] == "A" and _is_file(file):
+    elif changed[path] == "A" and is_file(file):
         found.add(path)
     return {other for other in found if changed.get(other, "A") == "A"}
-
-
-def _is_file(path: Path) -> bool:
-    """Whether anything but a folder is there; a link counts as itself."""
-    return path.is_symlink() or (path.exists() and not path.is_dir())
 
 
 def publish(checkout: Checkout, tip: Tip, report: Report) -> None:
@@ -303,7 +299,7 @@ def _put_back(checkout: Checkout, before: str, after: str) -> None:
     """Brings index and working tree back from a fast-forward whose branch did not move."""
     changed = changed_paths(checkout, before, after)
     dirty = set(_dirty(checkout))
-    added = [path for path, letter in changed.items() if letter == "A" and _is_file(checkout.root / path)]
+    added = [path for path, letter in changed.items() if letter == "A" and is_file(checkout.root / path)]
     begun = [path for path in changed if path in dirty or path in added]
     if not begun:
         return
@@ -331,7 +327,7 @@ def _put_back(checkout: Checkout, before: str, after: str) -> None:
 def _is_written_by_git(checkout: Checkout, after: str, path: str) -> bool:
     """Whether a file is what git writes or leaves when it is killed over it: gone, the whole, or its beginning."""
     file = checkout.root / path
-    if not _is_file(file):
+    if not is_file(file):
         return True
     whole = checkout.run(["cat-file", "--filters", f"{after}:{path}"], accept=(0, 1, 128)).stdout
     content = os.fsencode(file.readlink()) if file.is_symlink() else file.read_bytes() if file.is_file() else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -151,8 +150,7 @@ def write_section(root: Path, report: Report) -> str | None:
         line_end = "\r\n" if b"\r\n" in before else "\n"
         text = line_end.join(["", *_lines(report, mark), ""])
         gap = b"" if before.endswith(b"\n") or not before else line_end.encode()
-        mode = stat.S_IMODE(file.stat().st_mode)
-        write_atomically(file, before + gap + text.encode("utf-8", "replace"), mode=mode)
+        write_atomically(file, before + gap + text.encode("utf-8", "replace"), mode=None)
     return file.as_posix() if not file.is_relative_to(root) else file.relative_to(root).as_posix()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -343,7 +342,7 @@ def _bring_text(repository: Repository, path: str, before: str, after: str) -> t
             paths=[path],
         )
     try:
-        write_atomically(file, after.encode(), mode=stat.S_IMODE(file.stat().st_mode))
+        write_atomically(file, after.encode(), mode=None)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.", field="worktree") from error
     return (path,)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import glob
 import os
-import secrets
-import stat
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tandem.core import files, platforms
+from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
+from tandem.core.files import FRESH
+from tandem.core.installation import Installation
 from tandem.errors import Unavailable
 from tandem.setup.edits.changes import Change, FileRecord, Manifest
 from tandem.setup.edits.edit import content_of
 
 _PATIENCE_SECONDS = 10.0
-_FRESH = ".tandem-"
-"""Part of the name of what is written beside a file, to take its place."""
 
 
-def install(changes: Sequence[Change], manifest: Manifest) -> Callable[[], None]:
+def install(changes: Sequence[Change], manifest: Manifest) -> Callable[[], object]:
     """Change the files and the manifest, or nothing at all.
 
     Each file is replaced at once. The manifest names what is put in before it is there, so that also after a
@@ -40,17 +38,25 @@ def install(changes: Sequence[Change], manifest: Manifest) -> Callable[[], None]
     """
     if not changes:
         return lambda: None
-    steps = _Steps(Path(os.path.realpath(manifest.tree)), manifest)
+    tree = Path(os.path.realpath(manifest.tree))
+    before, installation = vars(manifest).copy(), Installation(tree)
+
+    def undo() -> list[Path]:
+        left = installation.undo()
+        vars(manifest).update(before)
+        _remove_if_empty(manifest.file)
+        return left
+
     with _turn(manifest.file):
         _see_that_nothing_moved(changes, manifest)
         try:
-            steps.carry_out(changes)
+            _carry_out(changes, manifest, installation, tree)
         except BaseException as error:
-            steps.undo()
+            left = undo()
             if isinstance(error, OSError):
-                raise _not_written(error, steps.left) from error
+                raise _not_written(error, left) from error
             raise
-    return steps.undo
+    return undo
 
 
 def _see_that_nothing_moved(changes: Iterable[Change], manifest: Manifest) -> None:
@@ -74,102 +80,51 @@ def _not_written(error: OSError, left: Sequence[Path]) -> Unavailable:
     )
 
 
-class _Steps:
-    """Files that are written one by one, and how each step is taken back.
-
-    Attributes:
-        left: The files that could not be put back.
-    """
-
-    def __init__(self, tree: Path, manifest: Manifest) -> None:
-        self.left: list[Path] = []
-        self._tree = tree
-        self._manifest = manifest
-        self._undo = ExitStack()
-
-    def carry_out(self, changes: Sequence[Change]) -> None:
-        manifest = self._manifest
-        for path in (manifest.file, *(one.path for one in changes)):
-            # What a crash left: whoever has the lock is the only one who writes there.
-            for left in path.parent.glob(f".{glob.escape(path.name)}{_FRESH}*"):
-                _quietly(left.unlink)
-        if manifest.loaded is None:
-            self._undo.callback(_quietly, manifest.file.parent.rmdir)
-        self._undo.callback(vars(manifest).update, vars(manifest).copy())
-        had = manifest.files
-        folders = {
-            folder for one in changes if one.after is not None for folder in one.path.parents if not folder.exists()
-        }
-        new = sorted(folder.relative_to(self._tree).as_posix() for folder in folders)
-        manifest.folders = (*manifest.folders, *new)
-        manifest.files = had | {one.key: _both(had.get(one.key), one.record) for one in changes if one.record}
-        self._keep()
-        for folder in sorted(folders):
-            folder.mkdir()
-            self._undo.callback(_quietly, folder.rmdir)
-        for one in changes:
-            if one.alters:
-                self._write(one.path, one.after, 0o666)
-        manifest.files = {name: record for name, record in had.items() if name not in {one.key for one in changes}}
-        manifest.files |= {one.key: one.record for one in changes if one.record}
-        self._tidy()
-        self._keep()
-
-    def undo(self) -> None:
-        """Take back all steps, the last one first; leaves none for a second call."""
-        self._undo.close()
-
-    def _keep(self) -> None:
-        """Write what the manifest says."""
-        manifest = self._manifest
-        content = manifest.content()
-        if content != manifest.loaded:
-            self._write(manifest.file, content, 0o600)
-            manifest.loaded = content
-
-    def _write(self, path: Path, content: bytes | None, new_mode: int) -> None:
-        """Have a file hold something at once, or delete it; one that is new gets the mode, less the umask."""
-        before = content_of(path)
-        mode = stat.S_IMODE(path.stat().st_mode) if before is not None else None
-        self._undo.callback(self._put_back, path, before, mode)
-        if content is None:
-            path.unlink(missing_ok=True)
-            return
-        fresh = path.with_name(f".{path.name}{_FRESH}{secrets.token_hex(6)}")
-        self._undo.callback(_quietly, fresh.unlink)
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), new_mode)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            files.flush_file(stream.fileno())
-        if mode is not None:
-            fresh.chmod(mode)
-        fresh.replace(path)
-
-    def _put_back(self, path: Path, before: bytes | None, mode: int | None) -> None:
-        try:
-            if before is None:
-                path.unlink(missing_ok=True)
-            elif content_of(path) != before:
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(before)
-                path.chmod(mode or 0o666)
-        except OSError:
-            self.left.append(path)
-
-    def _tidy(self) -> None:
-        """Delete the folders of ours that are empty.
-
-        One with nothing of ours in it that is not empty is somebody else's now.
-        """
-        manifest = self._manifest
-        kept = [name for name in manifest.folders if any(file.startswith(f"{name}/") for file in manifest.files)]
-        for name in sorted(set(manifest.folders) - set(kept), reverse=True):
+def _carry_out(changes: Sequence[Change], manifest: Manifest, installation: Installation, tree: Path) -> None:
+    for path in (manifest.file, *(one.path for one in changes)):
+        # What a crash left: whoever has the lock is the only one who writes there.
+        for left in path.parent.glob(FRESH.format(name=glob.escape(path.name), random="[0-9a-f]" * 16)):
             with suppress(OSError):
-                folder = self._tree / name
-                folder.rmdir()
-                self._undo.callback(_quietly, folder.mkdir)
-        manifest.folders = tuple(sorted(kept))
+                left.unlink()
+    had = manifest.files
+    folders = {folder for one in changes if one.after is not None for folder in one.path.parents if not folder.exists()}
+    manifest.folders += tuple(sorted(folder.relative_to(tree).as_posix() for folder in folders))
+    manifest.files = had | {one.key: _both(had.get(one.key), one.record) for one in changes if one.record}
+    _keep(manifest, installation)
+    for one in changes:
+        if one.alters:
+            _write(installation, one.path, one.after)
+    manifest.files = {name: record for name, record in had.items() if name not in {one.key for one in changes}}
+    manifest.files |= {one.key: one.record for one in changes if one.record}
+    _tidy(manifest, tree)
+    _keep(manifest, installation)
+
+
+def _keep(manifest: Manifest, installation: Installation) -> None:
+    """Write what the manifest says."""
+    content = manifest.content()
+    if content != manifest.loaded:
+        _write(installation, manifest.file, content, mode=0o600)
+        manifest.loaded = content
+
+
+def _write(installation: Installation, path: Path, content: bytes | None, mode: int | None = None) -> None:
+    if content is None:
+        installation.delete(path, keep_folders=True)
+    else:
+        installation.write(path, content, mode=mode)
+
+
+def _tidy(manifest: Manifest, tree: Path) -> None:
+    """Delete the folders of ours that are empty.
+
+    One with nothing of ours in it that is not empty is somebody else's now.
+    """
+    kept = [name for name in manifest.folders if any(file.startswith(f"{name}/") for file in manifest.files)]
+    for name in sorted(set(manifest.folders) - set(kept), reverse=True):
+        with suppress(OSError):
+            (tree / name).rmdir()
+    manifest.folders = tuple(sorted(kept))
 
 
 def _both(old: FileRecord | None, new: FileRecord) -> FileRecord:
@@ -178,9 +133,11 @@ def _both(old: FileRecord | None, new: FileRecord) -> FileRecord:
     return replace(new, edits=(*former, *(one for one in new.edits if one not in former)))
 
 
-def _quietly(step: Callable[[], object]) -> None:
-    with suppress(OSError):
-        step()
+def _remove_if_empty(manifest_file: Path) -> None:
+    """Remove the folder of a manifest that is not there, unless something else is in it."""
+    if not manifest_file.exists():
+        with suppress(OSError):
+            manifest_file.parent.rmdir()
 
 
 @contextmanager
@@ -197,5 +154,4 @@ def _turn(file: Path) -> Generator[None]:
     except TimeoutError as error:
         raise Unavailable(f"Another command has been changing what {file} describes; run this one again.") from error
     finally:
-        if not file.exists():
-            _quietly(file.parent.rmdir)
+        _remove_if_empty(file)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.git.worktree import Installation
+from tandem.core.installation import Installation
 
 
 @pytest.fixture
@@ -13,16 +13,8 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "root"
 
 
-@pytest.fixture
-def staged(tmp_path: Path) -> Path:
-    file = tmp_path / "staged"
-    file.write_bytes(b"new")
-    file.chmod(0o755)
-    return file
-
-
-def test_a_file_comes_with_its_mode_and_its_folders(root: Path, staged: Path) -> None:
-    Installation(root).write(root / "a/b/c", staged)
+def test_a_file_comes_with_its_mode_and_its_folders(root: Path) -> None:
+    Installation(root).write(root / "a/b/c", b"new", mode=0o755)
     assert (root / "a/b/c").read_bytes() == b"new"
     assert (root / "a/b/c").stat().st_mode & 0o777 == 0o755
 
@@ -35,7 +27,7 @@ def test_a_deleted_file_takes_its_empty_folders_along(root: Path) -> None:
     assert [file.name for file in (root / "a").iterdir()] == ["stays"]
 
 
-def test_everything_can_be_taken_back(root: Path, staged: Path) -> None:
+def test_everything_can_be_taken_back(root: Path) -> None:
     (root / "folder").mkdir()
     (root / "folder/file").write_bytes(b"old")
     (root / "folder/file").chmod(0o640)
@@ -44,9 +36,9 @@ def test_everything_can_be_taken_back(root: Path, staged: Path) -> None:
     installation = Installation(root)
     installation.delete(root / "folder/file")
     installation.delete(root / "link")
-    installation.write(root / "folder", staged)
-    installation.write(root / "link/now/deep", staged)
-    installation.write(root / "replaced", staged)
+    installation.write(root / "folder", b"new")
+    installation.write(root / "link/now/deep", b"new")
+    installation.write(root / "replaced", b"new")
     assert installation.undo() == []
     assert (root / "folder/file").read_bytes() == b"old"
     assert (root / "folder/file").stat().st_mode & 0o777 == 0o640
@@ -55,11 +47,11 @@ def test_everything_can_be_taken_back(root: Path, staged: Path) -> None:
     assert installation.undo() == []
 
 
-def test_a_link_in_the_way_is_not_followed(root: Path, staged: Path, tmp_path: Path) -> None:
+def test_a_link_in_the_way_is_not_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (root / "link").symlink_to(tmp_path / "outside")
     with pytest.raises(FileExistsError):
-        Installation(root).write(root / "link/file", staged)
+        Installation(root).write(root / "link/file", b"new")
     assert not list((tmp_path / "outside").iterdir())
 
 
