@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import logging
-import shutil
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,34 +15,26 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem.bridge.broker import start_broker
-from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
-from tandem.cli.commands import EnvelopeOption, command
+from tandem.cli.commands import Answer, EnvelopeOption, command
 from tandem.cli.terminal import Exit, indented, say, show_data
 from tandem.core import platforms
 from tandem.core.visible import visible
-from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
+from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
+from tandem.setup.background import health, is_full, is_ready, start_broker
 
 _log = logging.getLogger("tandem.process")
-
-START_SECONDS = 30.0
-"""How long `--background` waits for the broker to answer."""
 
 STOP_SECONDS = 20.0
 """How long `down` waits for an orderly stop: twice what the broker gives to calls under way."""
 
 _KILL_SECONDS = 5.0
-_LOOK_SECONDS = 0.05
 _FOLLOW_SECONDS = 0.2
 _STOP_FILE_SECONDS = 0.5
-_PROBE_SECONDS = 5.0
 _FULL_SECONDS = 1.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-_LEAST_ROOM_BYTES = 1_000_000
-"""A start takes about half of it."""
 
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
@@ -69,16 +60,15 @@ def up(
     data_dir: DataDirOption = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
     as_json: EnvelopeOption = False,
-) -> None:
+) -> Answer | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
 
     Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
     """
     settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
     if background:
-        _announce(_start_in_background(settings, port, host), settings, as_json=as_json)
-    else:
-        _serve(settings, as_json=as_json)
+        return _start_in_background(settings, port, host, as_json=as_json)
+    return _serve(settings, as_json=as_json)
 
 
 @command()
@@ -94,9 +84,9 @@ def status(
     settings = load_settings({"data_dir": data_dir}).settings
     running = find_running(settings.data_dir)
     url = broker or (running.url if running else None)
-    said = _asked(url) if url else {}
-    health = _data(said)
-    facts = {"running": health is not None, "url": url, **(health or {})}
+    said = health(url) if url else {}
+    known = as_object(said.get("data")) if said.get("ok") is True else None
+    facts = {"running": known is not None, "url": url, **(known or {})}
     if broker is None:
         facts["data_dir"] = str(settings.data_dir)
     trouble = (as_object(said.get("error")) or {}).get("message")
@@ -106,11 +96,11 @@ def status(
         show_data(facts)
     elif trouble:
         say(f"The broker at {url} does not serve: {trouble}")
-    elif health is None:
+    elif known is None:
         say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
     else:
         _show_facts(facts)
-    return Exit.DONE if health is not None else Exit.UNREACHABLE
+    return Exit.DONE if known is not None else Exit.UNREACHABLE
 
 
 @command()
@@ -192,14 +182,10 @@ def _lacks_room(error: BaseException | None, folder: Path) -> bool:
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             return True
         # SQLite says in many ways that it could not make a file.
-        if hasattr(error, "sqlite_errorcode") and _is_full(folder):
+        if hasattr(error, "sqlite_errorcode") and is_full(folder):
             return True
         error = error.__cause__
     return False
-
-
-def _is_full(folder: Path) -> bool:
-    return shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES
 
 
 def _serve_now(settings: Settings, *, as_json: bool) -> None:
@@ -261,41 +247,18 @@ def begin_log(settings: Settings, file: Path) -> None:
         raise ConfigInvalid(f"The log {file} cannot be written: {error.strerror}.", setting="data_dir") from error
 
 
-def _start_in_background(settings: Settings, port: int | None, host: str | None) -> Running:
-    """The broker of the data folder: the one that runs, else a new one that answers.
-
-    Raises:
-        Unavailable: It ended before it answered, or took too long; with its last words.
-    """
+async def _start_in_background(settings: Settings, port: int | None, host: str | None, *, as_json: bool) -> None:
     running = find_running(settings.data_dir)
-    if running is not None and _health(running.url) is not None:
+    if running is not None and is_ready(running.url):
         say(f"A broker runs already (process {running.pid}).")
-        return running
-    refuse_foreign_host(settings)
-    options = [*(["--port", str(port)] if port is not None else []), *(["--host", host] if host is not None else [])]
-    try:
-        launched = start_broker(str(settings.data_dir), options)
-    except OSError as error:
-        raise ConfigInvalid(
-            f"A broker cannot be started in {settings.data_dir}: {error.strerror}.", setting="data_dir"
-        ) from error
-    deadline = time.monotonic() + START_SECONDS
-    said = time.monotonic()
-    while time.monotonic() < deadline:
-        running = find_running(settings.data_dir)
-        if running is not None and _health(running.url) is not None:
-            return running
-        if launched.process.poll() is not None and find_running(settings.data_dir) is None:
-            raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
-        if time.monotonic() - said > 1:
-            said = time.monotonic()
-            say(f"Waiting for the broker ({round(START_SECONDS - (deadline - said))} s) …")
-        time.sleep(_LOOK_SECONDS)
-    if _is_full(settings.data_dir):
-        raise Unavailable(f"The disk of {settings.data_dir} is full. Make room: the broker then starts by itself.")
-    raise Unavailable(
-        f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
-    )
+    else:
+        refuse_foreign_host(settings)
+        stated = {"--port": port, "--host": host}
+        options = [word for name, value in stated.items() if value is not None for word in (name, str(value))]
+        running = await start_broker(
+            settings.data_dir, options, waiting=lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
+        )
+    _announce(running, settings, as_json=as_json)
 
 
 def _stop_seconds(settings: Settings) -> float:
@@ -320,30 +283,6 @@ def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:
     if not platforms.wait_until_gone(running.process, _KILL_SECONDS):
         raise Unavailable(f"Process {running.pid} cannot be ended.", pid=running.pid)
     return "killed"
-
-
-def _health(url: str) -> dict[str, Any] | None:
-    """What `/healthz` says; null if no broker is there or it is not ready."""
-    return _data(_asked(url))
-
-
-def _data(said: dict[str, Any]) -> dict[str, Any] | None:
-    return as_object(said.get("data")) if said.get("ok") is True else None
-
-
-def _asked(url: str) -> dict[str, Any]:
-    """The envelope of `/healthz`; empty if no broker is there."""
-    try:
-        client = HttpClient(Target(url), silence_seconds=_PROBE_SECONDS)
-    except ValueError as error:
-        raise InvalidInput(f"{error}.", field="broker") from error
-    try:
-        answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"})
-        return as_object(json.loads(answer.read()))
-    except (HttpFailure, ValueError):
-        return {}
-    finally:
-        client.close()
 
 
 def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, start_broker, stated_data_dir
-from tandem.client import TandemClient, Unreachable
-from tandem.errors import TandemError, Unavailable
+from tandem.bridge import broker as bridge_broker
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
+from tandem.bridge.http import HttpClient, HttpFailure, Target
+from tandem.bridge.messages import as_object
+from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.settings.instance import Running, find_running
 
 START_SECONDS: Final = 30.0
 """How long a broker that was started has to answer."""
 
 _LOOK_SECONDS = 0.05
+_SILENCE_SECONDS = 5.0
+_LEAST_ROOM_BYTES = 1_000_000
+"""A start takes about half of it."""
+
+_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,8 @@ async def find_broker(stated: str | None) -> Reached | None:
     """The broker that was named, else the one of this user's data folder; null if it does not answer."""
     usual = None if stated_data_dir() else DEFAULT_URL
     for url in (stated,) if stated else (published_url(find_data_dir()), usual):
-        if url is not None and await _answers(url):
+        # That it refuses, or is not ready, is an answer.
+        if url is not None and "ok" in await asyncio.to_thread(health, url):
             return Reached(url, started=False)
     return None
 
@@ -42,36 +57,88 @@ async def reach_broker(stated: str | None) -> Reached:
     """As `find_broker`, but one that does not run is started, unless it was named.
 
     Raises:
-        Unavailable: The one that was named does not answer, or one that was started does not.
+        Unreachable: The one that was named does not answer.
+        ConfigInvalid: None can be started in the data folder.
+        Unavailable: The one that was started does not answer.
     """
     found = await find_broker(stated)
     if found is not None:
         return found
     if stated:
+        # Late: a broker that starts in the background needs no client.
+        from tandem.client import Unreachable
+
         raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
-    data_dir = find_data_dir()
+    running = await start_broker(Path(find_data_dir()))
+    return Reached(running.url, started=True)
+
+
+async def start_broker(
+    data_dir: Path, options: Sequence[str] = (), *, waiting: Callable[[float], None] = lambda _: None
+) -> Running:
+    """Start a broker in the background, and wait until it is ready.
+
+    Args:
+        data_dir: Its data folder.
+        options: Further options of `tandem up`.
+        waiting: Is told about once a second for how many seconds it has been waited for.
+
+    Raises:
+        ConfigInvalid: It cannot be started in the folder.
+        Unavailable: It ended before it answered, or took too long; with its last words.
+    """
     try:
-        launched = start_broker(data_dir)
+        launched = bridge_broker.start_broker(str(data_dir), options)
     except OSError as error:
-        raise Unavailable(f"The broker cannot be started in {data_dir}: {error.strerror or error}.") from error
-    deadline = asyncio.get_running_loop().time() + START_SECONDS
-    while asyncio.get_running_loop().time() < deadline:
-        url = published_url(data_dir)
-        if url is not None and await _answers(url):
-            return Reached(url, started=True)
-        if url is None and launched.process.poll() is not None:
-            break
+        raise ConfigInvalid(
+            f"A broker cannot be started in {data_dir}: {error.strerror or error}.", setting="data_dir"
+        ) from error
+    began = said = time.monotonic()
+    while (now := time.monotonic()) < began + START_SECONDS:
+        running = find_running(data_dir)
+        if running is not None and await asyncio.to_thread(is_ready, running.url):
+            return running
+        if launched.process.poll() is not None and find_running(data_dir) is None:
+            raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
+        if now - said > 1:
+            said = now
+            waiting(now - began)
         await asyncio.sleep(_LOOK_SECONDS)
-    raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
+    if is_full(data_dir):
+        raise Unavailable(f"The disk of {data_dir} is full. Make room: the broker then starts by itself.")
+    raise Unavailable(
+        f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
+    )
 
 
-async def _answers(url: str) -> bool:
-    async with TandemClient(url) as client:
+def is_full(folder: Path) -> bool:
+    """Whether a folder's disk has no room for a start."""
+    return shutil.disk_usage(folder).free < _LEAST_ROOM_BYTES
+
+
+def is_ready(url: str) -> bool:
+    """Whether a broker is there and serves. Blocks."""
+    return health(url).get("ok") is True
+
+
+def health(url: str) -> dict[str, Any]:
+    """The envelope of `/healthz`; empty if no broker is there. Blocks; see `ask`."""
+    return ask(url, "GET", "/healthz")[1]
+
+
+def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, Any]]:
+    """The status and the envelope of a request without a token; 0 and nothing if none comes that can be read. Blocks.
+
+    Raises:
+        InvalidInput: That is no URL of a broker.
+    """
+    try:
+        client = HttpClient(Target(url), silence_seconds=_SILENCE_SECONDS)
+    except ValueError as error:
+        raise InvalidInput(f"{error}.", field="broker") from error
+    with closing(client):
         try:
-            await client.list_projects()
-        except Unreachable:
-            return False
-        except TandemError:
-            # It refuses, but it is there.
-            return True
-    return True
+            answer = client.request(method, path, body, _JSON)
+            return answer.status, as_object(json.loads(answer.read()))
+        except (HttpFailure, ValueError):
+            return 0, {}

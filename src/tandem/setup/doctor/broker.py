@@ -6,26 +6,21 @@ import asyncio
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import closing
 from importlib.metadata import version
 from typing import Any
 
-import orjson
-
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
-from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.settings.config import load_settings
-from tandem.setup.background import find_broker, reach_broker
+from tandem.setup.background import ask, find_broker, health, reach_broker
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.gate_switch import Call
 
 _SECONDS = 5.0
-_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 _START = "tandem up --background"
 _RESTART = "tandem down, then tandem up --background"
 _ASK_FOR_TOKENS = (
@@ -40,7 +35,7 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
     if reached is None:
         return [await _silence(stated)]
     here.url, here.call = reached.url, _caller(reached.url)
-    facts = await asyncio.to_thread(_health, reached.url)
+    facts = await asyncio.to_thread(_facts, reached.url)
     here.facts = facts
     phase = facts.get("phase")
     if phase != "ready":
@@ -155,7 +150,7 @@ def _asks_for_tokens(here: DoctorContext) -> bool:
     """What the broker does with a call without a token; what the settings say if it does not answer."""
     if here.url is None:
         return load_settings().settings.auth == "token"
-    status_code, _ = _ask(here.url, "POST", "/api/v1/list_projects", b"{}")
+    status_code, _ = ask(here.url, "POST", "/api/v1/list_projects", b"{}")
     return status_code == REFUSED_STATUS
 
 
@@ -193,20 +188,10 @@ def _caller(url: str) -> Call:
     return call
 
 
-def _health(url: str) -> dict[str, Any]:
-    """What `/healthz` says; empty if it says nothing that can be read."""
-    _, answer = _ask(url, "GET", "/healthz", b"")
+def _facts(url: str) -> dict[str, Any]:
+    """What the broker says of itself, ready or not; empty if it says nothing that can be read."""
+    answer = health(url)
     return as_object(answer.get("data")) or as_object(as_object(answer.get("error")).get("details"))
-
-
-def _ask(url: str, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-    """The status and the answer of a request without a token; 0 and nothing if it cannot be read."""
-    try:
-        with closing(HttpClient(Target(url), silence_seconds=_SECONDS)) as client:
-            answer = client.request(method, path, body, _JSON)
-            return answer.status, as_object(orjson.loads(answer.read()))
-    except (HttpFailure, ValueError):
-        return 0, {}
 
 
 def _is_taken(port: int) -> bool:
