@@ -35,7 +35,6 @@ from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.gate.contract import GateDecision
-from tandem.git.runner import GitFailed
 from tandem.hooks import git, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.git import Bases
@@ -121,18 +120,15 @@ def _asked(revisions: str) -> Asked:
         gate = state.find(place)
     except state.GateUnreadable as error:
         raise Unavailable(str(error), path=error.path) from error
-    try:
-        match = _RANGE.fullmatch(revisions)
-        if match is None:
-            old, new = None, _resolved(place, revisions)
-        else:
-            old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
-        if match is not None and match["dots"] == "...":
-            old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
-        without = Bases(gate).never_judged if gate else ()
-        return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
-    except GitFailed as error:
-        raise Unavailable(f"{error}. Mend that, then run it again.") from error
+    match = _RANGE.fullmatch(revisions)
+    if match is None:
+        old, new = None, _resolved(place, revisions)
+    else:
+        old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
+    if match is not None and match["dots"] == "...":
+        old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
+    without = Bases(gate).never_judged if gate else ()
+    return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
 
 
 def _resolved(place: state.HookRepository, revision: str) -> str:
@@ -183,11 +179,8 @@ def _asking(
 
 
 def _judgement(asked: Asked, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
-    try:
-        with RangeChecker(asked.place, check) as judge:
-            return judge.judge(asked.new, old=asked.old, without=asked.without)
-    except GitFailed as error:
-        raise Unavailable(f"{error}. Mend that, then run it again.") from error
+    with RangeChecker(asked.place, check) as judge:
+        return judge.judge(asked.new, old=asked.old, without=asked.without)
 
 
 def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:

@@ -17,8 +17,7 @@ from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
 from tandem.client import Unreachable
-from tandem.errors import Forbidden, InvalidInput, Unavailable
-from tandem.git.runner import GitFailed
+from tandem.errors import Forbidden, InvalidInput
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
@@ -84,10 +83,7 @@ async def on(
     if looser:
         _ask_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
     async with options.client() as client, progress("switching the gate on"):
-        try:
-            gate = await gate_switch.switch_on(client.data, here, wish)
-        except (GitFailed, OSError) as error:
-            raise Unavailable(f"The gate was not switched on: {error}.") from error
+        gate = await gate_switch.switch_on(client.data, here, wish)
         found = await gate_status(client.data, here)
     say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
     return _present(
@@ -117,10 +113,7 @@ async def off(
         if gate is None:
             return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=options.as_json)
         _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
-        try:
-            remarks = await gate_switch.switch_off(call, gate, reason)
-        except (GitFailed, OSError) as error:
-            raise Unavailable(f"The gate was not switched off: {error}.") from error
+        remarks = await gate_switch.switch_off(call, gate, reason)
     for remark in remarks:
         say(remark)
     facts = {"enabled": False, "project": gate.project, "remarks": remarks}

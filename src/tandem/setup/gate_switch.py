@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from tandem.bridge.broker import DEFAULT_URL, find_data_dir, stated_data_dir
 from tandem.bridge.project import owner
 from tandem.core import platforms
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidInput, TandemError
+from tandem.errors import InvalidInput, TandemError, Unavailable
+from tandem.git.runner import GitFailed
 from tandem.hooks import enforcement, git, pending, planning, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
@@ -96,30 +98,44 @@ def loosened(place: HookRepository, wish: Wish) -> list[str]:
     return found
 
 
+@contextmanager
+def _explained(what: str) -> Generator[None]:
+    """What failed, in front of the system's or git's reason."""
+    try:
+        yield
+    except (GitFailed, OSError) as error:
+        raise Unavailable(f"{what}: {error}.") from error
+
+
 async def switch_on(call: Call, place: HookRepository, wish: Wish) -> GateFile:
     """Register the project if it is none yet, switch the gate on at the broker and here, and install the hooks.
 
     Raises:
-        TandemError: The broker refuses or is away, or the hooks cannot be installed; then the gate here is as before.
-        OSError: A file cannot be written.
-        GitFailed: The repository cannot be read.
+        TandemError: The broker refuses or is away, a file cannot be written, or the hooks cannot be installed; then
+            the gate here is as before.
     """
-    before = switch(place)
-    if before is not None:
-        accepted = before.accepted if wish.accepted is None else wish.accepted
-        project, broker = wish.project or before.project, wish.broker or before.broker
-        wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason)
-    root = main_worktree(place)
-    project = await _registered(call, wish.project, root)
-    branches = wish.branches or base_branches(place)
-    request = {"project": project, "enabled": True, "branches": list(branches), "accepted": list(wish.accepted or ())}
-    await call("set_gate", {**request, "reason": wish.reason} if wish.reason else request)
-    githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
-    _mark_start(place, branches)
-    installed = githooks.install(place, branches)
-    gate = _gate(place, root, project, replace(wish, branches=branches), installed)
-    write(gate)
-    return gate
+    with _explained("The gate was not switched on"):
+        before = switch(place)
+        if before is not None:
+            accepted = before.accepted if wish.accepted is None else wish.accepted
+            project, broker = wish.project or before.project, wish.broker or before.broker
+            wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason)
+        root = main_worktree(place)
+        project = await _registered(call, wish.project, root)
+        branches = wish.branches or base_branches(place)
+        request = {
+            "project": project,
+            "enabled": True,
+            "branches": list(branches),
+            "accepted": list(wish.accepted or ()),
+        }
+        await call("set_gate", {**request, "reason": wish.reason} if wish.reason else request)
+        githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
+        _mark_start(place, branches)
+        installed = githooks.install(place, branches)
+        gate = _gate(place, root, project, replace(wish, branches=branches), installed)
+        write(gate)
+        return gate
 
 
 async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str]:
@@ -129,16 +145,16 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
         Remarks for the person, a sentence each.
 
     Raises:
-        OSError: A file cannot be changed.
-        GitFailed: The repository cannot be changed.
+        Unavailable: A file or the repository cannot be changed.
     """
     place = gate.place
-    installed = Installed.of(gate.hooks)
-    remarks = githooks.remove(place, installed) if installed else []
-    facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
-    write(GateFile(place, facts))
-    for ref in git.run(place, ["for-each-ref", "--format=%(refname)", START_REFS]).text.splitlines():
-        git.run(place, ["update-ref", "-d", ref])
+    with _explained("The gate was not switched off"):
+        installed = Installed.of(gate.hooks)
+        remarks = githooks.remove(place, installed) if installed else []
+        facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
+        write(GateFile(place, facts))
+        for ref in git.run(place, ["for-each-ref", "--format=%(refname)", START_REFS]).text.splitlines():
+            git.run(place, ["update-ref", "-d", ref])
     request = {"enabled": False} | ({"reason": reason} if reason else {})
     try:
         await call("set_gate", {"project": gate.project, **request})

@@ -17,9 +17,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from tandem.bridge.broker import find_data_dir
-from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
-from tandem.git.runner import GitFailed
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.errors import ConfigInvalid, InvalidInput, TandemError
+from tandem.hooks.state import HookRepository
 from tandem.setup import gate_switch
 from tandem.setup.clients import (
     NAMES,
@@ -327,7 +326,7 @@ async def take_back(call: Call, plan: Plan) -> Done:
     gate = gate_switch.switch(plan.place)
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
     if plan.switches_off and gate is not None:
-        done.remarks += await _switch_off(call, gate)
+        done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit")
         done.gate, done.switched = False, True
     for _ in _write(plan, None):
         pass
@@ -355,7 +354,7 @@ async def _register(call: Call, plan: Plan, wish: Wish, undo: AsyncExitStack) ->
     return name
 
 
-def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], None]]:
+def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
     """Change the files, and what is kept about that; yields what takes each step back.
 
     Raises:
@@ -376,18 +375,8 @@ async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -
     Raises:
         TandemError: It could not be.
     """
-    try:
-        status = await gate_switch.gate_status(call, plan.place)
-        if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
-            return False
-        await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
-    except (GitFailed, OSError) as error:
-        raise Unavailable(f"The gate was not switched on, and nothing was changed: {error}.") from error
+    status = await gate_switch.gate_status(call, plan.place)
+    if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
+        return False
+    await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
     return True
-
-
-async def _switch_off(call: Call, gate: GateFile) -> list[str]:
-    try:
-        return await gate_switch.switch_off(call, gate, "tandem uninit")
-    except (GitFailed, OSError) as error:
-        raise Unavailable(f"The gate was not switched off, and nothing was changed: {error}.") from error

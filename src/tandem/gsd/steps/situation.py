@@ -13,7 +13,6 @@ from pathlib import Path
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.git.runner import GitFailed
 from tandem.gsd.steps.documents import NOBODY, Identity
 from tandem.hooks import ask, git, planning, state, trust
 
@@ -117,10 +116,7 @@ class Situation:
         Raises:
             Unavailable: HEAD cannot be read.
         """
-        try:
-            return git.branch(self.repository)
-        except GitFailed as trouble:
-            raise Unavailable(f"{trouble}. Run git status here to see why.") from trouble
+        return git.branch(self.repository)
 
     @property
     def is_strict_here(self) -> bool:

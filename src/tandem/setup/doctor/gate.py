@@ -14,7 +14,7 @@ from typing import Final
 
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
-from tandem.git.runner import Git, GitFailed, Output, clean_environment
+from tandem.git.runner import Git, Output, clean_environment
 from tandem.hooks import enforcement, git, planning
 from tandem.hooks.state import GateFile
 from tandem.setup import gate_switch
@@ -153,10 +153,7 @@ def _reinstalling(here: DoctorContext) -> Repair:
     async def reinstall() -> None:
         if here.call is None or here.place is None:
             raise Unavailable("The broker does not answer; start it with: tandem up --background")
-        try:
-            await gate_switch.switch_on(here.call, here.place, Wish(reason="tandem doctor --fix"))
-        except GitFailed as error:
-            raise Unavailable(str(error)) from error
+        await gate_switch.switch_on(here.call, here.place, Wish(reason="tandem doctor --fix"))
 
     return reinstall
 
