@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
@@ -27,8 +26,6 @@ from tandem.settings.project import PROJECT_FILE, Ignored, ProjectFiles, Project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pydantic_settings import PydanticBaseSettingsSource
 
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
@@ -75,10 +72,10 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=2**31)]
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """Everything that can be set. Durations are seconds, sizes bytes."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
     auth: Literal["trusted", "token"] = Field(
         "trusted",
@@ -143,7 +140,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_max_bytes: Bytes = Field(10_000_000, description="Size at which the log file is rotated.")
     log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_separated)] = Field(
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Further names that a Host header may carry; separated by commas."
     )
     fast_path: bool = Field(
@@ -152,11 +149,9 @@ class Settings(BaseSettings):
     idempotency_ttl_seconds: float = Field(
         86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
     )
-    workflows: Annotated[dict[str, Any], NoDecode, BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = (
-        Field(
-            default_factory=dict[str, Any],
-            description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
-        )
+    workflows: Annotated[dict[str, Any], BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = Field(
+        default_factory=dict[str, Any],
+        description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
     )
     session_idle_seconds: float = Field(
         43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
@@ -169,36 +164,21 @@ class Settings(BaseSettings):
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )
     gate_exempt: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], NoDecode, BeforeValidator(_comma_separated)
+        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated)
     ] = Field(
         exempt.DEFAULT_PATTERNS,
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
-    verify_command: Annotated[
-        tuple[Annotated[str, Field(min_length=1)], ...], NoDecode, BeforeValidator(_from_json)
-    ] = Field(
+    verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json)] = Field(
         (),
         description="Command whose exit status says whether a rolled back plan still works, as a list;"
         " default: none. The variable holds JSON.",
     )
-    reviewer_pool: Annotated[PoolSettings, NoDecode, BeforeValidator(_sound_pool)] = Field(
+    reviewer_pool: Annotated[PoolSettings, BeforeValidator(_sound_pool)] = Field(
         PoolSettings(),
         description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
     )
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is passed in: `load_settings` reads the sources itself, to know each value's origin."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
 
     @property
     def database(self) -> str:
@@ -245,11 +225,8 @@ class LoadedSettings:
     pool_origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """What one place says: value and origin by setting."""
-
-    values: dict[str, Value]
+_Layer = dict[str, Value]
+"""What one place says: value and origin by setting."""
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | None = None) -> LoadedSettings:
@@ -265,7 +242,7 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
     """
     user = _file_layer(user_file())
     project = _project(project_root, user) if project_root is not None else ProjectSays()
-    merged = {**user.values, **project.values, **_environment_layer().values, **_flags_layer(flags or {}).values}
+    merged = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
     pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}
@@ -288,23 +265,21 @@ def masked(key: str, value: Any) -> Any:
 
 def _file_layer(path: Path) -> _Layer:
     document = _parsed(path, _read(path))
-    return _Layer({key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()})
+    return {key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()}
 
 
 def _environment_layer() -> _Layer:
-    values: dict[str, tuple[Any, str]] = {}
+    values: _Layer = {}
     for key in Settings.model_fields:
         variable = PREFIX + key.upper()
         text = os.environ.get(variable)
         if text:
             values[key] = (_checked(key, text, variable), variable)
-    return _Layer(values)
+    return values
 
 
 def _flags_layer(flags: Mapping[str, Any]) -> _Layer:
-    return _Layer(
-        {key: (_checked(key, value, _flag(key)), _flag(key)) for key, value in flags.items() if value is not None}
-    )
+    return {key: (_checked(key, value, _flag(key)), _flag(key)) for key, value in flags.items() if value is not None}
 
 
 def _flag(key: str) -> str:
@@ -316,7 +291,7 @@ def _project(root: Path, user: _Layer) -> ProjectSays:
     path = root / PROJECT_FILE
     content = _read(path)
     rules = Rules(_checked, _direction, lambda key: Settings.model_fields[key].get_default())
-    return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user.values)
+    return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user)
 
 
 def _direction(key: str) -> Strictness | None:
