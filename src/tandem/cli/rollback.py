@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, Unbroken, console, tell
-from tandem.core.visible import visible_line
+from tandem.cli.terminal import Exit, Unbroken, progress, tell
 from tandem.gsd.rollback.report import Report
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.rollback.rolling import roll_back
 
-_SHOWN_CHARACTERS = 72
 _SHORT = 10
 _WIDTH = 10
 _SHOWN_FILES = 30
@@ -51,27 +46,11 @@ async def rollback(
     async with options.client() as client:
         status = await client.get_review_status(review_id)
         await ensure_ours(client, options, review_id, status.project)
-        with _steps() as say:
+        async with progress("rolling back") as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=options.as_json)
     # What was done but could not be told is not done altogether.
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
-
-
-@contextmanager
-def _steps() -> Generator[Callable[[str], None]]:
-    """Shows on a terminal's standard error what is being done, with the time; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
-        task = shown.add_task("rolling back", total=None)
-
-        def say(doing: str) -> None:
-            shown.update(task, description=visible_line(doing)[:_SHOWN_CHARACTERS])
-
-        yield say
 
 
 def _lines(report: Report) -> Unbroken:

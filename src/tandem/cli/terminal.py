@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from typing import Any
@@ -15,12 +15,14 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
-from tandem.core.visible import visible
+from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 
 _PIPE_WIDTH = 160
 """Columns where there is no terminal: wide enough that lines of lists do not break."""
 _SPINNER_DELAY_SECONDS = 1.0
+_SPINNER_LOOK_SECONDS = 0.1
+_SPINNER_CHARACTERS = 72
 _DETAILS_SAID_ALREADY = frozenset({"problems", "allowed_fields", "url", "git"})
 
 
@@ -118,26 +120,32 @@ def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
 
 
 @asynccontextmanager
-async def progress(doing: str) -> AsyncGenerator[None, None]:
-    """Show a spinner and the time on a terminal's standard error, for what takes over a second."""
-    spinning = asyncio.create_task(_spin(doing)) if sys.stderr.isatty() else None
+async def progress(doing: str) -> AsyncGenerator[Callable[[str], None], None]:
+    """Show a spinner and the time on a terminal's standard error, for what takes over a second.
+
+    Yields what says, from any thread, what is being done from then on.
+    """
+    words = [doing]
+    spinning = asyncio.create_task(_spin(words)) if sys.stderr.isatty() else None
     try:
-        yield
+        yield lambda now: words.append(visible_line(now)[:_SPINNER_CHARACTERS])
     finally:
         if spinning:
             spinning.cancel()
             await asyncio.gather(spinning, return_exceptions=True)
 
 
-async def _spin(doing: str) -> None:
+async def _spin(words: list[str]) -> None:
     await asyncio.sleep(_SPINNER_DELAY_SECONDS)
     # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console(stderr=True), transient=True) as shown:
-        shown.add_task(doing, total=None)
-        await asyncio.Event().wait()
+        task = shown.add_task(words[-1], total=None)
+        while True:
+            await asyncio.sleep(_SPINNER_LOOK_SECONDS)
+            shown.update(task, description=words[-1])
 
 
 def _short(value: Any) -> str:

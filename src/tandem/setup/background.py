@@ -65,7 +65,7 @@ async def reach_broker(stated: str | None) -> Reached:
     if found is not None:
         return found
     if stated:
-        # Late: a broker that starts in the background needs no client.
+        # Late: a broker that starts needs no client.
         from tandem.client import Unreachable
 
         raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
