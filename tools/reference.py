@@ -34,9 +34,8 @@ from tandem.contract.operation import Operation
 from tandem.errors import TandemError, by_code
 from tandem.reviews.rules import TABLE, Action, Guard, State, Step
 from tandem.server.catalogue import REGISTRY
-from tandem.settings.config import PREFIX, Settings
+from tandem.settings.config import PREFIX, Settings, Strictness
 from tandem.settings.exempt import DEFAULT_PATTERNS
-from tandem.settings.project import Strictness
 from tandem.store.event import EventKind
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -21,9 +21,8 @@ from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, cover, inverse
-from tandem.settings.config import load_settings
+from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
-from tandem.settings.project import PROJECT_FILE
 from tandem.store.base import Unit
 from tandem.store.context import Services
 

@@ -16,9 +16,8 @@ from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingVie
 from tandem.hooks import planning
 from tandem.settings import pool as pool_settings
 from tandem.settings import view as settings_view
-from tandem.settings.config import LoadedSettings, load_settings
+from tandem.settings.config import PROJECT_FILE, LoadedSettings, load_settings
 from tandem.settings.pool import PoolSettings
-from tandem.settings.project import PROJECT_FILE
 from tandem.store.context import Services
 
 _LARGEST_FILE_BYTES = 1_000_000

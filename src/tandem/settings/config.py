@@ -1,8 +1,10 @@
 """The settings: what there is to set, where it may be set, and which place won.
 
 Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
-defaults. What stands in a repository may only tighten: a project's file can make the settings that say
-so stricter and nothing else; the rest of it is ignored, and reported.
+defaults. A project's file, and `reviewer_pool` in GSD's `.planning/config.json`, may only make the settings that say so
+stricter: whoever can commit to a repository must not choose programs, models, prompts or limits for those who check
+it out. The rest is ignored, and reported. A file that a person has trusted by its hash (`tandem trust`) counts as
+their own configuration does.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
+from tandem.hooks import planning, trust
 from tandem.settings import exempt, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings, absolute_path
-from tandem.settings.project import PROJECT_FILE, Ignored, ProjectFiles, ProjectSays, Rules, Strictness, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,11 +33,40 @@ if TYPE_CHECKING:
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
 USER_FILE = "config.toml"
+PROJECT_FILE = Path(".tandem", "config.toml")
 DEFAULT_PORT = 8321
+
+_OWN = "use your own configuration, or have a person run 'tandem trust'"
 
 # As much as could be a password, for what is hidden too much does no harm.
 _PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
+
+
+Value = tuple[Any, str]
+"""A setting's value and where it comes from."""
+
+
+class Strictness(StrEnum):
+    """In which direction a project's file may move a setting."""
+
+    LOWER = "a lower value"
+    FULL_DURABILITY = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A value that was found and not used.
+
+    Attributes:
+        key: The setting as it was written.
+        origin: The file or variable.
+        reason: Why, and what would be allowed.
+    """
+
+    key: str
+    origin: str
+    reason: str
 
 
 def _default_data_dir() -> Path:
@@ -225,6 +257,23 @@ class LoadedSettings:
     pool_origins: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@dataclass(slots=True)
+class _ProjectSays:
+    """What the files of a project come to.
+
+    Attributes:
+        values: By setting, what counts, with its file.
+        pool_origins: For each setting of the pool that counts, its file.
+        ignored: What does not count, and why.
+        trusted: The files that count because a person trusted them.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    pool_origins: dict[str, str] = field(default_factory=dict[str, str])
+    ignored: list[Ignored] = field(default_factory=list[Ignored])
+    trusted: list[str] = field(default_factory=list[str])
+
+
 _Layer = dict[str, Value]
 """What one place says: value and origin by setting."""
 
@@ -241,7 +290,7 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
             what is allowed.
     """
     user = _file_layer(user_file())
-    project = _project(project_root, user) if project_root is not None else ProjectSays()
+    project = _project(project_root, user) if project_root is not None else _ProjectSays()
     merged = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
@@ -286,12 +335,91 @@ def _flag(key: str) -> str:
     return "--" + key.replace("_", "-")
 
 
-def _project(root: Path, user: _Layer) -> ProjectSays:
-    """What the project's files come to: what tightens, or what a person has trusted."""
-    path = root / PROJECT_FILE
-    content = _read(path)
-    rules = Rules(_checked, _direction, lambda key: Settings.model_fields[key].get_default())
-    return ProjectFiles(root, user_file().parent, rules).say(_parsed(path, content), content, user)
+def _project(root: Path, user: _Layer) -> _ProjectSays:
+    """What the project's files come to: what tightens, or what a person has trusted.
+
+    Raises:
+        ConfigInvalid: A trusted file, or one that tightens, has a value that cannot be used.
+    """
+    path, says = root / PROJECT_FILE, _ProjectSays()
+    content, origin = _read(path), str(path)
+    document = _parsed(path, content)
+    if document and _trusts(root, trust.PROJECT_FILE, content):
+        says.trusted.append(origin)
+        says.values = {key: (_checked(key, value, origin), origin) for key, value in document.items()}
+    else:
+        for key, raw in document.items():
+            _tighten(key, raw, origin, user, says)
+    _add_pool(root, user, says)
+    return says
+
+
+def _trusts(root: Path, file: str, content: bytes) -> bool:
+    project = planning.project_root(str(root))
+    return trust.is_trusted(str(user_file().parent), project, file, trust.digest(file, content))
+
+
+def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectSays) -> None:
+    direction = _direction(key)
+    if direction is None:
+        says.ignored.append(Ignored(key, origin, f"a repository may not set this; {_OWN}"))
+        return
+    value = _checked(key, raw, origin)
+    current = user[key][0] if key in user else Settings.model_fields[key].get_default()
+    full = direction is Strictness.FULL_DURABILITY
+    if value == "full" if full else value < current:
+        says.values[key] = (value, origin)
+        return
+    allowed = "to full" if full else f"{direction.value} than {current}"
+    says.ignored.append(Ignored(key, origin, f"a repository may only tighten this: {allowed}"))
+
+
+def _add_pool(root: Path, user: _Layer, says: _ProjectSays) -> None:
+    """Lay `reviewer_pool` of GSD's file over that of the user, file by file."""
+    before = says.values.get(pool_settings.TABLE) or user.get(pool_settings.TABLE)
+    settings = cast("PoolSettings", before[0]) if before else PoolSettings()
+    for source in planning.read(str(root)).sources:
+        table = source.says.get(planning.POOL)
+        if not isinstance(table, dict) or not table:
+            continue
+        stated = cast("dict[str, Any]", table)
+        origin = str(Path(planning.project_root(str(root)), *source.file.split("/")))
+        if _trusts(root, source.file, source.content):
+            says.trusted.append(origin)
+            settings = _replaced(settings, stated, origin)
+            taken = set(stated)
+        else:
+            settings, taken = _tightened(settings, stated, origin, says)
+        says.pool_origins |= dict.fromkeys(sorted(taken), origin)
+        if taken:
+            says.values[pool_settings.TABLE] = (settings, origin)
+
+
+def _replaced(settings: PoolSettings, stated: Mapping[str, Any], origin: str) -> PoolSettings:
+    try:
+        return pool_settings.load({**settings.model_dump(exclude_unset=True), **stated})
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{origin}: {error.message}", **{**error.details, "origin": origin}) from None
+
+
+def _tightened(
+    settings: PoolSettings, stated: Mapping[str, Any], origin: str, says: _ProjectSays
+) -> tuple[PoolSettings, set[str]]:
+    """The settings after those values that make them stricter, and which these are."""
+    taken: set[str] = set()
+    for key, value in stated.items():
+        try:
+            changed = _replaced(settings, {key: value}, origin)
+            refusal = pool_settings.loosening(key, settings, changed)
+            if refusal is None:
+                settings = changed
+                taken.add(key)
+                continue
+            reason = f"{refusal}; {_OWN}"
+        except ConfigInvalid as error:
+            reason = error.message
+        says.ignored.append(Ignored(f"{pool_settings.TABLE}.{key}", origin, reason))
+    return settings, taken
 
 
 def _direction(key: str) -> Strictness | None:
