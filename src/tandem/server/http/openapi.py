@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any, Literal
 
 import orjson
@@ -61,28 +62,8 @@ def example_of(schema: dict[str, Any], definitions: dict[str, Any], name: str = 
 
 _REFERENCE = "#/components/schemas/{model}"
 _JSON = "application/json"
-_DESCRIPTION = """\
-Every operation of the broker, as `POST` with a JSON object. Every answer is an envelope: `ok` says whether it was
-done; `data` is the answer, `error` the refusal. `error.code` never changes its meaning, `error.message` says what to
-do next, and `error.retryable` whether the same call may succeed later."""
-_PROJECT = {
-    "name": "project",
-    "in": "query",
-    "description": "The project of the call, unless the request names one.",
-    "schema": {"type": "string", "maxLength": 200},
-}
-_AGENT = {
-    "name": "Tandem-Agent",
-    "in": "header",
-    "description": "What the calling agent or session calls itself.",
-    "schema": {"type": "string", "maxLength": 200},
-}
-_KEY = {
-    "name": "Idempotency-Key",
-    "in": "header",
-    "description": "Stands for the request's idempotency_key where that is left out.",
-    "schema": {"type": "string", "maxLength": 200},
-}
+_SKELETON = Path(__file__).with_name("openapi.json")
+"""All of the document that does not come from the registry or the error codes."""
 
 
 class OpenApiDocument:
@@ -105,51 +86,45 @@ class OpenApiDocument:
 def generate(registry: Registry, version: str) -> dict[str, Any]:
     """The document as an object."""
     operations = tuple(registry)
-    requests, answers, schemas = _schemas(operations)
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Tandem",
-            "version": version,
-            "description": _DESCRIPTION,
-            "license": {"name": "MIT", "identifier": "MIT"},
-        },
-        "servers": [{"url": "/"}],
-        "tags": [{"name": noun} for noun in sorted({operation.noun for operation in operations})],
-        "paths": {
-            PREFIX + operation.name: {
-                "post": _post(operation, requests[operation.name], answers[operation.name], schemas)
-            }
-            for operation in operations
+    modes: list[tuple[str, Literal["validation", "serialization"], TypeAdapter[Any]]] = [
+        *((one.name, "validation", TypeAdapter(one.request)) for one in operations),
+        *((one.name, "serialization", one.answer_adapter()) for one in operations),
+    ]
+    schemas, common = TypeAdapter.json_schemas(modes, ref_template=_REFERENCE)
+    definitions = common.get("$defs", {})
+    document: dict[str, Any] = orjson.loads(_SKELETON.read_bytes())
+    components, errors = document["components"], dict(sorted(by_code().items()))
+    document["info"]["version"] = version
+    document["tags"] = [{"name": noun} for noun in sorted({operation.noun for operation in operations})]
+    document["paths"] |= {
+        PREFIX + one.name: {
+            "post": _post(one, schemas[one.name, "validation"], schemas[one.name, "serialization"], definitions)
         }
-        | {"/healthz": {"get": _health()}},
-        "components": {
-            "schemas": {**schemas, "ErrorCode": _error_code(), "Failure": _failure()},
-            "parameters": {"Project": _PROJECT, "Agent": _AGENT, "IdempotencyKey": _KEY},
-            "responses": {"Refused": _refused("The call was refused.", 400), "Failed": _refused("It failed.", 500)},
-        },
+        for one in operations
     }
-
-
-def _schemas(operations: tuple[Operation, ...]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Each operation's request and answer schema by its name, and the definitions that they refer to."""
-    wanted: list[tuple[tuple[str, str], Literal["validation", "serialization"], TypeAdapter[Any]]] = []
-    for operation in operations:
-        wanted.append((("request", operation.name), "validation", TypeAdapter(operation.request)))
-        wanted.append((("answer", operation.name), "serialization", operation.answer_adapter()))
-    by_key, common = TypeAdapter.json_schemas(wanted, ref_template=_REFERENCE)
-    requests = {key[1]: schema for (key, mode), schema in by_key.items() if mode == "validation"}
-    answers = {key[1]: schema for (key, mode), schema in by_key.items() if mode == "serialization"}
-    return requests, answers, common.get("$defs", {})
+    lines = [f"- `{code}` ({error.status}): {_summary(error)}" for code, error in errors.items()]
+    components["schemas"] |= definitions
+    components["schemas"]["ErrorCode"] |= {"enum": list(errors), "description": "\n".join(lines)}
+    for name, lowest_status in (("Refused", 400), ("Failed", 500)):
+        components["responses"][name]["content"][_JSON]["examples"] = {
+            code: {
+                "summary": f"HTTP {error.status}",
+                "value": {"ok": False, "error": error(_summary(error)).as_dict()},
+            }
+            for code, error in errors.items()
+            if lowest_status <= error.status < lowest_status + 100
+        }
+    return document
 
 
 def _post(
-    operation: Operation, request: dict[str, Any], answer: dict[str, Any], schemas: dict[str, Any]
+    operation: Operation, request: dict[str, Any], answer: dict[str, Any], definitions: dict[str, Any]
 ) -> dict[str, Any]:
     parameters = ["Project", "Agent"]
     if "idempotency_key" in operation.request.model_fields:
         parameters.append("IdempotencyKey")
-    example = example_of(request, schemas)
+    example = example_of(request, definitions)
+    done = {"type": "object", "required": ["ok", "data"], "properties": {"ok": {"const": True}, "data": answer}}
     return {
         "operationId": operation.name,
         "summary": f"{operation.noun} {operation.verb}",
@@ -159,68 +134,9 @@ def _post(
         "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in parameters],
         "requestBody": {"required": True, "content": {_JSON: {"schema": request, "example": example}}},
         "responses": {
-            "200": {"description": "It was done.", "content": {_JSON: {"schema": _success(answer)}}},
+            "200": {"description": "It was done.", "content": {_JSON: {"schema": done}}},
             "4XX": {"$ref": "#/components/responses/Refused"},
             "5XX": {"$ref": "#/components/responses/Failed"},
-        },
-    }
-
-
-def _success(answer: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": ["ok", "data"],
-        "properties": {"ok": {"const": True}, "data": answer},
-    }
-
-
-def _failure() -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": ["ok", "error"],
-        "properties": {
-            "ok": {"const": False},
-            "error": {
-                "type": "object",
-                "required": ["code", "message", "details", "retryable"],
-                "properties": {
-                    "code": {"$ref": "#/components/schemas/ErrorCode"},
-                    "message": {"type": "string", "description": "What went wrong and what to do next."},
-                    "details": {"type": "object", "description": "The facts: expected, actual, allowed, field, …"},
-                    "retryable": {"type": "boolean", "description": "Whether the same call may succeed later."},
-                },
-            },
-        },
-    }
-
-
-def _error_code() -> dict[str, Any]:
-    lines = [f"- `{code}` ({error.status}): {_summary(error)}" for code, error in sorted(by_code().items())]
-    return {"type": "string", "enum": sorted(by_code()), "description": "\n".join(lines)}
-
-
-def _refused(description: str, lowest_status: int) -> dict[str, Any]:
-    examples = {
-        code: {
-            "summary": f"HTTP {error.status}",
-            "value": {"ok": False, "error": error(_summary(error)).as_dict()},
-        }
-        for code, error in sorted(by_code().items())
-        if lowest_status <= error.status < lowest_status + 100
-    }
-    content = {_JSON: {"schema": {"$ref": "#/components/schemas/Failure"}, "examples": examples}}
-    return {"description": description, "content": content}
-
-
-def _health() -> dict[str, Any]:
-    facts = {"type": "object", "properties": {"phase": {"enum": ["starting", "ready", "draining"]}}}
-    return {
-        "operationId": "healthz",
-        "summary": "health",
-        "description": "Whether the broker takes calls now.",
-        "responses": {
-            "200": {"description": "It does.", "content": {_JSON: {"schema": _success(facts)}}},
-            "503": {"$ref": "#/components/responses/Failed"},
         },
     }
 
