@@ -29,50 +29,34 @@ from pygments.token import (
     Generic as Other,
 )
 
-_BY_SUFFIX = {
+# Besides the lexer's own name; whole names of files begin with a slash.
+_SUFFIXES = {
     "python": "py pyi pyw",
     "javascript": "js mjs cjs jsx",
     "typescript": "ts mts cts tsx",
-    "json": "json jsonc webmanifest ipynb",
-    "html": "html htm xhtml",
-    "xml": "xml svg xsd xsl plist csproj",
-    "css": "css",
-    "scss": "scss",
-    "less": "less",
-    "vue": "vue",
-    "markdown": "md markdown",
-    "rst": "rst",
-    "yaml": "yaml yml",
-    "toml": "toml",
-    "ini": "ini cfg conf properties editorconfig",
-    "bash": "sh bash zsh ksh",
-    "fish": "fish",
+    "json": "jsonc webmanifest ipynb",
+    "html": "htm xhtml",
+    "xml": "svg xsd xsl plist csproj",
+    "markdown": "md",
+    "yaml": "yml",
+    "ini": "cfg conf properties editorconfig /.gitconfig",
+    "bash": "sh zsh ksh /.bashrc /.profile /.zshrc",
     "powershell": "ps1 psm1",
     "batch": "bat cmd",
-    "make": "mk mak",
-    "cmake": "cmake",
-    "docker": "dockerfile",
-    "nginx": "nginx",
+    "make": "mk mak /makefile /gnumakefile",
+    "cmake": "/cmakelists.txt",
+    "docker": "dockerfile /dockerfile /containerfile",
     "terraform": "tf tfvars hcl",
-    "nix": "nix",
-    "c": "c h",
-    "cpp": "cc cpp cxx hh hpp hxx ino",
+    "c": "h",
+    "cpp": "cc cxx hh hpp hxx ino",
     "csharp": "cs",
-    "java": "java",
     "kotlin": "kt kts",
-    "scala": "scala sc",
-    "groovy": "groovy gradle",
-    "go": "go",
+    "scala": "sc",
+    "groovy": "gradle /jenkinsfile",
     "rust": "rs",
-    "swift": "swift",
     "objective-c": "m mm",
-    "dart": "dart",
-    "zig": "zig",
-    "ruby": "rb rake gemspec",
-    "php": "php",
+    "ruby": "rb rake gemspec /gemfile /rakefile",
     "perl": "pl pm",
-    "lua": "lua",
-    "r": "r",
     "julia": "jl",
     "elixir": "ex exs",
     "erlang": "erl hrl",
@@ -82,46 +66,31 @@ _BY_SUFFIX = {
     "clojure": "clj cljs cljc edn",
     "common-lisp": "lisp el",
     "scheme": "scm",
-    "sql": "sql",
-    "graphql": "graphql gql",
+    "graphql": "gql",
     "protobuf": "proto",
-    "diff": "diff patch",
-    "jinja": "j2 jinja jinja2",
-    "tex": "tex sty",
+    "diff": "patch",
+    "jinja": "j2 jinja2",
+    "tex": "sty",
 }
-_BY_NAME = {
-    "makefile": "make",
-    "gnumakefile": "make",
-    "dockerfile": "docker",
-    "containerfile": "docker",
-    "gemfile": "ruby",
-    "rakefile": "ruby",
-    "cmakelists.txt": "cmake",
-    ".bashrc": "bash",
-    ".profile": "bash",
-    ".zshrc": "bash",
-    ".gitconfig": "ini",
-    "jenkinsfile": "groovy",
-}
-_ALIASES = {suffix: name for name, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
-
-LANGUAGES = tuple(_BY_SUFFIX)
+_NAMED_AS_THEIR_FILES = "css scss less vue rst toml fish nginx nix java go swift dart zig php lua r sql"
+LANGUAGES = (*_SUFFIXES, *_NAMED_AS_THEIR_FILES.split())
 """Every lexer that is used, by Pygments' name for it."""
+_LEXERS = {name: lexer for lexer in LANGUAGES for name in (lexer, *_SUFFIXES.get(lexer, "").split())}
 
 
 def language_of(path: str) -> str | None:
     """The lexer for a file by its name; None for a file that is shown plainly."""
-    name = path.rpartition("/")[2].lower()
-    return _BY_NAME.get(name) or _ALIASES.get(name.rpartition(".")[2] if "." in name else "")
+    name = "/" + path.rpartition("/")[2].lower()
+    _, dot, suffix = name.rpartition(".")
+    return _LEXERS.get(name) or (_LEXERS.get(suffix) if dot else None)
 
 
 def language_named(name: str) -> str | None:
     """The lexer that a fence in Markdown asks for, by its name or a suffix of its files."""
-    lowered = name.lower()
-    return lowered if lowered in _BY_SUFFIX else _ALIASES.get(lowered)
+    return _LEXERS.get(name.lower())
 
 
-@lru_cache(maxsize=len(_BY_SUFFIX))
+@lru_cache(maxsize=len(LANGUAGES))
 def lexer_of(language: str) -> Lexer:
     """The lexer itself, made once for all threads: it keeps nothing between two texts."""
     return get_lexer_by_name(language)
