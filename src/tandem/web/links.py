@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from ipaddress import IPv4Address, IPv6Address
+from socket import inet_aton
 from urllib.parse import unquote
 
 _WEB = re.compile(r"https?://[/\\]*([^/\\?#]*)", re.IGNORECASE)
 _LOCAL_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".lan", ".home.arpa")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_NUMBERS = re.compile(r"[0-9a-fx.]+")
 # A name without a dot is one of the own network. What is not ASCII was written as punycode by the parser.
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _PORT = re.compile(r":[0-9]*$")
-_IPV4_PARTS = 4
 _EMBEDDING = (0, 0x0064FF9B << 64)
 """What stands before the last four bytes of an IPv6 address when these are one of IPv4: `::` and `64:ff9b::`."""
 
@@ -30,7 +31,7 @@ def may_be_link(url: str) -> bool:
     host = unquote(_PORT.sub("", found[1].rpartition("@")[2])).lower()
     try:
         return _is_elsewhere(host)
-    except ValueError:
+    except (OSError, ValueError):
         return False
 
 
@@ -38,14 +39,15 @@ def _is_elsewhere(host: str) -> bool:
     """Whether a host is none of this machine or its network.
 
     Raises:
-        ValueError: It is no host.
+        OSError, ValueError: It is no host.
     """
     if host.startswith("["):
         return _is_public(IPv6Address(host.removeprefix("[").removesuffix("]")))
     name = host.removesuffix(".")
     last = name.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
-        return IPv4Address(_ipv4(name)).is_global
+        # As browsers read it: one to four numbers, decimal, octal or hexadecimal; the last fills what is left.
+        return bool(_NUMBERS.fullmatch(name)) and IPv4Address(inet_aton(name)).is_global
     return bool(_NAME.fullmatch(name)) and not name.endswith(_LOCAL_ENDS)
 
 
@@ -54,26 +56,3 @@ def _is_public(address: IPv6Address) -> bool:
     if inside is None and int(address) >> 32 in _EMBEDDING:
         inside = IPv4Address(int(address) & 0xFFFFFFFF)
     return address.is_global if inside is None else inside.is_global
-
-
-def _ipv4(host: str) -> int:
-    """One to four numbers, decimal, octal or hexadecimal, of which the last fills what is left.
-
-    Raises:
-        ValueError: It is no address.
-    """
-    *front, last = [_number(part) for part in host.split(".")]
-    if len(front) >= _IPV4_PARTS or any(part > 0xFF for part in front):  # noqa: PLR2004 - a byte
-        raise ValueError(host)
-    value = last
-    if last >= 256 ** (_IPV4_PARTS - len(front)):
-        raise ValueError(host)
-    for place, part in enumerate(front):
-        value += part << (8 * (_IPV4_PARTS - 1 - place))
-    return value
-
-
-def _number(part: str) -> int:
-    if part.startswith("0x"):
-        return int(part[2:] or "0", 16)
-    return int(part, 8) if part.startswith("0") and part != "0" else int(part)
