@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -23,12 +23,11 @@ from starlette.responses import Response
 
 from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
-from tandem.git.changes import AffectedFile
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, view
+from tandem.web.diffs.views import FileView, views
 from tandem.web.page import PageRequest, PageRoute, in_worker
 from tandem.web.rendering import environment
 from tandem.web.review.view import ReviewView, load
@@ -108,45 +107,15 @@ _parser = MarkdownIt("commonmark").enable("table")
 
 def markdown(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
     """The whole review: a round, everything that was said and everything that happened."""
-    return "\n\n".join(_parts(proposal, entries, events)) + "\n"
-
-
-def _parts(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> Iterator[str]:
-    yield f"# {_line(proposal.intent)}"
-    yield _table(("", ""), [(f"**{name}**", _line(value)) for name, value in facts(proposal)])
-    if proposal.description:
-        yield "## Description"
-        yield _prose(proposal.description)
-    if proposal.affected_files:
-        yield "## Files"
-        yield _table(("File", "Change", "Added", "Removed"), [_file(file) for file in proposal.affected_files])
-    if proposal.diff:
-        yield "## Changes"
-        yield _fence(proposal.diff, "diff")
-    if entries:
-        yield "## Discussion"
-    for entry in map(said, entries):
-        yield f"### {_line(entry.title)}"
-        if entry.remark:
-            yield f"*{_line(entry.remark)}*"
-        if entry.body:
-            yield _prose(entry.body)
-        if entry.diff:
-            yield _fence(entry.diff, "diff")
-    if events:
-        yield "## Timeline"
-        yield _table(("At", "Who", "What"), [tuple(map(_line, happened(event))) for event in events])
-
-
-def _file(file: AffectedFile) -> tuple[str, ...]:
-    came = f" (from {file.old_path})" if file.old_path else ""
-    counts = ("–" if count is None else str(count) for count in (file.added, file.removed))
-    return _line(f"{file.path}{came}"), _line(file.operation), *counts
-
-
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [heads, ("---",) * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return _template("export.md").render(
+        proposal=proposal,
+        facts=facts(proposal),
+        entries=map(said, entries),
+        events=map(happened, events),
+        line=_line,
+        prose=_prose,
+        fence=_fence,
+    )
 
 
 def _line(text: str) -> str:
@@ -186,31 +155,25 @@ def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequenc
     Send it as an attachment: its styles stand inside it, where the policy of the broker's own pages allows none.
     """
     budget = Budget(_HIGHLIGHT_SECONDS, _MOST_MARKUP)
-    told = [(said(entry), _views(entry.diff or "", budget, f"c{at}-")) for at, entry in enumerate(entries)]
-    return _template().render(
+    told = [(said(entry), _views(entry.diff, budget, f"c{at}-")) for at, entry in enumerate(entries)]
+    return _template("export.html").render(
         style=_style(),
         policy=_policy(),
         proposal=proposal,
         facts=facts(proposal),
-        views=_views(proposal.diff or "", budget),
+        views=_views(proposal.diff, budget, ""),
         entries=told,
         events=[happened(event) for event in events],
     )
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
-    return environment().get_template("export.html")
+def _views(diff: str | None, budget: Budget, prefix: str) -> list[FileView]:
+    return views(outline(diff or "").files, budget, prefix, _MOST_LINES)
 
 
-def _views(diff: str, budget: Budget, prefix: str = "") -> list[FileView]:
-    found: list[FileView] = []
-    left = _MOST_LINES
-    for index, file in enumerate(outline(diff).files):
-        shown_part = view(file, index, limit=max(left, 0), budget=budget, prefix=prefix)
-        left -= shown_part.lines
-        found.append(shown_part)
-    return found
+@lru_cache(maxsize=2)
+def _template(name: str) -> Template:
+    return environment().get_template(name)
 
 
 @lru_cache(maxsize=1)

@@ -159,6 +159,22 @@ def view(
     return FileView(file, anchor, layout, rows, end if end < total else None, painter.plain)
 
 
+def views(files: Iterable[FileDiff], budget: Budget, prefix: str, most_lines: int = 1_000) -> list[FileView]:
+    """Files one below the other, as many of their lines as may be shown in all; at least one line of each.
+
+    Args:
+        files: From `parse`.
+        budget: Time for highlighting and room for HTML.
+        prefix: What anchors begin with.
+        most_lines: How many lines in all.
+    """
+    found: list[FileView] = []
+    for index, file in enumerate(files):
+        found.append(view(file, index, limit=max(most_lines, 1), budget=budget, prefix=prefix))
+        most_lines -= found[-1].lines
+    return found
+
+
 def context_rows(
     path: str, index: int, texts: Sequence[str], gap: Gap, *, layout: Layout = "unified"
 ) -> tuple[Row, ...]:

@@ -16,8 +16,7 @@ from tandem.git.word_changes import Run, common_runs
 from tandem.web.diffs.documents import compare
 from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, view
-from tandem.web.diffs.views import view as painted_view
+from tandem.web.diffs.views import FileView, views
 from tandem.web.review.view import ReviewView
 
 _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
@@ -196,8 +195,8 @@ def _hunk(lines: list[Signed], old: int, new: int) -> Hunk:
     )
 
 
-_MOST_LINES = 1_000
 _HIGHLIGHT_SECONDS = 0.1
+_LEVEL = 3
 
 
 def patch_views(diff: str, round_diff: str | None, name: str) -> list[FileView]:
@@ -209,14 +208,7 @@ def patch_views(diff: str, round_diff: str | None, name: str) -> list[FileView]:
         name: What its anchors begin with: other diffs are on the page.
     """
     files = outline(diff).files if round_diff is None else between(round_diff, diff)
-    budget = Budget(_HIGHLIGHT_SECONDS)
-    return [view(file, index, limit=_MOST_LINES, budget=budget, prefix=f"{name}-") for index, file in enumerate(files)]
-
-
-FIRST_INDEX = 100_000
-"""Its files are counted from here, so that their lines have other names than those of the round's files."""
-_LINES = 800
-_LEVEL = 3
+    return views(files, Budget(_HIGHLIGHT_SECONDS), f"{name}-")
 
 
 def counter_patch_values(view: ReviewView) -> dict[str, Any]:
@@ -227,10 +219,5 @@ def counter_patch_values(view: ReviewView) -> dict[str, Any]:
     if patch.diff is None:
         before, after = view.proposal.description or "", patch.description or ""
         return {"patch": patch, "patch_files": (), "patch_changes": compare(before, after, heading=_LEVEL)}
-    budget, left = Budget(_HIGHLIGHT_SECONDS), _LINES
-    shown: list[Any] = []
-    for index, file in enumerate(between(view.proposal.diff or "", patch.diff)):
-        made = painted_view(file, FIRST_INDEX + index, limit=max(left, 1), budget=budget)
-        left -= made.lines
-        shown.append(made)
-    return {"patch": patch, "patch_files": tuple(shown), "patch_changes": None}
+    files = patch_views(patch.diff, view.proposal.diff or "", "counter-patch")
+    return {"patch": patch, "patch_files": files, "patch_changes": None}
