@@ -34,7 +34,7 @@ _OWN_FIELDS = frozenset({TOKEN_FIELD, "form_name", "seen", "idempotency_key", "o
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_COMMENTS = 500
 
-Arguments = Callable[[PageRequest], Awaitable[dict[str, Any]]]
+Arguments = Callable[[PageRequest], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +60,8 @@ Again = Callable[[PageRequest, Acting, int], Awaitable[PageResponse]]
 """Makes the page with the form as it came back, with an HTTP status."""
 
 
-async def _claim(request: PageRequest) -> dict[str, Any]:
-    return {"reviewer_id": request.person.name}
-
-
 def _held(request: PageRequest) -> dict[str, Any]:
     return {"claim_generation": request.number("claim_generation")}
-
-
-async def _release(request: PageRequest) -> dict[str, Any]:
-    return {**_held(request), **_reason(request)}
-
-
-async def _close(request: PageRequest) -> dict[str, Any]:
-    return _reason(request)
-
-
-async def _verdict(request: PageRequest) -> dict[str, Any]:
-    return verdict_by_form(request)
 
 
 def _reason(request: PageRequest) -> dict[str, Any]:
@@ -96,7 +80,7 @@ def verdict_by_form(request: PageRequest) -> dict[str, Any]:
     }
 
 
-async def _comment(request: PageRequest) -> dict[str, Any]:
+def _comment(request: PageRequest) -> dict[str, Any]:
     found = _comments(request)
     if not found:
         raise InvalidInput("Write something to say about the line.", field="comment_body")
@@ -137,7 +121,7 @@ def spoken(request: PageRequest, body: str) -> dict[str, Any]:
     return found
 
 
-async def _message(request: PageRequest) -> dict[str, Any]:
+def _message(request: PageRequest) -> dict[str, Any]:
     about = {
         "file": request.form.get("file") or None,
         "line": request.number("line"),
@@ -147,39 +131,37 @@ async def _message(request: PageRequest) -> dict[str, Any]:
     return {**spoken(request, request.form.get("body", "")), "metadata": metadata}
 
 
-async def _resolve(request: PageRequest) -> dict[str, Any]:
-    body = request.form.get("body", "").strip() or "Resolved."
-    return {**await _message(request), "body": body, "resolves": request.form.get("answers")}
+def _answer(request: PageRequest) -> dict[str, Any]:
+    said = _message(request)
+    if request.form.get("settle"):
+        said |= {"body": request.form.get("body", "").strip() or "Resolved.", "resolves": request.form.get("answers")}
+    return said
 
 
-async def _answer(request: PageRequest) -> dict[str, Any]:
-    return await (_resolve if request.form.get("settle") else _message)(request)
-
-
-async def _decide(request: PageRequest) -> dict[str, Any]:
+def _decide(request: PageRequest) -> dict[str, Any]:
     return {**_reason(request), "counter_patch_id": request.form.get("counter_patch_id", "")}
 
 
-async def _nothing(_ask: PageRequest) -> dict[str, Any]:
-    return {}
-
-
 ACTS: Mapping[str, Act] = {
-    "claim": Act("claim_review", CLAIMING, _claim, keeps=True),
-    "release": Act("release_claim", HOLDING, _release),
-    "verdict": Act("submit_verdict", JUDGING, _verdict),
+    "claim": Act("claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name}, keeps=True),
+    "release": Act("release_claim", HOLDING, lambda request: _held(request) | _reason(request)),
+    "verdict": Act("submit_verdict", JUDGING, verdict_by_form),
     "comment": Act("submit_verdict", JUDGING, _comment),
     "message": Act("add_message", TALKING, _message),
     "resolve": Act("add_message", TALKING, _answer),
     "accept": Act("accept_counter_patch", JUDGING, _decide),
     "reject": Act("reject_counter_patch", JUDGING, _decide),
-    "close": Act("close_review", JUDGING, _close),
-    "retry": Act("retry_review", RETRYING, _nothing),
+    "close": Act("close_review", JUDGING, _reason),
+    "retry": Act("retry_review", RETRYING, lambda _: {}),
 }
 
 
 async def act(
-    request: PageRequest, one: Act, again: Again, onward: Callable[[PageRequest], Awaitable[str]]
+    request: PageRequest,
+    one: Act,
+    again: Again,
+    onward: Callable[[PageRequest], Awaitable[str]],
+    besides: Callable[[], Awaitable[dict[str, Any]]] | None = None,
 ) -> PageResponse | Response:
     """Do what a form asks for, if the page that it was on is not too old for it.
 
@@ -191,6 +173,7 @@ async def act(
         one: What is asked for.
         again: Makes the page that the form stands on.
         onward: Gives the address to go on to when it was done.
+        besides: Makes the arguments that take more than reading the form, once the page is known not to be too old.
     """
     review_id = request.path("review_id")
     form, typed = request.form.get("form_name", ""), _typed(request)
@@ -200,7 +183,8 @@ async def act(
         return await again(request, Acting(form, typed, None, changes), CONFLICT)
     try:
         key = request.form.get("idempotency_key") or None
-        await request.call(one.operation, review_id=review_id, idempotency_key=key, **(await one.arguments(request)))
+        arguments = one.arguments(request) | (await besides() if besides else {})
+        await request.call(one.operation, review_id=review_id, idempotency_key=key, **arguments)
     except TandemError as error:
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)

@@ -241,12 +241,12 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
     """Give the verdict that carries the draft."""
     result = Result()
 
-    async def carried(request: PageRequest) -> dict[str, Any]:
+    async def carried() -> dict[str, Any]:
         nonlocal result
         result = await _result(request, view, draft)
         if not result.applies:
             raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
-        return {**verdict_by_form(request), "verdict": verdict, "counter_patch": result.counter_patch}
+        return {"verdict": verdict, "counter_patch": result.counter_patch}
 
     async def again(request: PageRequest, acting: Acting, status: int) -> PageResponse:
         return _page(view, request, draft, result, acting, status)
@@ -254,7 +254,7 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
     async def onward(_request: PageRequest) -> str:
         return view.base
 
-    return await act(request, Act("submit_verdict", JUDGING, carried, leaves=True), again, onward)
+    return await act(request, Act("submit_verdict", JUDGING, verdict_by_form, leaves=True), again, onward, carried)
 
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Result:

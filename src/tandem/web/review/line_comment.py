@@ -80,7 +80,7 @@ def _body(request: PageRequest, spot: Spot) -> str:
     return spot.quoting(body)
 
 
-async def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
+def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
     remark = {"file": spot.path, "line": spot.line, "body": _body(request, spot)}
     return {
         **verdict_by_form(request),
@@ -90,7 +90,7 @@ async def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
     }
 
 
-async def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
+def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
     return {**spoken(request, _body(request, spot)), "metadata": {"file": spot.path, "line": spot.line}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,78 +24,53 @@ _NAMELESS = "Say your name first."
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """Whether something may be done now.
-
-    Attributes:
-        why_not: What stands against it, in words for the person; empty if it may be done.
-    """
-
-    why_not: str = ""
-
-    @property
-    def allowed(self) -> bool:
-        """Whether it may be done."""
-        return not self.why_not
-
-
-@dataclass(frozen=True, slots=True)
 class Offers:
     """Everything that a person might do to a review.
 
     Attributes:
-        release: Renewing, too.
-        verdict: Comments on lines and counter-patches, too.
-        decide: Accepting or rejecting the pending counter-patch.
+        against: What stands against each thing, in words for the person; empty if it may be done. `release` is for
+            renewing, too, `verdict` for comments on lines and counter-patches, `decide` for accepting or rejecting
+            the pending counter-patch.
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
     """
 
-    claim: Offer
-    release: Offer
-    verdict: Offer
-    message: Offer
-    decide: Offer
-    close: Offer
-    retry: Offer
+    against: Mapping[str, str]
     side: Side
     in_place: bool
 
     @property
     def comment_how(self) -> str:
         """How something said about a line is sent: with the `verdict`, as a `message`, or not at all (`none`)."""
-        if self.verdict.allowed or self.claim.allowed:
+        if not self.against["verdict"] or not self.against["claim"]:
             return "verdict"
-        return "message" if self.message.allowed else "none"
+        return "none" if self.against["message"] else "message"
 
     @property
     def comment_why(self) -> str:
         """Why nothing can be said about a line."""
-        return self.claim.why_not if self.comment_how == "none" else ""
+        return self.against["claim"] if self.comment_how == "none" else ""
 
 
 def offers(view: ReviewView) -> Offers:
     """What the person who looks at a review may do."""
     allowed = frozenset(view.review.actions)
     side = _side(view)
+    found: dict[str, tuple[str, str]] = {
+        "claim": (Role.REVIEWER, _claim(view, allowed)),
+        "release": (Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
+        "verdict": (Role.REVIEWER, _verdict(view)),
+        "message": (side, _message(view, allowed, side)),
+        "decide": (Role.PROPOSER, _decide(view, allowed)),
+        "close": (Role.PROPOSER, _close(view, allowed)),
+        "retry": (Role.ADMIN, _retry(view)),
+    }
+    against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
+    return Offers(against, side, in_place=not view.is_proposer)
 
-    def offer(role: str, why_not: str) -> Offer:
-        """An offer for those whose token has a role."""
-        if not why_not and not view.has_role(role):
-            why_not = f"It needs the role {role}, which your access token does not have."
-        return Offer(why_not)
 
-    return Offers(
-        claim=offer(Role.REVIEWER, _claim(view, allowed)),
-        release=offer(Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
-        verdict=offer(Role.REVIEWER, _verdict(view)),
-        message=offer(side, _message(view, allowed, side)),
-        decide=offer(Role.PROPOSER, _decide(view, allowed)),
-        close=offer(Role.PROPOSER, _close(view, allowed)),
-        retry=offer(Role.ADMIN, _retry(view)),
-        side=side,
-        in_place=not view.is_proposer,
-    )
+def _without_role(view: ReviewView, role: str) -> str:
+    return "" if view.has_role(role) else f"It needs the role {role}, which your access token does not have."
 
 
 def _side(view: ReviewView) -> Side:
