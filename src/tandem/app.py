@@ -11,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
@@ -67,18 +68,7 @@ _log = logging.getLogger("tandem.app")
 
 def policy_of(settings: Settings) -> Policy:
     """The numbers that the services decide by."""
-    return Policy(
-        claim_timeout_seconds=settings.claim_timeout_seconds,
-        review_deadline_seconds=settings.review_deadline_seconds,
-        wait_seconds=settings.wait_seconds,
-        wait_max_seconds=settings.wait_max_seconds,
-        diff_limit_bytes=settings.diff_limit_bytes,
-        text_limit_bytes=settings.text_limit_bytes,
-        page_limit=settings.page_limit,
-        idempotency_ttl_seconds=settings.idempotency_ttl_seconds,
-        session_idle_seconds=settings.session_idle_seconds,
-        gate_exempt=settings.gate_exempt,
-    )
+    return Policy(**{field.name: getattr(settings, field.name) for field in fields(Policy)})
 
 
 def store_of(settings: Settings, seal: Seal) -> Store:

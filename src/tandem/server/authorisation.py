@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from tandem.access.admission import Authenticator
 from tandem.contract.access import Access, Subject
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
 from tandem.contract.request import Request
-from tandem.errors import Forbidden, InvalidInput, Unauthenticated
-from tandem.server import subjects
+from tandem.cycles import history as cycle_history
+from tandem.cycles import queries as cycles
+from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated
+from tandem.pool import queries as reviewers
+from tandem.pool import runs as reviewer_runs
+from tandem.reviews import queries as reviews
+from tandem.store.base import Unit
 from tandem.store.context import Services
 
 # Faces are given it too, and reach no deeper than here.
 __all__ = ["Authenticator", "Authorisation"]
 
+_SUBJECTS: Final[dict[Subject, tuple[Callable[[Unit, str], Any], Callable[[str], TandemError]]]] = {
+    "review": (reviews.find, reviews.unknown),
+    "reviewer": (reviewers.find, reviewer_runs.unknown),
+    "cycle": (cycles.find, cycle_history.unknown),
+}
+"""How what a request names is found, and what is said if it is not, or is another project's."""
 _NAME_LENGTH = 200
 _PROJECT = "project"
 
@@ -73,8 +85,18 @@ class Authorisation:
             for field, kind in request.subject_fields.items()
             if isinstance(name := getattr(request, field, None), str)
         ]
+        project = access.project
+
+        def look(unit: Unit) -> None:
+            for kind, name in named:
+                find, unknown = _SUBJECTS[kind]
+                found: Any = find(unit, name)
+                # Which project one is of never changes.
+                if found is None or found.project != project:
+                    raise unknown(name)
+
         if named:
-            await subjects.require_within(self._services, access.project, named)
+            await self._services.store.read(look)
 
     def services_for(self, caller: Caller) -> Services:
         """What the operation stands on: without the names and doings of projects that are not the caller's business."""

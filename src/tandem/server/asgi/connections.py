@@ -22,17 +22,8 @@ _HEAD = b"HTTP/1.1 "
 _INTERIM = b"HTTP/1.1 1"
 
 
-class CorkedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol on a transport that holds a head back until its body comes, or the loop turns."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Wrap the transport."""
-        super().connection_made(transport)
-        self.transport = _Corked(transport, self.loop)
-
-
 class _Corked(asyncio.Transport):
-    """As much of a transport as uvicorn's protocol uses."""
+    """A transport that holds a head back until its body comes, or the loop turns; as much of it as uvicorn uses."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
@@ -189,7 +180,7 @@ class Connections:
         self._sweep = loop.call_later(_SWEEP_SECONDS, self._expire, loop) if self._half_sent else None
 
 
-class BrokerProtocol(CorkedProtocol):
+class BrokerProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits of size, number and time for what a client sends.
 
     Attributes:
@@ -217,8 +208,9 @@ class BrokerProtocol(CorkedProtocol):
         self._chunk = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Count the connection."""
+        """Count the connection, and wrap its transport."""
         super().connection_made(transport)
+        self.transport = _Corked(transport, self.loop)
         self._all.begins(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
