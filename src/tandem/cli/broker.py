@@ -23,7 +23,7 @@ from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
-from tandem.setup.background import health, is_full, is_ready, start_broker
+from tandem.setup.background import health, is_full, is_ready, run_in_background
 
 _log = logging.getLogger("tandem.process")
 
@@ -255,7 +255,7 @@ async def _start_in_background(settings: Settings, port: int | None, host: str |
         refuse_foreign_host(settings)
         stated = {"--port": port, "--host": host}
         options = [word for name, value in stated.items() if value is not None for word in (name, str(value))]
-        running = await start_broker(
+        running = await run_in_background(
             settings.data_dir, options, waiting=lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
         )
     _announce(running, settings, as_json=as_json)

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tandem.cli.demo_stage import PROJECT, Agent, Stage, expect, expect_refusal
+from tandem.cli.demo_stage import PROJECT, Agent, Stage, expect
 from tandem.client import TandemClient
 
 GATED_WORKFLOW = "writer-editor"
@@ -35,45 +35,49 @@ class Player(Agent):
 
     async def open_session(self, key: str) -> None:
         """Connect, and show the key."""
-        tools = await self.connect()
-        opened = await self.call("session_open", role=self.who, psk=key, workflow=self.workflow)
+        await self.connect()
+        told = f"gives {self.stage.masked(key)} for the session {{session_token}}"
+        opened = await self.do(told, "session_open", role=self.who, psk=key, workflow=self.workflow)
         self.tokens["session_token"] = opened["session_token"]
-        given = f"{self.stage.masked(key)} for the session {self.stage.masked(opened['session_token'])}"
-        self.tell(f"connects over MCP, finds {len(tools)} tools, and gives {given}")
-
-    async def start(self, feature: str) -> str:
-        """Begin a cycle, and take its lock; what may be shown of its token."""
-        begun = await self.call("cycle_start", feature=feature, workflow=self.workflow)
-        self.stage.masked(begun["lock_token"])
-        self.tell(f"starts the cycle {begun['cycle_id']}: phase {begun['phase']}")
-        return await self.take_lock()
 
     def wait_for_turn(self) -> asyncio.Task[dict[str, Any]]:
         """Begin to wait for this role's turn."""
         return self.wait("cycle_status", workflow=self.workflow, role=self.who)
 
-    async def take_lock(self) -> str:
-        """Take the lock; what may be shown of its token."""
-        taken = await self.call("lock_acquire", session_token=self.tokens["session_token"])
-        self.tokens["lock_token"] = taken["lock_token"]
-        return self.stage.masked(taken["lock_token"])
+    async def start(self, feature: str) -> None:
+        """Begin a cycle, and take its lock."""
+        await self.do(
+            "starts the cycle {cycle_id}: phase {phase}", "cycle_start", feature=feature, workflow=self.workflow
+        )
+        await self.take_lock("takes its lock: {lock_token}")
 
-    async def hand_over(self, target: str, facts: Facts) -> dict[str, Any]:
-        """Write a hand-off with the lock token that was taken last, which may be stale."""
+    async def take_lock(self, told: str = "takes the lock, with a token of its own: {lock_token}") -> None:
+        """Take the lock, and keep its token."""
+        taken = await self.do(told, "lock_acquire", session_token=self.tokens["session_token"])
+        self.tokens["lock_token"] = taken["lock_token"]
+
+    async def hand_over(self, target: str, facts: Facts, told: str = "hands over to {target}: phase {phase}") -> str:
+        """Write a hand-off with the lock token that was taken last, which may be stale; its review, if it has one."""
         status = await self.call("cycle_status", workflow=self.workflow)
         payload: dict[str, Any] = {"cycle_id": status["cycle_id"], "feature": status["feature"]}
         payload |= {"producer": self.who, "consumer": target, **{name: facts.get(name, []) for name in _LISTS}}
-        return await self.call("handoff_write", target=target, payload=payload, **self.tokens)
+        told = told.replace("{target}", target)
+        written = await self.do(told, "handoff_write", target=target, payload=payload, **self.tokens)
+        self.stage.show(*(f"{name}: {entry}" for name, entries in facts.items() for entry in entries))
+        return written["review_id"]
 
-    async def read(self, facts: Facts) -> None:
+    async def read(self, facts: Facts, told: str) -> None:
         """Read what was handed over, and insist that it says these facts."""
-        given = await self.call("handoff_read", target=self.who, workflow=self.workflow)
+        given = await self.do(told, "handoff_read", target=self.who, workflow=self.workflow)
         expect("what was handed over", {name: given.get(name) for name in facts}, facts)
 
     async def archive(self) -> Path:
         """Complete the cycle and archive it; the archive's folder."""
         await self.call("cycle_complete", **self.tokens)
-        return Path((await self.call("cycle_archive", **self.tokens))["archive"])
+        folder = Path((await self.call("cycle_archive", **self.tokens))["archive"])
+        place = folder.relative_to(self.stage.folder).as_posix()
+        self.tell(f"completes the cycle and archives it in {place}")
+        return folder
 
 
 async def play(stage: Stage) -> None:
@@ -98,32 +102,27 @@ async def _players(stage: Stage, workflow: str) -> list[Player]:
 
 async def _play_rework(stage: Stage, gemini: Player, codex: Player) -> None:
     stage.scene("From the front end to the back end")
-    taken = await gemini.start("Upload progress")
+    await gemini.start("Upload progress")
     waiting = codex.wait_for_turn()
     codex.tell("waits for its turn, and the call stays open")
-    await expect_refusal("LOCK_DENIED", codex.take_lock())
-    codex.tell("asks for the lock out of turn, and is refused: LOCK_DENIED")
-    gemini.tell(f"has the lock: {taken}")
+    await codex.refused("asks for the lock out of turn", "LOCK_DENIED", codex.take_lock())
     await _hand_over(gemini, codex, _WANTED, waiting)
-    codex.tell(f"takes the lock, with a token of its own: {await codex.take_lock()}")
+    await codex.take_lock()
 
     stage.scene("Back again, and a stale token")
     await _hand_over(codex, gemini, _BUILT, gemini.wait_for_turn())
-    stale = stage.masked(gemini.tokens["lock_token"])
-    await expect_refusal("LOCK_DENIED", gemini.hand_over("codex", _REWORK))
-    gemini.tell(f"hands over with the token of before, {stale}, and is refused: LOCK_DENIED")
+    told = f"hands over with the token of before, {stage.masked(gemini.tokens['lock_token'])}"
+    await gemini.refused(told, "LOCK_DENIED", gemini.hand_over("codex", _REWORK))
 
     stage.scene("One round of rework")
-    gemini.tell(f"takes the lock, whose token is another by now: {await gemini.take_lock()}")
+    await gemini.take_lock("takes the lock, whose token is another by now: {lock_token}")
     await _hand_over(gemini, codex, _REWORK, codex.wait_for_turn())
-    codex.tell(f"takes the lock: {await codex.take_lock()}")
+    await codex.take_lock()
     await _hand_over(codex, gemini, _REWORKED, gemini.wait_for_turn())
 
     stage.scene("Complete, and archived")
-    gemini.tell(f"takes the lock: {await gemini.take_lock()}")
+    await gemini.take_lock()
     folder = await gemini.archive()
-    gemini.tell("completes the cycle: Upload progress is done")
-    gemini.tell(f"archives it in {folder.relative_to(stage.folder).as_posix()}")
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     stage.show(*(f"{len(content):>5} bytes  {name}" for name, content in sorted(files.items())))
     stated = json.loads(files.pop("manifest.json"))["sha256"]
@@ -135,42 +134,36 @@ async def _play_rework(stage: Stage, gemini: Player, codex: Player) -> None:
 
 
 async def _hand_over(giver: Player, taker: Player, facts: Facts, waiting: asyncio.Task[dict[str, Any]]) -> None:
-    written = await giver.hand_over(taker.who, facts)
-    giver.tell(f"hands over to {taker.who}: phase {written['phase']}")
-    giver.stage.show(*(f"{name}: {entry}" for name, entries in facts.items() for entry in entries))
+    await giver.hand_over(taker.who, facts)
     expect("whose turn it is when the wait ends", (await waiting)["active_role"], taker.who)
-    await taker.read(facts)
-    taker.tell("was waiting, wakes at once and reads it")
+    await taker.read(facts, "was waiting, wakes at once and reads it")
 
 
 async def _play_reviewed(stage: Stage, writer: Player, editor: Player) -> None:
     reviewer = Agent(stage, "reviewer", "reviewer")
-    writer.tell(f"takes the lock: {await writer.start('Release notes')}")
-    written = await writer.hand_over("editor", _DRAFT)
-    review_id = written["review_id"]
-    writer.tell(f"hands over to editor: it becomes the review {review_id}, and the phase stays {written['phase']}")
-    await expect_refusal("INVALID_PHASE", writer.hand_over("editor", _DRAFT))
-    writer.tell(f"hands over again before the verdict, and is refused: INVALID_PHASE, {review_id} decides")
+    await writer.start("Release notes")
+    told = "hands over to {target}: it becomes the review {review_id}, and the phase stays {phase}"
+    review_id = await writer.hand_over("editor", _DRAFT, told)
+    again = writer.hand_over("editor", _DRAFT)
+    await writer.refused(f"hands over again before {review_id} has a verdict", "INVALID_PHASE", again)
 
     waiting = writer.wait_for_turn()
-    await _judge(reviewer, verdict="changes_requested", reason=_REASON)
-    reviewer.tell(f"claims {review_id} and requests changes: {_REASON}")
+    told = f"claims {review_id} and requests changes: {_REASON}"
+    await _judge(reviewer, told, verdict="changes_requested", reason=_REASON)
     expect("what the writer hears", (await waiting)["review"]["reason"], _REASON)
-    await writer.hand_over("editor", _REVISED)
-    writer.tell(f"was waiting, wakes at once and hands over anew: round 2 of {review_id}")
-    stage.show(*_REVISED["notes"])
-
     waiting = editor.wait_for_turn()
-    await _judge(reviewer, verdict="approved")
-    reviewer.tell(f"approves round 2 of {review_id}, and with it the cycle advances: phase {(await waiting)['phase']}")
-    await editor.read(_REVISED)
-    editor.tell("was waiting, wakes at once and reads exactly what was approved")
+    await writer.hand_over(
+        "editor", _REVISED, f"was waiting, wakes at once and hands over anew: round 2 of {review_id}"
+    )
+
+    await _judge(reviewer, f"approves round 2 of {review_id}, and with it the cycle advances", verdict="approved")
+    await waiting
+    await editor.read(_REVISED, "was waiting, wakes at once and reads exactly what was approved")
     await editor.take_lock()
     await editor.archive()
-    editor.tell("takes the lock, completes the cycle and archives it: Release notes are done")
 
 
-async def _judge(reviewer: Agent, **verdict: str) -> None:
+async def _judge(reviewer: Agent, told: str, **verdict: str) -> None:
     claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
     held = {name: claim[name] for name in ("review_id", "claim_generation")}
-    await reviewer.call("submit_verdict", reviewer_id="demo-reviewer", **held, **verdict)
+    await reviewer.do(told, "submit_verdict", reviewer_id="demo-reviewer", **held, **verdict)

@@ -30,60 +30,63 @@ _PROPOSED = _BEFORE.replace("            continue\n", "            time.sleep(1)
 _BETTER = _PROPOSED.replace("for _ in", "for attempt in").replace("time.sleep(1)", "time.sleep(2**attempt)")
 
 
+_REVIEWER = {"reviewer_id": "demo-reviewer"}
+
+
 async def play(stage: Stage) -> None:
     """Play it to the end."""
     desk = stage.folder / "desk"
     await stage.stage_file(_FILE, _BEFORE)
     await stage.git("commit", "--quiet", "--message", "Uploads are tried three times")
     await stage.git("worktree", "add", "--quiet", "--detach", str(desk))
-    proposer, reviewer = Agent(stage, "proposer", "proposer"), Agent(stage, "reviewer", "reviewer")
-    for agent in (proposer, reviewer):
-        tools = await agent.connect()
-        agent.tell(f"demo-{agent.who} connects over MCP and finds {len(tools)} tools")
+    proposer, reviewer = [await Agent(stage, role, role).connect() for role in ("proposer", "reviewer")]
 
     stage.scene("The proposal")
     await stage.stage_file(_FILE, _PROPOSED)
     proposed = await asyncio.to_thread(_change, stage.repository)
-    created = await proposer.call("create_review", intent=_INTENT, agent_type="demo-proposer", **proposed)
-    review_id = created["review_id"]
-    proposer.tell(f"puts up {review_id}: {_INTENT}")
+    told = f"puts up {{review_id}}: {_INTENT}"
+    news = await proposer.do(told, "create_review", intent=_INTENT, agent_type="demo-proposer", **proposed)
     stage.show(coloured(proposed["diff"]))
+    review = {"review_id": news["review_id"]}
+
+    async def turn(action: str) -> None:
+        """Insist on what the wait that is open tells the proposer to do."""
+        expect("what the proposer should do", (await waiting)["next_action"], action)
 
     stage.scene("Claim, question, answer")
-    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=created["cursor"])
-    claim = await reviewer.call("claim_review", reviewer_id="demo-reviewer")
-    held = {name: claim[name] for name in ("review_id", "claim_generation")} | {"reviewer_id": "demo-reviewer"}
-    reviewer.tell(f"claims the head of the queue: {review_id}, generation {claim['claim_generation']}")
+    waiting = proposer.wait("get_review_status", **review, cursor=news["cursor"])
+    told = "claims the head of the queue: {review_id}, generation {claim_generation}"
+    claim = await reviewer.do(told, "claim_review", **_REVIEWER)
+    held = {**review, **_REVIEWER, "claim_generation": claim["claim_generation"]}
     question = "Why one second? Three clients would come back in step."
-    await reviewer.call("add_message", sender_role="reviewer", body=question, **held)
-    reviewer.tell(f"asks: {question}")
-    expect("what the proposer should do", (await waiting)["next_action"], "answer_message")
-    answer = {"sender_role": "proposer", "body": "It was the first number that came to mind."}
-    sent = await proposer.call("add_message", review_id=review_id, **answer)
-    proposer.tell(f"was waiting, wakes at once and answers: {answer['body']}")
+    await reviewer.do(f"asks: {question}", "add_message", sender_role="reviewer", body=question, **held)
+    await turn("answer_message")
+    answer = "It was the first number that came to mind."
+    told = f"was waiting, wakes at once and answers: {answer}"
+    news = await proposer.do(told, "add_message", sender_role="proposer", body=answer, **review)
 
     stage.scene("Changes requested, with a counter-patch")
-    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=sent["cursor"])
+    waiting = proposer.wait("get_review_status", **review, cursor=news["cursor"])
     stage.write(f"desk/{_FILE}", _BETTER)
     better = (await asyncio.to_thread(_change, desk))["diff"]
     asked = {"verdict": "changes_requested", "reason": "Wait longer each time.", "counter_patch": better}
-    given = await reviewer.call("submit_verdict", **asked, **held)
-    reviewer.tell(f"requests changes ({asked['reason']}) and sends how it would do it:")
+    told = f"requests changes ({asked['reason']}) and sends how it would do it:"
+    given = await reviewer.do(told, "submit_verdict", **asked, **held)
     stage.show(coloured(better))
-    expect("what the proposer should do", (await waiting)["next_action"], "decide_counter_patch")
-    patch = {"review_id": review_id, "counter_patch_id": given["counter_patch_id"]}
-    accepted = await proposer.call("accept_counter_patch", **patch)
-    proposer.tell(f"accepts the counter-patch: it becomes round {accepted['round']}")
+    await turn("decide_counter_patch")
+    patch = {**review, "counter_patch_id": given["counter_patch_id"]}
+    told = "accepts the counter-patch: it becomes round {round}"
+    news = await proposer.do(told, "accept_counter_patch", **patch)
 
     stage.scene("Second round, approved")
-    waiting = proposer.wait("get_review_status", review_id=review_id, cursor=accepted["cursor"])
-    claim = await reviewer.call("claim_review", review_id=review_id, reviewer_id="demo-reviewer")
+    waiting = proposer.wait("get_review_status", **review, cursor=news["cursor"])
+    told = "claims it again (generation {claim_generation})"
+    claim = await reviewer.do(told, "claim_review", **review, **_REVIEWER)
     held["claim_generation"] = claim["claim_generation"]
-    await reviewer.call("submit_verdict", verdict="approved", **held)
-    reviewer.tell(f"claims it again (generation {claim['claim_generation']}) and approves round {claim['round']}")
-    expect("what the proposer should do", (await waiting)["next_action"], "apply_and_close")
+    await reviewer.do("approves round {round}", "submit_verdict", verdict="approved", **held)
+    await turn("apply_and_close")
     proposer.tell(f"wakes to the approval of digest {waiting.result()['digest'][:12]}")
-    await _land(stage, proposer, review_id)
+    await _land(stage, proposer, news["review_id"])
 
 
 async def _land(stage: Stage, proposer: Agent, review_id: str) -> None:
@@ -101,8 +104,7 @@ async def _land(stage: Stage, proposer: Agent, review_id: str) -> None:
     await stage.tandem("gate", "check", "--commit", "HEAD")
 
     stage.scene("The end")
-    closed = await proposer.call("close_review", review_id=review_id)
-    proposer.tell(f"closes {review_id}: {closed['outcome']}")
+    await proposer.do("closes {review_id}: {outcome}", "close_review", review_id=review_id)
     await stage.tandem("review", "timeline", review_id)
 
 

@@ -115,15 +115,33 @@ class Agent:
         self._path = f"/mcp/{role}?project={PROJECT}"
         self._client = HttpClient(Target(stage.url))
 
-    async def connect(self) -> list[str]:
+    async def connect(self) -> Agent:
         """Shake hands, and ask for the names of the tools."""
         about = {"name": f"demo-{self.who}", "version": "1"}
         await self._request("initialize", protocolVersion=_REVISION, capabilities={}, clientInfo=about)
-        return [tool["name"] for tool in (await self._request("tools/list"))["tools"]]
+        tools = (await self._request("tools/list"))["tools"]
+        self.tell(f"connects over MCP and finds {len(tools)} tools")
+        return self
 
     def tell(self, what: str) -> None:
         """Say what it does."""
         self.stage.tell(self.who, what)
+
+    async def do(self, told: str, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and tell of it, in words that may name what its answer has; a token in it is masked."""
+        answer = await self.call(tool, **arguments)
+        shown = {name: self.stage.masked(value) if name.endswith("_token") else value for name, value in answer.items()}
+        self.tell(told.format_map(shown))
+        return answer
+
+    async def refused(self, told: str, code: str, call: Awaitable[object]) -> None:
+        """Insist that a call is refused with a code, and tell of it."""
+        try:
+            await call
+        except TandemError as refusal:
+            expect("the refusal", refusal.code, code)
+            return self.tell(f"{told}, and is refused: {code}")
+        raise SceneFailed(f"what {code} is for was taken")
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool; the data of its envelope, or the TandemError that it carries."""
@@ -153,15 +171,6 @@ def expect(what: str, actual: object, expected: object) -> None:
     """Insist on a value; neither may be a secret."""
     if actual != expected:
         raise SceneFailed(f"{what}: expected {expected!r}, got {actual!r}")
-
-
-async def expect_refusal(code: str, call: Awaitable[object]) -> None:
-    """Insist that a call is refused with a code."""
-    try:
-        await call
-    except TandemError as refusal:
-        return expect("the refusal", refusal.code, code)
-    raise SceneFailed(f"what {code} is for was taken")
 
 
 @contextlib.asynccontextmanager

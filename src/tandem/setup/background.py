@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.bridge import broker as bridge_broker
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, start_broker, stated_data_dir
 from tandem.bridge.http import HttpClient, HttpFailure, Target
 from tandem.bridge.messages import as_object
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
@@ -69,11 +68,11 @@ async def reach_broker(stated: str | None) -> Reached:
         from tandem.client import Unreachable
 
         raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
-    running = await start_broker(Path(find_data_dir()))
+    running = await run_in_background(Path(find_data_dir()))
     return Reached(running.url, started=True)
 
 
-async def start_broker(
+async def run_in_background(
     data_dir: Path, options: Sequence[str] = (), *, waiting: Callable[[float], None] = lambda _: None
 ) -> Running:
     """Start a broker in the background, and wait until it is ready.
@@ -88,7 +87,7 @@ async def start_broker(
         Unavailable: It ended before it answered, or took too long; with its last words.
     """
     try:
-        launched = bridge_broker.start_broker(str(data_dir), options)
+        launched = start_broker(str(data_dir), options)
     except OSError as error:
         raise ConfigInvalid(
             f"A broker cannot be started in {data_dir}: {error.strerror or error}.", setting="data_dir"

@@ -14,7 +14,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
+from textual.widgets import Footer, OptionList, Static, Tab, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import diff_view, texts
@@ -108,7 +108,7 @@ class ReviewScreen(LiveScreen):
     def on_mount(self) -> None:
         """Begin with the change."""
         self.show_trouble("")
-        self._show_counter_tab(False)
+        self._counter_tab.display = False
         self.query_one("#diff").focus()
 
     @property
@@ -129,6 +129,11 @@ class ReviewScreen(LiveScreen):
     @property
     def _tab(self) -> str:
         return self.query_one("#tabs", TabbedContent).active
+
+    @property
+    def _counter_tab(self) -> Tab:
+        # Not `hide_tab`, which comes back to its tabs after the next refresh and fails if the screen was left by then.
+        return self.query_one("#tabs", TabbedContent).get_tab("counter")
 
     @property
     def _heads(self) -> dict[str, str]:
@@ -204,13 +209,9 @@ class ReviewScreen(LiveScreen):
             text = f"*The text is shown as it was written.*\n\n{as_written}{rest}"
         await self.query_one(Document).update(text)
 
-    def _show_counter_tab(self, has_one: bool) -> None:
-        # `hide_tab` comes back to its tabs after the next refresh, and fails if the screen was left by then.
-        self.query_one("#tabs", TabbedContent).get_tab("counter").display = has_one
-
     def _show_counter_patch(self, found: Reading) -> None:
         patch = found.proposal.counter_patch
-        self._show_counter_tab(patch is not None)
+        self._counter_tab.display = patch is not None
         if patch is None:
             if self._tab == "counter":
                 self.action_tab("change")

@@ -30,7 +30,7 @@ _texts = Environment(
     lstrip_blocks=True,
     auto_reload=False,
 )
-_texts.filters["quoted"] = partial(json.dumps, ensure_ascii=False)  # pyright: ignore[reportArgumentType] - untyped
+_texts.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
 
 
 class Prompt(NamedTuple):
@@ -67,8 +67,11 @@ _FEATURE = _argument("feature", "What is to be built, in a few words, should no 
 
 def _prompt(text: str, listed: types.Prompt, **values: Any) -> Prompt:
     """A prompt whose arguments are values of its text; those that are not given are empty."""
-    names = [argument.name for argument in listed.arguments or ()]
-    return Prompt(listed, lambda given: _text(text, **values, **{name: given.get(name, "") for name in names}))
+
+    def render(given: Mapping[str, str]) -> str:
+        return _text(text, **values, **{each.name: given.get(each.name, "") for each in listed.arguments or ()})
+
+    return Prompt(listed, render)
 
 
 _PROMPTS: Mapping[str, Prompt] = {
