@@ -86,7 +86,6 @@ class Agent:
 
     client: Client
     root: Path
-    strict: bool = False
 
     @property
     def git(self) -> str:
@@ -102,8 +101,7 @@ class Agent:
     def asks(self, kind: str, *, cwd: Path | None = None, **words: str) -> Answer:
         """Have the hook judge a call of this kind."""
         folder = cwd or self.root
-        options = ["--client", self.client, *(["--strict"] if self.strict else [])]
-        return hook(account(self.client, kind, folder, **words), *options, cwd=folder)
+        return hook(account(self.client, kind, folder, **words), "--client", self.client, cwd=folder)
 
     def runs(self, command: str, *, cwd: Path | None = None) -> Answer:
         """The agent is about to run a shell command."""

@@ -41,7 +41,7 @@ def test_an_edit_is_judged_by_what_it_makes_of_the_file(gated: Gated) -> None:
 
 
 def test_which_texts_are_asked_for(gated: Gated) -> None:
-    agent, strict = Agent("claude", gated.root), Agent("claude", gated.root, strict=True)
+    agent = Agent("claude", gated.root)
     asked = (
         CONTEXT,
         f"{FOLDER}/CONTEXT.md",
@@ -59,9 +59,19 @@ def test_which_texts_are_asked_for(gated: Gated) -> None:
     plan = f"{FOLDER}/03-02-PLAN.md"
     assert [path for path in asked if agent.writes(path, TEXT).passes] == []
     assert [path for path in (*free, plan) if not agent.writes(path, TEXT).passes] == []
-    assert "tandem gate plan" in strict.writes(plan, TEXT).words
     assert "tandem gate verification" in agent.writes(f"{FOLDER}/03-UAT.md", TEXT).words
     assert agent.asks("read", path=str(gated.root / CONTEXT)).passes
+
+
+def test_a_strict_gate_asks_for_plans_until_a_person_loosens_it(gated: Gated) -> None:
+    agent, plan = Agent("claude", gated.root), f"{FOLDER}/03-02-PLAN.md"
+    for again in (("--strict",), ()):
+        assert gated.tandem("gate", "on", *again).status == 0
+        assert "tandem gate plan" in agent.writes(plan, TEXT).words
+    assert gated.tandem("gate", "on", "--no-strict", CLAUDECODE="1").status != 0
+    assert not agent.writes(plan, TEXT).passes
+    assert gated.tandem("gate", "on", "--no-strict", "--yes").status == 0
+    assert agent.writes(plan, TEXT).passes
 
 
 def test_a_test_that_is_still_going_on_is_no_report_yet(gated: Gated) -> None:

@@ -33,6 +33,10 @@ AcceptOption = Annotated[
     list[str] | None,
     typer.Option("--accept", metavar="REF", help="Accept this ref's commits without review, e.g. what others pushed."),
 ]
+StrictOption = Annotated[
+    bool | None,
+    typer.Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
+]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
@@ -70,14 +74,14 @@ async def on(
     *,
     branch: BranchOption = None,
     accept: AcceptOption = None,
+    strict: StrictOption = None,
     reason: ReasonOption = None,
     yes: YesOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
-    wish = Wish(
-        options.project, options.broker, tuple(branch) if branch else None, tuple(accept) if accept else None, reason
-    )
+    branches, accepted = tuple(branch) if branch else None, tuple(accept) if accept else None
+    wish = Wish(options.project, options.broker, branches, accepted, reason, strict)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:

@@ -33,14 +33,14 @@ def main(arguments: Sequence[str]) -> int:
     """Judge the tool call on standard input; answers with the exit status.
 
     Args:
-        arguments: `--client NAME`, and `--strict` where plans are reviewed before they are written.
+        arguments: `--client NAME`.
     """
     folder = os.getcwd()
     try:
-        client, strict = _options(arguments)
+        client = _client(arguments)
         call: dict[str, Any] = json.load(sys.stdin.buffer)
         folder = call.get("cwd") or folder
-        reasons = _refusal(client, call, folder, strict=strict)
+        reasons = _refusal(client, call, folder)
     except state.GateUnreadable as error:
         reasons = [str(error)]
     except Exception as error:  # noqa: BLE001 - the edge: an error in a gate never lets anything pass
@@ -53,14 +53,13 @@ def main(arguments: Sequence[str]) -> int:
     return REFUSED
 
 
-def _options(arguments: Sequence[str]) -> tuple[str, bool]:
-    rest = [argument for argument in arguments if argument != "--strict"]
-    if len(rest) != len(("--client", "NAME")) or rest[0] != "--client" or rest[1] not in CLIENTS:
+def _client(arguments: Sequence[str]) -> str:
+    if len(arguments) != len(("--client", "NAME")) or arguments[0] != "--client" or arguments[1] not in CLIENTS:
         raise ValueError(f"the hook has to be called with --client and one of {', '.join(CLIENTS)}")
-    return rest[1], len(rest) != len(arguments)
+    return arguments[1]
 
 
-def _refusal(client: str, call: dict[str, Any], folder: str, *, strict: bool) -> list[str] | None:
+def _refusal(client: str, call: dict[str, Any], folder: str) -> list[str] | None:
     """Why a tool may not be used, and what to do; null if it may.
 
     What the account lacks or has of another kind ends in an error, which `main` tells.
@@ -86,7 +85,7 @@ def _refusal(client: str, call: dict[str, Any], folder: str, *, strict: bool) ->
         return None
     from tandem.hooks import agent_files
 
-    return agent_files.refusal(tool, given, folder, strict=strict)
+    return agent_files.refusal(tool, given, folder)
 
 
 def _may_be_on(folder: str) -> bool:

@@ -45,7 +45,7 @@ class Kind(NamedTuple):
         pattern: The file's name.
         step: The command `tandem gate …` that submits it.
         category: Of the review.
-        when_strict: Whether only a strict hook asks for it.
+        when_strict: Whether only a strict gate asks for it.
         unfinished: How it begins as long as it is no report yet; null if it is one from the first line on.
     """
 
@@ -71,23 +71,22 @@ _KINDS = (
 )
 
 
-def refusal(tool: str, given: dict[str, Any], folder: str, *, strict: bool) -> list[str] | None:
+def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
     """Why a tool may not write, and what to do; null if it may.
 
     Args:
         tool: Its name, with the client that has it.
         given: Its input.
         folder: Where the agent works.
-        strict: Whether plans are asked for too.
 
     Raises:
         Unclear: A patch cannot be read.
         GateUnreadable: Whether the gate is on cannot be read.
     """
     for writing in _writings(tool, given, folder):
-        kind = _kind_of(writing.path, strict=strict)
+        kind = _kind_of(writing.path)
         gate = state.find_enabled(os.path.dirname(writing.path)) if kind is not None else None
-        if kind is None or gate is None:
+        if kind is None or gate is None or (kind.when_strict and not gate.strict):
             continue
         try:
             with GateClient(gate) as asker:
@@ -99,12 +98,11 @@ def refusal(tool: str, given: dict[str, Any], folder: str, *, strict: bool) -> l
     return None
 
 
-def _kind_of(path: str, *, strict: bool) -> Kind | None:
+def _kind_of(path: str) -> Kind | None:
     folders = os.path.normpath(path).replace("\\", "/").split("/")
     if FOLDER not in (folder.lower() for folder in folders[:-1]):
         return None
-    found = next((kind for kind in _KINDS if kind.pattern.fullmatch(folders[-1])), None)
-    return found if found is not None and (strict or not found.when_strict) else None
+    return next((kind for kind in _KINDS if kind.pattern.fullmatch(folders[-1])), None)
 
 
 def _ruling(gate: GateFile, asker: GateClient, kind: Kind, writing: Writing) -> list[str] | None:

@@ -73,6 +73,7 @@ class GateFile:
         config_dir: The user's configuration folder.
         branches: The base branches, without `refs/heads/`.
         accepted: Refs whose commits are taken as they are.
+        strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
         python: The interpreter of the hooks.
         source: The folder that has the package.
         hooks: How the hooks were installed.
@@ -95,6 +96,7 @@ class GateFile:
         self.config_dir: str = facts["config_dir"]
         self.branches = _names(facts["branches"])
         self.accepted = _names(facts.get("accepted", []))
+        self.strict = facts.get("strict") is True
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})

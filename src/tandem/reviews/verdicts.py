@@ -79,22 +79,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             _decided(services, before, found, given),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
-            data={
-                "verdict": verdict,
-                "verdict_id": verdict_id,
-                "reason": request.reason,
-                "round": before.round,
-                "digest": current.digest,
-                "claim_generation": before.claim_generation,
-                "comments": len(comments),
-            },
-            rows=Rows(
-                verdict=given,
-                messages=tuple(
-                    _comment(given, message_id, position, remark)
-                    for position, (message_id, remark) in enumerate(comments)
-                ),
-            ),
+            data=_facts(given, current, len(comments)),
+            rows=Rows(verdict=given, messages=tuple(_comment(given, at, *one) for at, one in enumerate(comments))),
         )
         if verdict != COMMENT:
             for participant in services.participants:
@@ -200,7 +186,19 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict) ->
     return record_speaker(stated, "reviewer", "verdict")
 
 
-def _comment(given: Verdict, message_id: str, position: int, remark: LineComment) -> Message:
+def _facts(given: Verdict, current: Round, comments: int) -> dict[str, str | int | None]:
+    return {
+        "verdict": given.verdict,
+        "verdict_id": given.id,
+        "reason": given.reason,
+        "round": given.round,
+        "digest": current.digest,
+        "claim_generation": given.claim_generation,
+        "comments": comments,
+    }
+
+
+def _comment(given: Verdict, position: int, message_id: str, remark: LineComment) -> Message:
     return Message(
         id=message_id,
         review_id=given.review_id,

@@ -42,6 +42,7 @@ class Wish:
         branches: The base branches.
         accepted: Refs whose commits are taken as they are.
         reason: Why, for the log.
+        strict: Whether plans have to be approved before an agent writes them.
     """
 
     project: str | None = None
@@ -49,6 +50,7 @@ class Wish:
     branches: tuple[str, ...] | None = None
     accepted: tuple[str, ...] | None = None
     reason: str | None = None
+    strict: bool | None = None
 
 
 def place_at(folder: Path) -> HookRepository:
@@ -91,6 +93,8 @@ def loosened(place: HookRepository, wish: Wish) -> list[str]:
     more = set(wish.accepted or ()) - set(before.accepted)
     if more:
         found.append(f"{', '.join(sorted(more))} would be taken as it is")
+    if before.strict and wish.strict is False:
+        found.append("agents could write plans that are not approved")
     if wish.broker is not None and before.broker is not None and wish.broker != before.broker:
         found.append(f"another broker would be asked: {wish.broker}")
     if wish.project is not None and wish.project != before.project:
@@ -119,7 +123,8 @@ async def switch_on(call: Call, place: HookRepository, wish: Wish) -> GateFile:
         if before is not None:
             accepted = before.accepted if wish.accepted is None else wish.accepted
             project, broker = wish.project or before.project, wish.broker or before.broker
-            wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason)
+            strict = before.strict if wish.strict is None else wish.strict
+            wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason, strict)
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         branches = wish.branches or base_branches(place)
@@ -232,6 +237,7 @@ def _gate(place: HookRepository, root: Path, project: str, wish: Wish, installed
         "config_dir": str(Path(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()).absolute()),
         "branches": list(wish.branches or ()),
         "accepted": list(wish.accepted or ()),
+        "strict": wish.strict is True,
         "python": sys.executable,
         "source": str(githooks.SOURCE),
         "hooks": installed.facts(),

@@ -185,11 +185,15 @@ def write(  # noqa: PLR0913 one for each column of the event
         ),
     )
     written = after._replace(event_seq=event.seq, event_hash=event.hash)
-    row = written._asdict()
     if before is None:
-        unit.execute(_insert(table), **row)
-        return written
-    changed = changes(before, written, but=())
+        unit.execute(_insert(table), **written._asdict())
+    else:
+        _write_changes(unit, table, before, written)
+    return written
+
+
+def _write_changes(unit: Unit, table: Table, before: Logged, after: Logged) -> None:
+    row, changed = after._asdict(), changes(before, after, but=())
     touched = unit.execute(
         _update(table, tuple(changed)),
         expected_seq=before.event_seq,
@@ -198,7 +202,6 @@ def write(  # noqa: PLR0913 one for each column of the event
     )
     if touched != 1:
         raise LookupError(f"{after.subject} changed within its own transaction")
-    return written
 
 
 def append(unit: Unit, draft: Event) -> Event:

@@ -179,15 +179,14 @@ class HookEntry:
     items: tuple[dict[str, Any], ...]
 
 
-def hooks(client: ClientName, command: Sequence[str], *, strict: bool = False) -> tuple[HookEntry, ...]:
+def hooks(client: ClientName, command: Sequence[str]) -> tuple[HookEntry, ...]:
     """What a client's hook configuration has to hold; nothing for clients whose tools no hook can refuse.
 
     Args:
         client: The client.
         command: What comes before a hook's name, e.g. `tandem hook`, or an interpreter and a program.
-        strict: Whether plans, too, are to be approved before they are written.
     """
-    gate = [*command, "agent", "--client", client, *(["--strict"] if strict else [])]
+    gate = [*command, "agent", "--client", client]
     session = [*command, "session", "--client", client]
     match client:
         case "claude":
