@@ -468,11 +468,6 @@ def by_code() -> dict[str, type[TandemError]]:
     return _BY_CODE
 
 
-def status_of(code: str) -> int:
-    """The HTTP status that goes with a code; 500 for an unknown one."""
-    return by_code().get(code, TandemError).status
-
-
 def error_from(refusal: dict[str, Any]) -> TandemError:
     """The typed error for an envelope's `error` object.
 

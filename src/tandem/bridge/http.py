@@ -111,11 +111,6 @@ class Exchange:
         self._socket: _socket.socket | None = None
         self._aborted = False
 
-    @property
-    def aborted(self) -> bool:
-        """Whether `abort` was called."""
-        return self._aborted
-
     def abort(self) -> None:
         """Close the connection under the request, which then fails with `Aborted`; again is safe."""
         with self._lock:

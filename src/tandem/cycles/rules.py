@@ -13,7 +13,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidTarget, LockDenied, SchemaInvalid
+from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidRole, InvalidTarget, LockDenied, SchemaInvalid
 from tandem.settings.workflow_form import quoted, repeatable
 from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse
 
@@ -158,13 +158,11 @@ def check_active_role(cycle: Cycle, role: str) -> None:
     """
     if role == cycle.active_role:
         return
-    raise LockDenied(
+    raise _denied(
+        cycle,
+        role,
         f"It is {cycle.active_role}'s turn (phase {cycle.phase}), not {role}'s; wait with cycle_status"
         f" (wait=true, role={role}).",
-        # These two names are the published ones.
-        activeRole=cycle.active_role,
-        requestedRole=role,
-        phase=cycle.phase,
     )
 
 
@@ -191,18 +189,25 @@ def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
     return Transition(target, phase.role, cycle.phase, following)
 
 
-def check_target(workflow: Workflow, target: str) -> None:
-    """Refuse a target that is no role.
+def check_known(
+    workflow: Workflow, role: str, *, field: str = "role", refusal: type[InvalidRole | InvalidTarget] = InvalidRole
+) -> None:
+    """Refuse a role that the workflow does not have, with the name of the field that it stands in.
 
     Raises:
-        InvalidTarget: The workflow has no such role.
+        InvalidRole: It has none of that name; as a target, `InvalidTarget`.
     """
-    if target not in workflow.roles:
-        raise InvalidTarget(
-            f"{quoted(target)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
-            target=repeatable(target),
+    if role not in workflow.roles:
+        raise refusal(
+            f"{quoted(role)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
+            **{field: repeatable(role)},
             allowed=list(workflow.roles),
         )
+
+
+def check_target(workflow: Workflow, target: str) -> None:
+    """The same of a hand-off's target."""
+    check_known(workflow, target, field="target", refusal=InvalidTarget)
 
 
 def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
@@ -212,13 +217,8 @@ def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
         LockDenied: The session is of another role.
     """
     if role != step.producer:
-        raise LockDenied(
-            f"A hand-off to {step.target} in the phase {cycle.phase} is {step.producer}'s to write, not {role}'s.",
-            activeRole=cycle.active_role,
-            requestedRole=role,
-            target=step.target,
-            phase=cycle.phase,
-        )
+        why = f"A hand-off to {step.target} in the phase {cycle.phase} is {step.producer}'s to write, not {role}'s."
+        raise _denied(cycle, role, why, target=step.target)
     check_active_role(cycle, role)
 
 
@@ -277,12 +277,7 @@ def check_role(cycle: Cycle, role: str, what: str) -> None:
         LockDenied: The session is of another role.
     """
     if role != cycle.active_role:
-        raise LockDenied(
-            f"{what} is {cycle.active_role}'s to do, who holds the lock, not {role}'s.",
-            activeRole=cycle.active_role,
-            requestedRole=role,
-            phase=cycle.phase,
-        )
+        raise _denied(cycle, role, f"{what} is {cycle.active_role}'s to do, who holds the lock, not {role}'s.")
 
 
 def refuse_token(cycle: Cycle, role: str, *, of_another_key: bool) -> LockDenied:
@@ -293,12 +288,12 @@ def refuse_token(cycle: Cycle, role: str, *, of_another_key: bool) -> LockDenied
         if of_another_key
         else "This is not the lock's current token: it rotates whenever the active role changes."
     )
-    return LockDenied(
-        f"{why} Take the current one with lock_acquire and try again.",
-        activeRole=cycle.active_role,
-        requestedRole=role,
-        phase=cycle.phase,
-    )
+    return _denied(cycle, role, f"{why} Take the current one with lock_acquire and try again.")
+
+
+def _denied(cycle: Cycle, role: str, why: str, **details: str) -> LockDenied:
+    # The two names in another spelling are the published ones.
+    return LockDenied(why, activeRole=cycle.active_role, requestedRole=role, phase=cycle.phase, **details)
 
 
 def _phase(cycle: Cycle, workflow: Workflow) -> Phase | None:

@@ -22,7 +22,6 @@ from tandem.cycles.requests import CycleComplete, CycleStart, CycleStatus, LockA
 from tandem.cycles.rules import Cycle, Handoff
 from tandem.cycles.scope import CycleScope
 from tandem.cycles.session_rules import Session
-from tandem.cycles.sessions import check_role
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
 from tandem.reviews.reading import close_in
@@ -87,7 +86,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
     def find(unit: Unit) -> tuple[answers.CycleStatus, int, bool]:
         standing = cycle_scope.look(unit, services, caller, request)
         if role is not None:
-            check_role(standing.workflow, role)
+            rules.check_known(standing.workflow, role)
         cycle = standing.active
         handoffs = cycles.list_handoffs(unit, cycle.id) if cycle else []
         review = reviews.get(unit, cycle.review_id) if cycle and cycle.review_id else None

@@ -12,14 +12,14 @@ from dataclasses import replace
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.core.secret_key import check_key, hash_key, new_key
+from tandem.cycles import rules
 from tandem.cycles import scope as cycle_scope
 from tandem.cycles import session_queries as sessions
 from tandem.cycles.answers import KeyRevoked, KeysMade, SessionClosed, SessionOpened
 from tandem.cycles.requests import CycleInit, CycleRevoke, CycleRotate, SessionClose, SessionOpen
 from tandem.cycles.scope import CycleScope, WorkflowScope
 from tandem.cycles.session_rules import CycleKey, Session
-from tandem.errors import AuthFailed, InvalidInput, InvalidRole, InvalidSession, NotFound
-from tandem.settings.workflow_form import quoted, repeatable
+from tandem.errors import AuthFailed, InvalidInput, InvalidSession, NotFound
 from tandem.settings.workflows import Workflow
 from tandem.store import events
 from tandem.store.base import Unit
@@ -44,7 +44,7 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
     def look(unit: Unit) -> tuple[CycleScope, CycleKey | None]:
         standing = cycle_scope.look(unit, services, caller, request)
         cycle_scope.require_keys(unit, standing)
-        check_role(standing.workflow, role)
+        rules.check_known(standing.workflow, role)
         return standing, sessions.find_key(unit, standing.project, standing.workflow.name, role)
 
     standing, key = await services.store.read(look)
@@ -124,7 +124,7 @@ async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> 
     project, workflow = await _place(services, caller, request)
     own = dict(request.keys or {})
     for role in own:
-        check_role(workflow, role)
+        rules.check_known(workflow, role)
     existing = await services.store.read(lambda unit: sessions.list_keys(unit, project, workflow.name))
     needed = [role for role in workflow.roles if _is_missing(existing.get(role))]
     superfluous = sorted(own.keys() - set(needed))
@@ -159,7 +159,7 @@ async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate)
     """
     project, workflow = await _place(services, caller, request)
     role = request.role
-    check_role(workflow, role)
+    rules.check_known(workflow, role)
     key = _checked(request.key) if request.key is not None else new_key()
     key_hash = await asyncio.to_thread(hash_key, key)
 
@@ -185,7 +185,7 @@ async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke)
     """
     project, workflow = await _place(services, caller, request)
     role = request.role
-    check_role(workflow, role)
+    rules.check_known(workflow, role)
 
     def work(unit: Unit) -> KeyRevoked:
         events.lock(unit)
@@ -198,20 +198,6 @@ async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke)
         return KeyRevoked(project, workflow.name, role, ended)
 
     return await transact(services, caller, work)
-
-
-def check_role(workflow: Workflow, role: str) -> None:
-    """Refuse a role that the workflow does not have.
-
-    Raises:
-        InvalidRole: It has none of that name.
-    """
-    if role not in workflow.roles:
-        raise InvalidRole(
-            f"{quoted(role)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
-            role=repeatable(role),
-            allowed=list(workflow.roles),
-        )
 
 
 async def _place(services: Services, caller: Caller, request: WorkflowScope) -> tuple[str, Workflow]:
