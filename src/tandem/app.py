@@ -112,7 +112,7 @@ class Broker:
 
     Attributes:
         instance_id: Tells this run of the broker from every other.
-        application: The ASGI application of all faces.
+        application: The ASGI application of all interfaces.
         owner_token: What whoever runs the broker shows it; null if it needs no tokens.
     """
 

@@ -18,8 +18,8 @@ import pytest
 
 from tests.broker import CALL_SECONDS
 from tests.commandline import Inside
-from tests.faces.broker_process import WatchedBroker, watched_broker
 from tests.forked import run_tandem
+from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
 

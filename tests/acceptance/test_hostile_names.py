@@ -13,8 +13,8 @@ from tandem.cli.main import COMMANDS, load
 from tandem.core.visible import visible
 from tests.acceptance.reviewing import Desk
 from tests.commandline import Inside
-from tests.faces.broker_process import watched_broker
 from tests.git.sandbox import Sandbox
+from tests.interfaces.broker_process import watched_broker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: such names cannot be made there")
 
@@ -45,7 +45,7 @@ NO_TEXT_OF_OTHERS = {
     "uninit": "takes back what init did",
     "up": "starts a broker",
 }
-FULL_SCREEN = {"review screen": "draws: tests/faces/test_review_screen_content.py"}
+FULL_SCREEN = {"review screen": "draws: tests/interfaces/test_review_screen_content.py"}
 WRONGLY_CALLED = 2
 ID = "{review}"
 CYCLE = ("--workflow", "frontend-backend")

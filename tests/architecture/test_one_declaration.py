@@ -20,7 +20,7 @@ from tandem.client.table import OPERATIONS
 from tandem.contract.operation import Registry
 from tandem.server.catalogue import REGISTRY
 from tests.architecture.greeting import GREET, Greeting, greet
-from tests.faces.serving import MODERN, Reached, answer_of, ask, broker_serving, call_tool, envelope_of
+from tests.interfaces.serving import MODERN, Reached, answer_of, ask, broker_serving, call_tool, envelope_of
 
 WORDS = ("Greet somebody by name.", "Whom to greet.")
 TOY = Registry((GREET,))

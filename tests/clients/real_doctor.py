@@ -13,7 +13,7 @@ import pytest
 from tests.broker import BrokerProcess
 from tests.clients.codex_hooks import CodexHooks
 from tests.clients.real_clients import BIN
-from tests.workflow.gating import Gated, gate_on, new_repository
+from tests.repository.gating import Gated, gate_on, new_repository
 
 CLIENT = "codex"
 

@@ -21,8 +21,8 @@ from tests.broker import BrokerProcess
 from tests.clients.codex_hooks import CodexHooks
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.real_clients import BIN
-from tests.workflow.agents import Agent, Client, approve_text
-from tests.workflow.gating import Gated, gate_on, new_repository
+from tests.repository.agents import Agent, Client, approve_text
+from tests.repository.gating import Gated, gate_on, new_repository
 
 MESSAGE = "Count in digits"
 CONTEXT = ".planning/phases/03-search/03-CONTEXT.md"

@@ -20,7 +20,7 @@ import pytest
 from tests.broker import BrokerProcess, Caller
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.real_clients import BIN
-from tests.workflow.gating import new_repository
+from tests.repository.gating import new_repository
 
 SECONDS = 200
 PLAN = {"intent": "The plan", "agent_type": "author", "category": "plan_review", "description": "1. Begin."}

@@ -1,4 +1,4 @@
-"""The fields that answers of several modules have in common, with the words that every face has for them."""
+"""The fields that answers of several modules have in common, with the words that every interface has for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation is, and the registry that every face is generated from."""
+"""What an operation is, and the registry that every interface is generated from."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ Reveal = Callable[[Tokens, dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Operation:
-    """One capability, as every face offers it. The service function of its name does it.
+    """One capability, as every interface offers it. The service function of its name does it.
 
     Attributes:
-        name: The name on every face.
+        name: The name on every interface.
         noun: The command line's group, e.g. `review`.
         verb: The command within it, e.g. `claim`.
         request: The request model; its docstring is the operation's description.
         answer: The response type.
         roles: Who may call it; the MCP endpoint of a role lists it.
         hints: What a client may assume.
-        blocking: Whether a call may wait (so a face must watch for the client going away).
+        blocking: Whether a call may wait (so an interface must watch for the client going away).
         listed: Whether it is a tool over MCP, where an endpoint has room for twelve; else its data are a resource.
         for_agents: Whether it can be called over MCP at all, if one of its roles has an endpoint.
         reveal: For answers with secrets, which are kept without them for a repetition: puts them back.

@@ -1,4 +1,4 @@
-"""What the operations on hand-off cycles answer, declared once for every face. Times are ISO 8601 in UTC."""
+"""What the operations on hand-off cycles answer, declared once for every interface. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 

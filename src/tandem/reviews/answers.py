@@ -1,4 +1,4 @@
-"""What operations answer: the typed responses of the contract, declared once for every face.
+"""What operations answer: the typed responses of the contract, declared once for every interface.
 
 Times are ISO 8601 in UTC. Cursors and page tokens are opaque.
 """

@@ -20,7 +20,7 @@ from tandem.reviews import queries as reviews
 from tandem.store.base import Unit
 from tandem.store.context import Services
 
-# Faces are given it too, and reach no deeper than here.
+# Interfaces are given it too, and reach no deeper than here.
 __all__ = ["Authenticator", "Authorisation"]
 
 _SUBJECTS: Final[dict[Subject, tuple[Callable[[Unit, str], Any], Callable[[str], TandemError]]]] = {

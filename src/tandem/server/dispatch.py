@@ -1,4 +1,4 @@
-"""Validates, authorises and runs one operation: the one way into the services, for every face."""
+"""Validates, authorises and runs one operation: the one way into the services, for every interface."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Dispatcher:
         self._clock = clock
         self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
         self.calls = 0
-        """Operations that were called since the start, by whatever face."""
+        """Operations that were called since the start, by whatever interface."""
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""

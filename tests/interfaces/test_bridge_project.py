@@ -1,0 +1,124 @@
+"""Which project the bridge says a folder belongs to, with git's own folders and files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tandem.bridge.project import main_worktree, owner, places, top_level
+from tests.interfaces.bridging import Reply, Request, answered, bridge, peer
+
+
+def git(*arguments: str, folder: Path) -> None:
+    subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "main"
+    (root / "src" / "deep").mkdir(parents=True)
+    git("init", "-q", folder=root)
+    git("commit", "-q", "--allow-empty", "-m", "begin", folder=root)
+    return root.resolve()
+
+
+def test_a_folder_belongs_to_the_repository_around_it(repository: Path) -> None:
+    assert top_level(str(repository / "src" / "deep")) == str(repository)
+    assert top_level(str(repository)) == str(repository)
+    assert main_worktree(str(repository)) is None
+
+
+def test_outside_of_git_there_is_no_repository(tmp_path: Path) -> None:
+    assert top_level(str(tmp_path)) is None
+
+
+def test_a_linked_worktree_stands_for_the_main_one(repository: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", str(linked), folder=repository)
+    (linked / "src").mkdir()
+    assert main_worktree(str(linked)) == str(repository)
+    assert places(str(linked / "src")) == [str(linked.resolve() / "src"), str(repository / "src")]
+
+
+def test_a_submodule_is_a_repository_of_its_own(repository: Path, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    git("init", "-q", folder=inner)
+    git("commit", "-q", "--allow-empty", "-m", "begin", folder=inner)
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "part", folder=repository)
+    assert top_level(str(repository / "part")) == str(repository / "part")
+    assert main_worktree(str(repository / "part")) is None
+
+
+def test_a_worktree_of_a_bare_repository_stands_for_itself(repository: Path, tmp_path: Path) -> None:
+    bare, linked = tmp_path / "bare.git", tmp_path / "linked"
+    git("clone", "-q", "--bare", str(repository), str(bare), folder=tmp_path)
+    git("worktree", "add", "-q", str(linked), folder=bare)
+    assert main_worktree(str(linked)) is None
+    assert owner(str(linked), {"it": str(linked)}) == "it"
+
+
+def test_the_nearest_registered_folder_wins(repository: Path) -> None:
+    deep = str(repository / "src" / "deep")
+    projects = {"outer": str(repository), "inner": str(repository / "src"), "beside": str(repository / "sr")}
+    assert owner(deep, projects) == "inner"
+    assert owner(str(repository), projects) == "outer"
+    assert owner(str(repository.parent), projects) is None
+
+
+def test_a_registered_worktree_comes_before_the_main_one(repository: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", str(linked), folder=repository)
+    assert owner(str(linked), {"main": str(repository)}) == "main"
+    assert owner(str(linked), {"main": str(repository), "linked": str(linked)}) == "linked"
+
+
+def test_a_folder_reached_by_a_link_is_the_folder(repository: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    try:
+        link.symlink_to(repository, target_is_directory=True)
+    except OSError:
+        pytest.skip("platform: links need a privilege here")
+    assert owner(str(link / "src"), {"main": str(repository)}) == "main"
+
+
+def listing(root: Path) -> Reply:
+    projects = [{"project": "mine & yours", "root": str(root), "registered_at": "2026-01-01T00:00:00Z"}]
+    return Reply(json.dumps({"ok": True, "data": {"projects": projects}}).encode())
+
+
+def test_the_bridge_finds_the_project_once_and_sends_it_with_what_concerns_one(
+    repository: Path, tmp_path: Path
+) -> None:
+    def script(request: Request) -> Reply:
+        return listing(repository) if request.path.startswith("/api/") else answered(request, {})
+
+    with peer(script) as broker, bridge("--broker", broker.url, folder=repository / "src") as client:
+        client.call("tools/list")
+        client.call("tools/call", {"name": "list_reviews", "arguments": {}})
+        client.call("resources/list")
+        client.call("tools/call", {"name": "list_reviews", "arguments": {"project": "other"}})
+        paths = [broker.next().path for _ in range(5)]
+        assert paths == [
+            "/mcp",
+            "/api/v1/list_projects",
+            "/mcp?project=mine%20%26%20yours",
+            "/mcp?project=mine%20%26%20yours",
+            "/mcp",
+        ]
+    environment = {"CLAUDE_PROJECT_DIR": str(repository)}
+    with peer(script) as broker, bridge("--broker", broker.url, folder=tmp_path, **environment) as client:
+        client.call("resources/list")
+        assert [broker.next().path for _ in range(2)][1] == "/mcp?project=mine%20%26%20yours"
+
+
+def test_a_folder_that_nobody_registered_is_left_to_the_broker(repository: Path, tmp_path: Path) -> None:
+    def script(request: Request) -> Reply:
+        return listing(repository) if request.path.startswith("/api/") else answered(request, {})
+
+    with peer(script) as broker, bridge("--broker", broker.url, folder=tmp_path) as client:
+        client.call("resources/list")
+        assert [broker.next().path for _ in range(2)][1] == "/mcp"

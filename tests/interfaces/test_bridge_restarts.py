@@ -1,0 +1,192 @@
+"""The bridge in front of the real broker that is killed, restarted, stopped, or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.core import platforms
+from tests.interfaces.bridging import BridgeProcess, bridge, modern
+from tests.interfaces.broker_process import WatchedBroker, watched_broker
+
+CLIENT = {"name": "test", "version": "1"}
+ERAS = pytest.mark.parametrize("era", [{}, modern()], ids=["sessions", "sessionless"])
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[WatchedBroker]:
+    with watched_broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def client(broker: WatchedBroker, tmp_path: Path) -> Iterator[BridgeProcess]:
+    with bridge("--broker", broker.url, "--project", "label", folder=tmp_path) as process:
+        yield process
+
+
+def tool(client: BridgeProcess, era: dict[str, Any], name: str, **arguments: Any) -> dict[str, Any]:
+    answer = client.call("tools/call", {"name": name, "arguments": arguments, **era})
+    envelope = answer["result"]["structuredContent"]
+    assert envelope["ok"] is True, envelope
+    return envelope["data"]
+
+
+def begin(client: BridgeProcess, era: dict[str, Any], name: str, **arguments: Any) -> Any:
+    return client.send("tools/call", {"name": name, "arguments": arguments, **era})
+
+
+def received(client: BridgeProcess) -> dict[str, Any]:
+    envelope = client.receive()["result"]["structuredContent"]
+    assert envelope["ok"] is True, envelope
+    return envelope["data"]
+
+
+def propose(client: BridgeProcess, era: dict[str, Any]) -> str:
+    review = tool(client, era, "create_review", intent="say hello", agent_type="test", description="hello")
+    return review["review_id"]
+
+
+@ERAS
+def test_a_review_goes_on_after_the_broker_was_killed_between_calls(
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
+) -> None:
+    review_id = propose(client, era)
+    broker.kill()
+    broker.start()
+    assert tool(client, era, "get_review_status", review_id=review_id)["status"] == "pending"
+
+
+@ERAS
+def test_a_call_made_while_the_broker_is_away_is_answered_when_it_is_back(
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
+) -> None:
+    review_id = propose(client, era)
+    broker.kill()
+    begin(client, era, "get_review_status", review_id=review_id)
+    broker.start()
+    assert received(client)["review_id"] == review_id
+
+
+@ERAS
+def test_a_wait_outlives_the_broker_and_misses_nothing(
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
+) -> None:
+    review_id = propose(client, era)
+    cursor = tool(client, era, "get_review_status", review_id=review_id)["cursor"]
+    begin(client, era, "get_review_status", review_id=review_id, cursor=cursor, wait=True, wake_on="any", timeout_s=45)
+    broker.await_waiting(1)
+    broker.kill()
+    broker.start()
+    # Before the bridge has come back: the event is in the log, and nobody is woken by it.
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
+    status = received(client)
+    assert (status["changed"], status["status"]) == (True, "claimed")
+
+
+@ERAS
+def test_a_wait_goes_on_over_an_orderly_restart(
+    broker: WatchedBroker, client: BridgeProcess, era: dict[str, Any]
+) -> None:
+    review_id = propose(client, era)
+    begin(client, era, "get_review_status", review_id=review_id, wait=True, wake_on="any", timeout_s=45)
+    broker.await_waiting(1)
+    assert broker.stop_in_order() == 0
+    broker.start()
+    broker.await_waiting(1)
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
+    assert received(client)["status"] == "claimed"
+
+
+def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
+    broker: WatchedBroker, client: BridgeProcess
+) -> None:
+    review_id = propose(client, {})
+    begun = time.monotonic()
+    begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=2)
+    broker.await_waiting(1)
+    broker.kill()
+    broker.start()
+    status = received(client)
+    assert status["changed"] is False
+    # That the repeated call asks for what is left of the time is for a peer to see: test_bridge_repetition.py.
+    assert time.monotonic() - begun >= 2
+
+
+def test_what_came_before_a_wait_answers_it_at_once(broker: WatchedBroker, client: BridgeProcess) -> None:
+    review_id = propose(client, {})
+    cursor = tool(client, {}, "get_review_status", review_id=review_id)["cursor"]
+    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
+    status = tool(client, {}, "get_review_status", review_id=review_id, wait=True, cursor=cursor, wake_on="any")
+    assert status["status"] == "claimed"
+
+
+def test_a_cancelled_wait_is_over_in_the_broker_too(broker: WatchedBroker, client: BridgeProcess) -> None:
+    review_id = propose(client, {})
+    waiting = begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
+    broker.await_waiting(1)
+    client.notify("notifications/cancelled", {"requestId": waiting})
+    broker.await_waiting(0)
+    assert client.has_nothing_more()
+
+
+def test_the_end_of_the_client_frees_its_waits(broker: WatchedBroker, client: BridgeProcess) -> None:
+    review_id = propose(client, {})
+    begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
+    broker.await_waiting(1)
+    assert client.end() == (0, "")
+    broker.await_waiting(0)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A user whose broker is not running; it is stopped again in the end."""
+    settings = {
+        "TANDEM_DATA_DIR": str(tmp_path / "data"),
+        "TANDEM_CONFIG_DIR": str(tmp_path / "config"),
+        "TANDEM_PORT": "0",
+    }
+    yield settings
+    down = [sys.executable, "-m", "tandem", "down", "--data-dir", settings["TANDEM_DATA_DIR"]]
+    subprocess.run(down, check=True, capture_output=True, timeout=60)
+
+
+def test_the_broker_is_started_when_none_runs(home: dict[str, str], tmp_path: Path) -> None:
+    with bridge("--project", "label", folder=tmp_path, **home) as client:
+        answer = client.call("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT})
+        assert "protocolVersion" in answer["result"], answer
+        propose(client, {})
+        assert client.end() == (0, "")
+    # It outlives the bridge, and the next one finds it.
+    first = json.loads((tmp_path / "data" / "broker.json").read_text())
+    with bridge("--project", "label", folder=tmp_path, **home) as client:
+        assert len(tool(client, {}, "list_reviews")["reviews"]) == 1
+    assert json.loads((tmp_path / "data" / "broker.json").read_text()) == first
+
+
+def test_two_bridges_at_once_start_one_broker(home: dict[str, str], tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(bridge("--project", "label", folder=tmp_path, **home)) for _ in range(3)]
+        for client in clients:
+            begin(client, {}, "create_review", intent="say hello", agent_type="test", description="hello")
+        reviews = {received(client)["review_id"] for client in clients}
+        assert {row["review_id"] for row in tool(clients[0], {}, "list_reviews")["reviews"]} == reviews
+        assert len(reviews) == 3
+
+
+def test_a_broker_that_was_killed_is_started_again_by_the_next_call(home: dict[str, str], tmp_path: Path) -> None:
+    with bridge("--project", "label", folder=tmp_path, **home) as client:
+        review_id = propose(client, {})
+        before = json.loads((tmp_path / "data" / "broker.json").read_text())
+        platforms.kill(platforms.ProcessIdentity(before["pid"], before["started_us"]))
+        assert tool(client, {}, "get_review_status", review_id=review_id)["status"] == "pending"
+        after = json.loads((tmp_path / "data" / "broker.json").read_text())
+    assert after["pid"] != before["pid"]

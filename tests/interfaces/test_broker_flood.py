@@ -1,0 +1,82 @@
+"""A real broker among clients that never finish a request, and one that runs out of open files."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.broker import CALL_SECONDS, BrokerProcess
+from tests.interfaces.serving import HANDSHAKE, mcp_headers, mcp_message
+
+if sys.platform != "linux":
+    pytest.skip("platform: limits of another process are Linux's", allow_module_level=True)
+import resource
+
+OPEN_FILES = 320
+HALF = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+class Meagre(BrokerProcess):
+    """A broker that may open few files, and imports what it needs itself."""
+
+    def _started(self, stdout: int, stderr: int, *arguments: str) -> subprocess.Popen[bytes]:
+        few = f"ulimit -Sn {OPEN_FILES // 4}; ulimit -Hn {OPEN_FILES}"
+        return subprocess.Popen(
+            ["/bin/sh", "-c", f'{few}; exec "$@"', "sh", *self.command(*arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+
+@pytest.fixture
+def meagre(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with Meagre(tmp_path) as broker:
+        yield broker
+
+
+def listing(client: httpx.Client) -> httpx.Response:
+    """A request that only the SDK can answer."""
+    message = mcp_message(HANDSHAKE, "tools/list", {})
+    return client.post("/mcp", json=message, headers=mcp_headers(HANDSHAKE, "tools/list"))
+
+
+def test_a_broker_is_reached_among_more_half_sent_requests_than_it_can_open_files(meagre: BrokerProcess) -> None:
+    soft, _ = resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE)
+    assert soft == OPEN_FILES, "the soft limit was not raised"
+    half_sent: list[socket.socket] = []
+    try:
+        for _ in range(2 * OPEN_FILES):
+            half_sent.append(socket.create_connection(("127.0.0.1", meagre.port), timeout=CALL_SECONDS))
+            half_sent[-1].sendall(HALF)
+        status = meagre.run("status", "--json")
+        assert json.loads(status.stdout)["data"]["running"] is True, status.stderr
+        with httpx.Client(base_url=meagre.url, timeout=CALL_SECONDS, trust_env=False) as client:
+            assert "create_review" in listing(client).text
+            assert client.post("/api/v1/list_projects", json={}).is_success
+    finally:
+        for one in half_sent:
+            one.close()
+
+
+def test_an_import_that_failed_for_want_of_open_files_is_tried_again(meagre: BrokerProcess) -> None:
+    with httpx.Client(base_url=meagre.url, timeout=CALL_SECONDS, trust_env=False) as client:
+        assert client.get("/healthz").is_success  # a connection that is kept
+        limits = resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        refused = listing(client)
+        assert refused.json()["error"]["code"] == "UNAVAILABLE"
+        assert refused.json()["error"]["retryable"] is True
+        assert client.get("/", headers={"accept": "text/html"}).status_code == httpx.codes.INTERNAL_SERVER_ERROR
+        resource.prlimit(meagre.pid, resource.RLIMIT_NOFILE, limits)
+        assert "create_review" in listing(client).text
+        assert "Who are you?" in client.get("/you").text

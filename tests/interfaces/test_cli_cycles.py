@@ -1,0 +1,319 @@
+"""Hand-off cycles by commands alone: the whole way, what is shown of it, waiting, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.examples import examples
+from tandem.settings import workflows
+from tests.commandline import Ended, Inside, Shell, finish, repository
+from tests.interfaces.broker_process import WatchedBroker, watched_broker
+
+ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
+OWN_KEY = "a key that gemini has chosen"
+GATED = {"gated": {"like": "frontend-backend", "mode": "approval"}}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
+    with watched_broker(tmp_path_factory.mktemp("broker"), workflows=json.dumps(GATED)) as running:
+        yield running
+
+
+@pytest.fixture
+def tandem(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    root = repository(tmp_path / tmp_path.name)
+    monkeypatch.chdir(root)
+    broker.register(root, root.name)
+    return Inside(broker.url, root)
+
+
+@dataclass
+class Roles:
+    """Both roles of a cycle at their command lines."""
+
+    tandem: Inside
+    workflow: str = "frontend-backend"
+    sessions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def begin(self, feature: str = "Login page") -> str:
+        """Keys, sessions and a cycle; its id."""
+        made = self.tandem.run("cycle", "init", "--workflow", self.workflow, "--json").data["keys"]
+        for role, key in made.items():
+            opened = self.tandem.run("session", "open", role, "--workflow", self.workflow, "--json", TANDEM_PSK=key)
+            self.sessions[role] = opened.data["session_token"]
+        return self.tandem.run("cycle", "start", feature, "--json").data["cycle_id"]
+
+    def run(self, role: str, *arguments: str, stdin: bytes = b"", lock: str = "") -> Ended:
+        """A command with the role's session, and a lock's token, in its environment."""
+        session = self.sessions[role]
+        return self.tandem.run(*arguments, stdin=stdin, TANDEM_SESSION_TOKEN=session, TANDEM_LOCK_TOKEN=lock)
+
+    def lock(self, role: str) -> str:
+        """The lock's token."""
+        return self.run(role, "lock", "acquire", "--json").data["lock_token"]
+
+    def hand_over(self, role: str, target: str, **changes: Any) -> Ended:
+        """Write a hand-off."""
+        written = json.dumps(self.payload(role, target) | changes).encode()
+        arguments = ("handoff", "write", target, "--payload", "-", "--json")
+        return self.run(role, *arguments, stdin=written, lock=self.lock(role))
+
+    def payload(self, role: str, target: str) -> dict[str, Any]:
+        status = self.tandem.run("cycle", "status", "--json").data
+        named = {"cycle_id": status["cycle_id"], "feature": status["feature"], "producer": role, "consumer": target}
+        return {**named, **{name: [] for name in ARRAYS}}
+
+
+@pytest.fixture
+def roles(tandem: Inside) -> Roles:
+    return Roles(tandem)
+
+
+def test_a_whole_cycle_by_commands_alone(tandem: Inside, tmp_path: Path) -> None:
+    key_file = tmp_path / "codex.key"
+    key_file.write_text("the key of codex, in a file\nand a second line\n", "utf-8")
+    own = ("--key", "gemini=env:GEMINI_KEY", "--key", f"codex=file:{key_file}")
+    init = tandem.run("cycle", "init", *own, GEMINI_KEY=OWN_KEY)
+    assert (init.status, OWN_KEY in init.stdout, "from env GEMINI_KEY" in init.stdout) == (0, False, True)
+    sessions = {
+        "gemini": tandem.run("session.open", "--role", "gemini", "--json", TANDEM_PSK=OWN_KEY).data["session_token"],
+        "codex": tandem.run("session", "open", "codex", "--psk-file", str(key_file), "--json").data["session_token"],
+    }
+    roles = Roles(tandem, sessions=sessions)
+    started = tandem.run("cycle.start", "Login page", "--json").data
+    assert (started["phase"], started["active_role"]) == ("frontend", "gemini")
+    sent = roles.payload("gemini", "codex") | {"notes": ["größer \u202e"]}
+    (tmp_path / "handoff.json").write_text(json.dumps(sent), "utf-8")
+    first = tandem.run(
+        "handoff.write", "codex", "--payload", f"@{tmp_path / 'handoff.json'}",
+        "--session-token", sessions["gemini"], "--lock-token", started["lock_token"],
+    )  # fmt: skip
+    assert (first.status, "backend, codex's turn" in first.stdout) == (0, True), first.stderr
+    read = tandem.run("handoff", "read", "codex")
+    assert json.loads(read.stdout) == sent
+    assert "\u202e" not in read.stdout
+    assert roles.hand_over("codex", "gemini").data["phase"] == "frontend_refine"
+    lock = roles.lock("gemini")
+    assert "gemini archives it" in roles.run("gemini", "cycle", "complete", lock=lock).stdout
+    archived = roles.run("gemini", "cycle.archive", "--json", lock=lock).data
+    assert tandem.run("cycle", "status", "--json").data["cycle_id"] is None
+    assert json.loads(tandem.run("handoff", "read", "codex").stdout) == {}
+
+    listed = tandem.run("cycle", "list").stdout
+    assert (started["cycle_id"] in listed, "archived" in listed, "gemini, codex; direct" in listed) == (True,) * 3
+    shown = tandem.run("cycle", "show", started["cycle_id"]).stdout
+    assert "✓ frontend (gemini) → ✓ backend (codex) → ✓ frontend_refine (gemini) → ▶ complete" in shown
+    assert "größer" not in shown
+    assert "größer" in tandem.run("cycle", "show", "--payloads").stdout
+    exported = tandem.run("cycle", "export", "--to", "kept", "--json").data
+    assert exported["folder"] == str(tandem.cwd / "kept" / started["cycle_id"])
+    assert contents(Path(exported["folder"])) == contents(Path(archived["archive"]))
+    assert tandem.run("session", "close", TANDEM_SESSION_TOKEN=sessions["codex"]).status == 0
+    closed = roles.run("codex", "lock", "acquire")
+    assert (closed.status, "(closed)" in closed.stderr) == (1, True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_json_is_the_envelope_as_the_broker_answers_it(roles: Roles) -> None:
+    tandem = roles.tandem
+    cycle_id = roles.begin()
+    project = {"project": tandem.project}
+    for command, operation, body in (
+        (("cycle", "status"), "cycle_status", project),
+        (("cycle", "list"), "list_cycles", project),
+        (("cycle", "show"), "get_cycle", project),
+        (("cycle", "show", cycle_id), "get_cycle", {"cycle_id": cycle_id}),
+        (("cycle", "show", "none"), "get_cycle", {"cycle_id": "none"}),
+        (("handoff", "read", "codex"), "handoff_read", {**project, "target": "codex"}),
+        (("handoff", "read", "nobody"), "handoff_read", {**project, "target": "nobody"}),
+    ):
+        ended = tandem.run(*command, "--json")
+        assert ended.stdout == tandem.post(operation, body) + "\n"
+        assert (ended.status, ended.stderr) == (0 if ended.envelope["ok"] else 1, "")
+
+
+def test_the_status_says_whose_turn_it_is_and_what_is_next(roles: Roles) -> None:
+    tandem = roles.tandem
+    idle = tandem.run("cycle", "status").stdout
+    assert ("none under way" in idle, "Begin a cycle" in idle) == (True, True)
+    cycle_id = roles.begin()
+    roles.hand_over("gemini", "codex")
+    status = tandem.run("cycle", "status").stdout
+    for said in (cycle_id, "Login page", "backend, codex's turn", "codex, not taken yet", "nothing yet", "present, "):
+        assert said in status
+    assert "lock_" not in status.replace("lock_acquire", "")
+
+
+def test_a_session_is_good_from_the_folder_of_another_project(
+    roles: Roles, broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cycle_id = roles.begin()
+    other = repository(tmp_path / "other")
+    broker.register(other, f"{roles.tandem.project}-other")
+    monkeypatch.chdir(other)
+    assert roles.run("gemini", "lock", "acquire", "--json").data["cycle_id"] == cycle_id
+    assert roles.tandem.run("cycle", "show", cycle_id, "--json").data["cycle"]["cycle_id"] == cycle_id
+    assert roles.tandem.run("cycle", "status", "--json").data["cycle_id"] is None
+
+
+def test_a_gated_hand_off_is_shown_with_its_verdict_and_reason(tandem: Inside, broker: WatchedBroker) -> None:
+    roles = Roles(tandem, "gated")
+    roles.begin()
+    written = roles.hand_over("gemini", "codex").data
+    waiting = tandem.run("cycle", "status").stdout
+    assert f"{written['review_id']} for codex, round 1: pending" in waiting
+    about = {"project": tandem.project, "review_id": written["review_id"], "reviewer_id": "rita"}
+    claim = broker.ask("claim_review", **about)
+    broker.ask(
+        "submit_verdict", **about, verdict="changes_requested",
+        reason="Say which \x1b[31mendpoints.", claim_generation=claim["claim_generation"],
+    )  # fmt: skip
+    for command in (("cycle", "show"), ("cycle", "status")):
+        shown = tandem.run(*command).stdout
+        assert "changes_requested" in shown
+        assert "Say which \\u001b[31mendpoints." in shown
+    assert "by rita" in tandem.run("cycle", "show").stdout
+    again = roles.hand_over("gemini", "codex", endpoints=["GET /login"]).data
+    assert again["review_id"] == written["review_id"]
+    shown = tandem.run("cycle", "show").stdout
+    assert ("superseded" in shown, "round 2: pending" in shown) == (True, True)
+
+
+def test_text_by_others_cannot_steer_the_terminal(roles: Roles) -> None:
+    roles.begin("harmless\x1b]0;title\x07 \x1b[31mred \u202e")
+    roles.hand_over("gemini", "codex", notes=["harmless \x1b[2J \x9b \U000e0001"])
+    for command in (
+        ("cycle", "status"), ("cycle", "list"), ("cycle", "show", "--payloads"), ("handoff", "read", "codex")
+    ):  # fmt: skip
+        shown = roles.tandem.run(*command).stdout
+        assert "harmless" in shown
+        assert {"\x1b", "\u202e", "\x07", "\x9b", "\U000e0001"}.isdisjoint(shown)
+    assert json.loads(roles.tandem.run("handoff", "read", "codex").stdout)["notes"] == [
+        "harmless \x1b[2J \x9b \U000e0001"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("handoff", "write", "codex", "--payload", "{", "--lock-token", "l", "--session-token", "s"), "not JSON"),
+        (("handoff", "write", "codex", "--payload", "{}", "--lock-token", "l"), "TANDEM_SESSION_TOKEN"),
+        (("handoff", "write", "codex", "--payload", "{}", "--session-token", "s"), "TANDEM_LOCK_TOKEN"),
+        (("handoff", "write", "--payload", "{}", "--lock-token", "l", "--session-token", "s"), "TARGET"),
+        (("cycle", "start"), "FEATURE"),
+        (("cycle", "revoke"), "ROLE"),
+        (("cycle", "export"), "--to"),
+        (("cycle.nonsense",), "nonsense"),
+        (("up.down",), "up.down"),
+        (("nonsense.open",), "nonsense.open"),
+    ],
+)
+def test_usage_errors_end_with_2_and_say_what_is_wrong(tandem: Inside, arguments: tuple[str, ...], said: str) -> None:
+    ended = tandem.run(*arguments)
+    assert ended.status == 2
+    assert said in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_refusals_are_printed_with_code_message_and_facts(roles: Roles) -> None:
+    roles.begin()
+    denied = roles.run("codex", "lock", "acquire")
+    assert (denied.status, denied.stdout) == (1, "")
+    assert denied.stderr.startswith("refused: LOCK_DENIED: ")
+    assert "activeRole: gemini" in denied.stderr
+    empty = roles.run("gemini", "handoff", "write", "codex", "--payload", "null", lock=roles.lock("gemini"))
+    assert (empty.status, empty.stderr.split(":")[1]) == (1, " SCHEMA_INVALID")
+
+
+def test_a_wait_for_a_roles_turn_ends_when_it_is_its_turn(roles: Roles, broker: WatchedBroker) -> None:
+    shell = Shell(roles.tandem.url, roles.tandem.cwd)
+    # From before there is a cycle: that one can begin is nothing to do for codex yet.
+    waiting = shell.start("cycle", "status", "--wait", "--role", "codex", "--json")
+    broker.await_waiting(1)
+    roles.begin()
+    roles.hand_over("gemini", "codex")
+    ended = finish(waiting)
+    assert (ended.status, ended.data["active_role"]) == (0, "codex")
+    assert roles.tandem.run("cycle", "status", "--wait", "--role", "codex").status == 0
+    assert roles.tandem.run("cycle", "status", "--wait", "--role", "gemini", "--timeout", "0.2").status == 12
+    seen = ("--cursor", ended.data["cursor"])
+    assert roles.tandem.run("cycle", "status", "--wait", *seen, "--timeout", "0.2").status == 12
+    # A turn that was seen is still to be taken.
+    assert roles.tandem.run("cycle", "status", "--wait", "--role", "codex", *seen).status == 0
+
+
+def test_a_wait_for_a_turn_ends_with_13_when_the_cycle_is_over(roles: Roles, broker: WatchedBroker) -> None:
+    roles.begin()
+    roles.hand_over("gemini", "codex")
+    roles.hand_over("codex", "gemini")
+    shell = Shell(roles.tandem.url, roles.tandem.cwd)
+    waiting = shell.start("cycle", "status", "--wait", "--role", "codex")
+    broker.await_waiting(1)
+    lock = roles.lock("gemini")
+    roles.run("gemini", "cycle", "complete", lock=lock)
+    assert roles.tandem.run("cycle", "status", "--wait", "--role", "gemini").status == 0
+    roles.run("gemini", "cycle", "archive", lock=lock)
+    assert finish(waiting).status == 13
+
+
+def test_a_wait_without_a_role_ends_with_any_change(roles: Roles, broker: WatchedBroker) -> None:
+    shell = Shell(roles.tandem.url, roles.tandem.cwd)
+    waiting = shell.start("cycle", "status", "--wait", "--json")
+    broker.await_waiting(1)
+    roles.begin()
+    ended = finish(waiting)
+    assert (ended.status, ended.data["phase"]) == (0, "frontend")
+    for seconds in ("0.2", "0"):
+        # However short the wait was, that there is a cycle is no change.
+        assert roles.tandem.run("cycle", "status", "--wait", "--timeout", seconds).status == 12
+
+
+def test_the_ready_workflows_are_listed_and_printed_to_be_used(tandem: Inside, config_dir: Path) -> None:
+    listed = tandem.run("cycle", "example", "--json").data
+    assert [one["name"] for one in listed["examples"]] == list(examples())
+    assert listed["file"] == str(config_dir / "config.toml")
+    shown = tandem.run("cycle", "example").stdout
+    with (config_dir / "config.toml").open("a", encoding="utf-8") as config:
+        for name in examples():
+            assert name in shown
+            printed = tandem.run("cycle", "example", name)
+            assert str(config_dir / "config.toml") in printed.stderr
+            assert tandem.run("cycle", "example", name, "--json").data["text"] == printed.stdout
+            config.write(printed.stdout)
+    tables = tomllib.loads((config_dir / "config.toml").read_text("utf-8"))["workflows"]
+    assert workflows.load(tables).keys() == {"frontend-backend", *examples()}
+    settings = " ".join(tandem.run("config", "show").stdout.split())
+    assert "writer-editor (writer, editor; approval)" in settings
+    unknown = tandem.run("cycle", "example", "nonsense")
+    assert (unknown.status, unknown.stderr.split(":")[1]) == (1, " NOT_FOUND")
+
+
+def test_the_settings_say_that_there_is_the_built_in_workflow(tandem: Inside, config_dir: Path) -> None:
+    assert "(none besides frontend-backend)" in tandem.run("config", "show").stdout
+    assert tandem.run("config", "show", "--json").data["settings"]["workflows"]["value"] == {}
+
+
+def test_completion_offers_roles_cycles_workflows_and_dotted_names(roles: Roles) -> None:
+    cycle_id = roles.begin()
+    shell = Shell(roles.tandem.url, roles.tandem.cwd)
+
+    def offered(words: str) -> list[str]:
+        environment = {"_TANDEM_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        return finish(shell.start(**environment, COMP_CWORD=str(len(words.split(" ")) - 1))).stdout.split()
+
+    assert offered("tandem session open co") == ["codex"]
+    assert cycle_id in offered(f"tandem cycle show {cycle_id[:20]}")
+    assert offered("tandem cycle start x --workflow fr") == ["frontend-backend"]
+    assert offered("tandem session.o") == ["session.open"]
+    assert offered("tandem session.open ge") == ["gemini"]
+    assert offered("tandem cycle example wr") == ["writer-editor"]

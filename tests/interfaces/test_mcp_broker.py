@@ -1,0 +1,93 @@
+"""The life of a review over MCP, with the real broker behind the real socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation, TextResourceContents
+
+from tests.interfaces.serving import broker_serving
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=[True, False], ids=["fast", "sdk"])
+async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[str]:
+    async with broker_serving(tmp_path, fast_path=request.param) as served:
+        yield f"{served.url}/mcp"
+
+
+async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    assert result.structured_content is not None
+    assert result.is_error is not result.structured_content["ok"]
+    return result.structured_content
+
+
+async def _put_up(client: Client) -> dict[str, Any]:
+    text = {"path": "PLAN.md", "description": "# The plan\n", "category": "plan_review"}
+    return (await _call(client, "create_review", intent="Plan it", agent_type="gsd-planner", **text))["data"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_change_is_put_up_reviewed_and_closed(url: str, mode: Any):
+    async with (
+        Client(
+            f"{url}/proposer?project=shop", mode=mode, client_info=Implementation(name="a", version="1")
+        ) as proposer,
+        Client(
+            f"{url}/reviewer?project=shop", mode=mode, client_info=Implementation(name="b", version="1")
+        ) as reviewer,
+        asyncio.timeout(60),
+    ):
+        review = await _put_up(proposer)
+        asked = {"review_id": review["review_id"], "wait": True, "cursor": review["cursor"]}
+        verdict = asyncio.create_task(_call(proposer, "get_review_status", **asked))
+        claim = (await _call(reviewer, "claim_review", reviewer_id="rev-1"))["data"]
+        assert claim["review_id"] == review["review_id"]
+        given = {"review_id": claim["review_id"], "claim_generation": claim["claim_generation"]}
+        await _call(reviewer, "submit_verdict", verdict="approved", reviewer_id="rev-1", **given)
+        status = (await verdict)["data"]
+        assert (status["status"], status["next_action"]) == ("approved", "apply_and_close")
+        closed = (await _call(proposer, "close_review", review_id=review["review_id"]))["data"]
+        assert closed["outcome"] == "approved"
+
+
+async def test_a_review_is_a_resource_while_it_is_open(url: str):
+    async with Client(f"{url}?project=shop") as client, asyncio.timeout(60):
+        review = await _put_up(client)
+        uri = f"tandem://reviews/{review['review_id']}"
+        assert [resource.uri for resource in (await client.list_resources()).resources] == [uri]
+        contents = (await client.read_resource(uri)).contents[0]
+        assert isinstance(contents, TextResourceContents)
+        document = orjson.loads(contents.text)
+        assert document["proposal"]["description"] == "# The plan\n"
+        assert document["status"]["status"] == "pending"
+        assert document["discussion"]["entries"] == []
+        await _call(client, "close_review", review_id=review["review_id"])
+        assert (await client.list_resources(cache_mode="bypass")).resources == []
+        with pytest.raises(MCPError):
+            await client.read_resource("tandem://reviews/rv_0000000000000000")
+
+
+async def test_the_same_key_has_one_effect_and_one_answer(url: str):
+    async with Client(f"{url}/proposer?project=shop") as client, asyncio.timeout(60):
+        asked = {"intent": "Once", "agent_type": "claude-code", "description": "text", "idempotency_key": "k-1"}
+        first = await _call(client, "create_review", **asked)
+        again = await _call(client, "create_review", **asked)
+        other = await _call(client, "create_review", **(asked | {"intent": "Twice"}))
+    assert first == again
+    assert other["error"]["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_the_other_sides_tools_are_refused(url: str):
+    async with Client(f"{url}/reviewer?project=shop") as client, asyncio.timeout(60):
+        refused = await _call(client, "create_review", intent="x", agent_type="y")
+    assert refused["error"]["code"] == "FORBIDDEN"

@@ -1,0 +1,193 @@
+"""The fast path answers as the SDK does, to well-formed calls and to everything else."""
+
+from __future__ import annotations
+
+import json  # writes integers that orjson does not
+from collections.abc import AsyncGenerator
+from typing import Any, cast
+
+import httpx
+import orjson
+import pytest
+
+from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, call_tool, mcp_headers, mcp_message, serving
+
+pytestmark = pytest.mark.anyio
+
+ECHO: dict[str, Any] = {"name": "echo", "arguments": {"text": "x"}}
+META = mcp_message(MODERN, "tools/call", {})["params"]["_meta"]
+BOTH = [HANDSHAKE, MODERN]
+
+
+@pytest.fixture(scope="module")
+async def pair() -> AsyncGenerator[tuple[Served, Served]]:
+    async with serving(fast_path=True) as fast, serving(fast_path=False) as sdk:
+        for served in (fast, sdk):
+            await call_tool(served, MODERN, "echo", {"text": "first"})
+        yield fast, sdk
+
+
+async def _same(
+    pair: tuple[Served, Served], body: bytes, headers: dict[str, str], path: str = "/mcp"
+) -> httpx.Response:
+    """Both answers, compared; gives the fast path's."""
+    fast, sdk = [await served.http.post(path, content=body, headers=headers) for served in pair]
+    assert fast.status_code == sdk.status_code, (fast.text, sdk.text)
+    assert _headers(fast) == _headers(sdk)
+    if fast.content and "content-type" in fast.headers:
+        assert answer_of(fast) == answer_of(sdk)
+    else:
+        assert fast.text == sdk.text
+    return fast
+
+
+def _headers(response: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in response.headers.items() if name not in {"content-length", "date"}}
+
+
+@pytest.mark.parametrize("revision", [None, "2024-11-05", "2025-03-26", HANDSHAKE, "2025-11-25", MODERN])
+@pytest.mark.parametrize(
+    "params",
+    [
+        ECHO,
+        {"name": "echo"},
+        {"name": "wait.not"},
+        {"name": "refuse", "arguments": None},
+        {**ECHO, "extra": 1},
+        {**ECHO, "task": {"ttl": 1}},
+        {"name": 7, "arguments": {}},
+        {"arguments": {}},
+        {"name": "echo", "arguments": []},
+        {"name": "echo", "arguments": "text"},
+        {},
+    ],
+)
+async def test_parameters(pair: tuple[Served, Served], revision: str | None, params: dict[str, Any]):
+    name = params.get("name")
+    headers = mcp_headers(revision, "tools/call", name if isinstance(name, str) else None)
+    await _same(pair, orjson.dumps(mcp_message(revision, "tools/call", params)), headers)
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/proposer", "/mcp/handoff"])
+@pytest.mark.parametrize(
+    "name", ["nothing", "no.such", "session_open", "session.open", "administer", "keyed", "", ".", "x" * 300]
+)
+async def test_names(pair: tuple[Served, Served], revision: str, path: str, name: str):
+    body = orjson.dumps(mcp_message(revision, "tools/call", {"name": name, "arguments": {"role": "codex"}}))
+    await _same(pair, body, mcp_headers(revision, "tools/call", name), path)
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"progressToken": 3},
+        {"progressToken": "three"},
+        {"progressToken": None},
+        {"progressToken": True},
+        {"progressToken": 1.5},
+        {"anything": {"else": [1]}},
+        [],
+        "text",
+        None,
+    ],
+)
+async def test_metadata(pair: tuple[Served, Served], revision: str, meta: Any):
+    if revision == MODERN and isinstance(meta, dict):
+        meta = META | cast("dict[str, Any]", meta)
+    message = mcp_message(revision, "tools/call", {**ECHO, "_meta": meta})
+    await _same(pair, orjson.dumps(message), mcp_headers(revision, "tools/call", "echo"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"io.modelcontextprotocol/protocolVersion": "2025-11-25"},
+        {"io.modelcontextprotocol/protocolVersion": 7},
+        {"io.modelcontextprotocol/clientCapabilities": None},
+        {"io.modelcontextprotocol/clientCapabilities": {"roots": 1}},
+        {"io.modelcontextprotocol/clientInfo": {"name": "no version"}},
+        {"io.modelcontextprotocol/clientInfo": None},
+        {"io.modelcontextprotocol/logLevel": "loud"},
+    ],
+)
+async def test_the_envelope_of_the_newest_revision(pair: tuple[Served, Served], change: dict[str, Any]):
+    message = mcp_message(MODERN, "tools/call", {**ECHO, "_meta": {**META, **change}})
+    await _same(pair, orjson.dumps(message), mcp_headers(MODERN, "tools/call", "echo"))
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"jsonrpc": "1.0"},
+        {"id": None},
+        {"id": 1.5},
+        {"id": True},
+        {"id": [1]},
+        {"params": None},
+        {"params": []},
+        {"method": "tools/none"},
+        {"method": 7},
+        {"extra": 1},
+        {"id": 2**70},
+    ],
+)
+async def test_the_message(pair: tuple[Served, Served], revision: str, change: dict[str, Any]):
+    message = {**mcp_message(revision, "tools/call", ECHO), **change}
+    await _same(pair, json.dumps(message).encode(), mcp_headers(revision, "tools/call", "echo"))
+
+
+@pytest.mark.parametrize("revision", BOTH)
+async def test_a_notification_and_a_batch(pair: tuple[Served, Served], revision: str):
+    headers = mcp_headers(revision, "notifications/cancelled")
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}}
+    assert (await _same(pair, orjson.dumps(cancelled), headers)).status_code == 202
+    batch = [mcp_message(revision, "tools/call", ECHO)]
+    assert (await _same(pair, orjson.dumps(batch), mcp_headers(revision, "tools/call", "echo"))).status_code == 400
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"accept": "application/json"},
+        {"accept": "text/event-stream"},
+        {"accept": "*/*"},
+        {"accept": "text/*;q=0.5, application/*"},
+        {"accept": ""},
+        {"content-type": "text/plain"},
+        {"content-type": "application/json; charset=utf-8"},
+        {"content-type": "Application/JSON"},
+        {"content-type": "application/jsonp"},
+        {"mcp-method": "tools/list"},
+        {"mcp-name": "refuse"},
+        {"mcp-name": "=?base64?ZWNobw==?="},
+        {"mcp-protocol-version": "2031-01-01"},
+        {"mcp-protocol-version": "nonsense"},
+        {"mcp-param-text": "y"},
+    ],
+)
+async def test_headers(pair: tuple[Served, Served], revision: str, headers: dict[str, str]):
+    body = orjson.dumps(mcp_message(revision, "tools/call", ECHO))
+    await _same(pair, body, {**mcp_headers(revision, "tools/call", "echo"), **headers})
+
+
+async def test_a_repeated_routing_header_is_a_contradiction(pair: tuple[Served, Served]):
+    body = orjson.dumps(mcp_message(MODERN, "tools/call", ECHO))
+    headers = [*mcp_headers(MODERN, "tools/call", "echo").items(), ("mcp-name", "refuse")]
+    fast, sdk = [await served.http.post("/mcp", content=body, headers=headers) for served in pair]
+    assert (fast.status_code, fast.json()) == (sdk.status_code, sdk.json())
+    assert fast.status_code == 400
+
+
+@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff\xfe", b'{"a":"\xc3\x28"}', b'{"x":NaN}', b"[" * 5000 + b"]" * 5000, b'"\\ud800"'],
+    ids=["empty", "open", "not UTF-8", "bad sequence", "NaN", "deep", "surrogate"],
+)
+async def test_what_is_not_json_is_a_parse_error(pair: tuple[Served, Served], revision: str, body: bytes):
+    response = await _same(pair, body, mcp_headers(revision, "tools/call", "echo"))
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32700)

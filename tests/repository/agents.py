@@ -1,0 +1,130 @@
+"""Agents' hooks as the clients call them: the real program, fed with what the real clients were recorded to say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.repository.gating import Gated
+
+Client = Literal["claude", "codex", "gemini"]
+CLIENTS: tuple[Client, ...] = ("claude", "codex", "gemini")
+RECORDED: dict[str, dict[str, dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("recorded_calls.json").read_text("utf-8")
+)
+"""By client and kind. Recorded from Claude Code 2.1.330, Codex 0.169 and Gemini CLI 0.61; what is in capitals is
+replaced.
+"""
+
+RUN_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a hook answered.
+
+    Attributes:
+        status: 0 lets the tool run, 2 does not.
+        stdout: Its output.
+        stderr: What the agent is told.
+    """
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether the tool may be used, in silence."""
+        assert self.status in {0, 2}, self
+        assert (self.status == 0) == (not self.stderr), self
+        return self.status == 0
+
+    @property
+    def words(self) -> str:
+        """What a refusal says."""
+        assert not self.passes, self
+        assert self.stderr.startswith("tandem: refused: "), self.stderr
+        return self.stderr
+
+
+def account(client: Client, kind: str, folder: Path, **words: str) -> dict[str, Any]:
+    """What a client says of a call: as it was recorded, with the test's own command, path and texts."""
+
+    def filled(value: Any) -> Any:
+        if value in {"COMMAND", "PATH", "CONTENT", "OLD", "NEW"}:
+            return words[value.lower()]
+        return value.replace("ROOT", str(folder)) if isinstance(value, str) else value
+
+    said = {name: filled(value) for name, value in RECORDED[client][kind].items() if name != "tool_input"}
+    given: dict[str, Any] = RECORDED[client][kind].get("tool_input", {})
+    return said | ({"tool_input": {name: filled(value) for name, value in given.items()}} if given else {})
+
+
+def hook(said: dict[str, Any] | bytes, *arguments: str, cwd: Path, name: str = "agent", **environment: str) -> Answer:
+    """Run `tandem hook NAME …` as a client does."""
+    stdin = said if isinstance(said, bytes) else json.dumps(said).encode()
+    done = subprocess.run(
+        ["tandem", "hook", name, *arguments],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=RUN_SECONDS,
+    )
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A client that works in a repository, as far as its hook sees it."""
+
+    client: Client
+    root: Path
+
+    @property
+    def git(self) -> str:
+        """How it has to call git: Gemini CLI switches git's hooks off, and its agents have to switch ours on again."""
+        if self.client != "gemini":
+            return "git"
+        common = subprocess.run(
+            ["git", "rev-parse", "--git-common-dir"], cwd=self.root, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        gate = json.loads((self.root / common / "tandem" / "gate.json").read_text("utf-8"))
+        return f"git -c core.hooksPath={gate['hooks']['directory']}"
+
+    def asks(self, kind: str, *, cwd: Path | None = None, **words: str) -> Answer:
+        """Have the hook judge a call of this kind."""
+        folder = cwd or self.root
+        return hook(account(self.client, kind, folder, **words), "--client", self.client, cwd=folder)
+
+    def runs(self, command: str, *, cwd: Path | None = None) -> Answer:
+        """The agent is about to run a shell command."""
+        return self.asks("shell", cwd=cwd, command=command)
+
+    def writes(self, path: str, content: str) -> Answer:
+        """The agent is about to write a whole new file."""
+        if self.client == "codex":
+            added = "".join(f"+{line}\n" for line in content.splitlines())
+            return self.asks("patch", content=f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n")
+        return self.asks("write", path=str(self.root / path), content=content)
+
+    def edits(self, path: str, old: str, new: str) -> Answer:
+        """The agent is about to replace a whole line of a file."""
+        if self.client == "codex":
+            change = f"*** Update File: {path}\n@@\n-{old}\n+{new}\n"
+            return self.asks("patch", content=f"*** Begin Patch\n{change}*** End Patch\n")
+        return self.asks("edit", path=str(self.root / path), old=old, new=new)
+
+
+def approve_text(gated: Gated, path: str, text: str, category: str = "handoff") -> None:
+    """Have a whole text approved that is not on disk."""
+    created = gated.call(
+        "create_review", intent="A text", agent_type="agent", category=category, path=path, description=text
+    )
+    gated.decide(created["review_id"])

@@ -1,0 +1,33 @@
+"""What the tests of gates share: a broker, and for each test a repository with the gate on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.repository.gating import Gated, gate_on, new_repository
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker, on SQLite; a test that stops it starts it again."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+        # P8: whatever the tests did, the log tells it and the state is what the log says.
+        verified = started.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """A repository with one commit, without a gate: `a.txt` of three lines, `b.txt` of two."""
+    return new_repository(tmp_path / "repository")
+
+
+@pytest.fixture
+def gated(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
+    """The repository `plain` with its gate on; `config_dir` is the user's configuration folder."""
+    return gate_on(shared_broker, plain)

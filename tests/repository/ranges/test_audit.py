@@ -1,0 +1,129 @@
+"""`tandem audit RANGE`: every commit of a range, its verdict and its review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.commandline import Inside
+from tests.repository.gating import new_repository
+from tests.repository.ranges.works import START_REF, Auditor, Work
+
+
+def test_says_of_each_commit_what_it_is_and_by_which_review(work: Work, auditor: Auditor):
+    first = work.made(work.change, work.start, "Count in digits")
+    review = work.approve(work.start, first)
+    last = work.made(work.other, first, "Something [bold]else[/bold]\n\nTandem-Review: unreviewed")
+    ended = auditor.run(f"{work.start}..{last}")
+    assert ended.status == 1
+    lines = ended.stdout.splitlines()
+    assert any(line.split() == [first[:10], "Count", "in", "digits", "approved", review] for line in lines)
+    assert any(last[:10] in line and "Something [bold]else[/bold]" in line and "unreviewed" in line for line in lines)
+    assert f"{last[:10]}  b.txt: no approved round has this content at this path" in ended.stdout
+    assert "not approved  1 of 2 commits" in ended.stdout
+    assert f"tandem submit --range {work.start[:10]}..{last[:10]}" in ended.stdout
+    work.approve(first, last)
+    ended = auditor.run(f"{work.start}..{last}")
+    assert ended.status == 0
+    assert "approved  2 commits" in ended.stdout
+
+
+def test_says_the_same_to_programs(work: Work, auditor: Auditor):
+    first = work.approved(work.change, work.start, "One")
+    last = work.made(work.other, first, "Two")
+    said = auditor.judge(f"{work.start}..{last}")
+    assert (said["project"], said["old"], said["new"]) == (work.gated.project, work.start, last)
+    one, two = said["commits"]
+    assert (one["commit"], one["subject"], one["verdict"], one["paths"]) == (first, "One", "approved", [])
+    assert two["verdict"] == "unapproved"
+    assert [path["path"] for path in two["paths"]] == ["b.txt"]
+
+
+def test_each_kind_of_commit_has_its_word(work: Work, auditor: Auditor):
+    empty = work.made({}, work.start, "Nothing")
+    exempt = work.made({".planning/STATE.md": work.name}, empty, "State")
+    change = work.approved(work.change, exempt)
+    other = work.approved(work.other, exempt)
+    tree = work.git("merge-tree", "--write-tree", change, other)
+    merge = work.git("commit-tree", tree, "-p", change, "-p", other, "-m", "Merge")
+    assert sorted(auditor.verdicts(f"{work.start}..{merge}")) == ["approved", "approved", "empty", "exempt", "merge"]
+
+
+def test_takes_a_range_as_git_does(work: Work, auditor: Auditor):
+    here = work.approved(work.change, work.start)
+    there = work.made(work.other, work.start)
+    work.git("update-ref", f"refs/heads/{work.branch}-there", there)
+    work.jump(here)
+    assert auditor.verdicts(f"{work.start}..") == ["approved"]
+    assert auditor.verdicts(f"{work.branch}-there..HEAD") == ["approved"]
+    assert auditor.verdicts(f"{work.branch}...{work.branch}-there") == ["unapproved"]
+    assert auditor.verdicts("HEAD..HEAD") == []
+    # A branch alone: all of it since the gate was switched on.
+    said = auditor.judge("HEAD")
+    assert [commit["commit"] for commit in said["commits"]] == [here]
+    assert said["left_out"] == int(work.git("rev-list", "--count", START_REF))
+    assert "not judged: 1 more, from before the gate" in auditor.run("HEAD").stdout
+
+
+def test_goes_on_after_a_merge_as_it_was_before_it(work: Work, auditor: Auditor):
+    """An audit in CI looks at the base branch after the fact."""
+    one = work.made(work.change, work.start)
+    two = work.made(work.other, one)
+    work.approve(work.start, two)
+    assert work.offer(two)
+    assert auditor.verdicts(f"{work.start}..main") == ["approved", "approved"]
+    assert auditor.judge("main")["approved"]
+
+
+@pytest.mark.timeout(240)
+def test_judges_hundreds_of_commits_in_one_go(work: Work, auditor: Auditor):
+    lines: list[str] = []
+    for number in range(1, 401):
+        lines += [f"commit refs/heads/{work.branch}-long", f"mark :{number}", "committer A <a@b> 1700000000 +0000"]
+        lines += ["data 1", "x", f"from {work.start if number == 1 else f':{number - 1}'}"]
+        lines += [f"M 100644 inline f{number % 50}.txt", f"data {len(str(number))}", str(number), ""]
+    work.git("fast-import", "--quiet", stdin="\n".join(lines).encode())
+    tip = f"{work.branch}-long"
+    assert auditor.verdicts(f"{work.start}..{tip}") == ["unapproved"] * 400
+    work.approve(work.start, tip)
+    assert auditor.verdicts(f"{work.start}..{tip}") == ["approved"] * 400
+
+
+def test_the_help_teaches_both_audits(auditor: Auditor):
+    said = auditor.run("--help").stdout
+    assert "tandem audit main..HEAD" in said
+    assert "tandem audit verify" in said
+    assert "commits" in said
+    assert "A..B" in auditor.run("commits", "--help").stdout
+
+
+def test_what_is_neither_a_command_nor_a_commit_is_refused(work: Work, auditor: Auditor):
+    for word in ("verfy", "HEAD..nowhere", "--output=x"):
+        ended = auditor.run(word)
+        assert ended.status in (1, 2), word
+        assert ended.stderr
+    assert "neither a command of 'tandem audit' nor a commit" in auditor.run("verfy").stderr
+
+
+def test_needs_its_broker_and_says_how_to_start_it(work: Work, auditor: Auditor):
+    ended = auditor.run(f"{work.start}..{work.made(work.change, work.start)}", "--broker", "http://127.0.0.1:9")
+    assert ended.status == 3
+    assert "tandem up" in ended.stderr
+
+
+def test_works_in_a_clone_that_has_no_gate(
+    shared_broker: BrokerProcess, work: Work, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    commit = work.approved(work.change, work.start)
+    bad = work.made(work.other, commit)
+    clone = new_repository(tmp_path / "clone")
+    work.git("push", "--quiet", "--no-verify", str(clone), f"{bad}:refs/heads/theirs")
+    monkeypatch.chdir(clone)
+    inside = Inside(shared_broker.url, clone)
+    assert inside.run("audit", f"{work.start}..{commit}", "--project", work.gated.project).status == 0
+    assert inside.run("audit", f"{work.start}..theirs", "--project", work.gated.project).status == 1
+    refused = inside.run("audit", f"{work.start}..theirs")
+    assert refused.status == 1
+    assert "tandem project add" in refused.stderr

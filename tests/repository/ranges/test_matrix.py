@@ -1,0 +1,105 @@
+"""Every operation of git that makes or moves a commit, approved and not, in every mode of the gate."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.repository.ranges.operations import OPERATIONS
+from tests.repository.ranges.works import MODES, Auditor, Work
+
+IN_EVERY_MODE = pytest.mark.parametrize("mode", MODES, indirect=True)
+# A mode says what becomes of what is not approved: for what is, one operation of each kind is enough there.
+APPROVED = [
+    *((operation, "per_task") for operation in OPERATIONS),
+    *((operation, mode) for operation in ("commit", "rebase", "pull") for mode in MODES if mode != "per_task"),
+]
+# Whether a commit that a mode lets through is put up or only marked is the same for every operation.
+NOT_APPROVED = [
+    *((operation, mode) for mode in ("per_task", "optimistic") for operation in OPERATIONS),
+    *((operation, "per_plan") for operation in ("commit", "rebase", "pull")),
+]
+
+
+@pytest.mark.parametrize(("operation", "mode"), APPROVED, indirect=["mode"])
+def test_what_is_approved_gets_onto_its_branch_and_the_base_branch(
+    work: Work, mode: str, operation: str, auditor: Auditor
+):
+    tried = OPERATIONS[operation]
+    work.approve(*tried.prepare(work))
+    assert tried.run(work), work.words
+    assert auditor.judge(f"{work.start}..HEAD")["approved"]
+    assert work.offer(work.head())
+
+
+@pytest.mark.parametrize(("operation", "mode"), NOT_APPROVED, indirect=["mode"])
+def test_p2_what_is_not_approved_stays_away_from_the_base_branch(
+    work: Work, mode: str, operation: str, auditor: Auditor
+):
+    tried = OPERATIONS[operation]
+    tried.prepare(work)
+    before = work.head()
+    done = tried.run(work)
+    if tried.calls_hook and mode == "per_task":
+        assert not done
+        assert "tandem: refused" in work.words
+        assert work.head() == before
+        return
+    # It is on its branch, as the mode has it or because git asked no hook. The audit finds it.
+    assert done, work.words
+    said = auditor.judge(f"{work.start}..HEAD")
+    assert not said["approved"]
+    assert {"unapproved", "unreviewed"} & {commit["verdict"] for commit in said["commits"]}
+    if tried.calls_hook:
+        (mark,) = work.gated.trailers()
+        assert mark == "unreviewed" if mode == "per_plan" else mark.startswith("rv_")
+    assert not work.offer(work.head())
+
+
+@pytest.mark.parametrize("operation", [name for name in OPERATIONS if name != "rebase"])
+@pytest.mark.parametrize("mode", ["optimistic"], indirect=True)
+def test_p2_no_mode_lets_the_base_branch_itself_have_it(work: Work, mode: str, operation: str):
+    work.gated.git("switch", "--quiet", "main")
+    work.branch = "main"
+    tried = OPERATIONS[operation]
+    tried.prepare(work)
+    before = work.head()
+    assert not tried.run(work), work.words
+    assert "tandem: refused" in work.words
+    assert work.head("main") == before
+
+
+@pytest.mark.parametrize("mode", ["per_plan", "optimistic"], indirect=True)
+def test_a_plan_that_is_approved_as_a_whole_gets_onto_the_base_branch(work: Work, mode: str, auditor: Auditor):
+    for number, files in enumerate((work.change, work.other, {"a.txt": f"1\n{work.name}\n3\n"})):
+        work.stage(files)
+        work.git("commit", "-m", f"feat(01-0{number}): a task")
+    assert not work.offer(work.head())
+    work.approve(work.start, work.head())
+    said = auditor.judge(f"{work.start}..HEAD")
+    assert [commit["verdict"] for commit in said["commits"]] == ["approved"] * 3
+    assert work.offer(work.head())
+
+
+@IN_EVERY_MODE
+def test_a_stash_is_no_commit_of_a_branch(work: Work, mode: str):
+    work.stage(work.change)
+    work.git("stash", "push", "--include-untracked")
+    assert work.head() == work.start
+    work.git("stash", "pop", "--index")
+    assert work.git("diff", "--cached", "--name-only") == "a.txt"
+
+
+@IN_EVERY_MODE
+@pytest.mark.parametrize("is_approved", [True, False], ids=["approved", "unapproved"])
+def test_a_linked_worktree_has_the_same_gate(work: Work, mode: str, is_approved: bool):
+    folder = work.gated.linked(work.folder / "linked", f"{work.name}-linked")
+    linked = Work(work.gated, f"{work.name}-linked", work.name, folder, work.start, work.folder)
+    linked.jump(work.start)
+    linked.stage(work.change)
+    if is_approved:
+        linked.approve("HEAD", linked.made(work.change, work.start))
+    done = linked.run("commit", "-m", "From a linked working tree")
+    assert done == (is_approved or mode != "per_task"), linked.words
+    if done:
+        assert linked.offer(linked.head()) == is_approved
+    work.git("worktree", "remove", "--force", str(folder))

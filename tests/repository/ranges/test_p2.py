@@ -1,0 +1,159 @@
+"""P2 through the gate of a real repository: an approval opens it for exactly what was approved, wherever that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.repository.gating import START
+from tests.repository.ranges.works import Auditor, Work
+
+
+def _one_byte(work: Work) -> None:
+    work.stage({"a.txt": str(work.change["a.txt"]) + " "})
+
+
+def _one_byte_less(work: Work) -> None:
+    work.stage({"a.txt": str(work.change["a.txt"]).rstrip("\n")})
+
+
+def _line_ends(work: Work) -> None:
+    work.stage({"a.txt": str(work.change["a.txt"]).replace("\n", "\r\n")})
+
+
+def _mode(work: Work) -> None:
+    work.git("update-index", "--chmod=+x", "a.txt")
+
+
+def _file_name(work: Work) -> None:
+    work.stage({"a.txt": START["a.txt"], "c.txt": work.change["a.txt"]})
+
+
+def _one_file_more(work: Work) -> None:
+    work.stage({"smuggled.txt": ""})
+
+
+def _another_file_gone(work: Work) -> None:
+    work.stage({"b.txt": None})
+
+
+def _a_link(work: Work) -> None:
+    blob = work.git("rev-parse", ":a.txt")
+    work.git("update-index", "--cacheinfo", f"120000,{blob},a.txt")
+
+
+ALTERATIONS = (
+    _one_byte,
+    _one_byte_less,
+    _line_ends,
+    _mode,
+    _file_name,
+    _one_file_more,
+    _another_file_gone,
+    _a_link,
+)
+
+
+@pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))
+def test_p2_after_the_approval_anything_else_is_refused(work: Work, alter: Callable[[Work], None], auditor: Auditor):
+    work.stage(work.change)
+    work.approve(work.start, work.made(work.change, work.start))
+    alter(work)
+    work.refused("commit", "-m", "Not what was approved")
+    # Neither does it get onto the base branch when no hook was asked.
+    tree = work.git("write-tree")
+    commit = work.git("commit-tree", tree, "-p", work.start, "-m", "Round the hooks")
+    assert not work.offer(commit)
+    assert auditor.verdicts(f"{work.start}..{commit}") == ["unapproved"]
+
+
+def test_p2_the_same_content_on_a_rebased_branch_passes(work: Work, auditor: Auditor):
+    work.stage(work.change)
+    review = work.approve(work.start, work.made(work.change, work.start))
+    work.git("commit", "-m", "As approved")
+    other = work.approved(work.other, work.start)
+    assert work.offer(other)
+    work.git("rebase", "main")
+    assert work.head("HEAD^") == other
+    (commit,) = auditor.judge("main..HEAD")["commits"]
+    assert (commit["verdict"], commit["review_ids"]) == ("approved", [review])
+    assert work.offer(work.head())
+
+
+def test_p2_an_approval_on_other_content_before_does_not_count_for_the_branch(work: Work):
+    """What was approved as a change of one content is another change on top of another."""
+    work.approve(work.start, work.made(work.change, work.start))
+    assert work.offer(work.approved({"a.txt": f"1\n{work.name}!\n3\n"}, work.start))
+    commit = work.made(work.change, work.head("main"))
+    assert not work.offer(commit)
+
+
+def test_p2_what_lies_hidden_in_the_past_of_the_base_branch_never_becomes_its_end(work: Work, auditor: Auditor):
+    """A change and its taking back are nothing as a whole; that does not make the change itself approved."""
+    hidden = work.made(work.change, work.start, "Hidden")
+    back = work.made({"a.txt": START["a.txt"]}, hidden, "Taken back")
+    assert auditor.verdicts(f"{work.start}..{back}") == ["rollback", "rollback"]
+    assert work.offer(back)
+    assert not work.offer(hidden)
+    on_top = work.approved(work.other, hidden)
+    assert not work.offer(on_top)
+    # A merge brings only what the side adds, and that is approved.
+    tree = work.git("merge-tree", "--write-tree", back, on_top)
+    merge = work.git("commit-tree", tree, "-p", back, "-p", on_top, "-m", "Merge")
+    assert work.offer(merge)
+    assert work.git("show", "main:a.txt") == START["a.txt"].decode().strip()
+    # Unless the merge says that it brings more than it does.
+    kept = work.git("commit-tree", f"{on_top}^{{tree}}", "-p", on_top, "-p", back, "-m", "Merge, ours")
+    assert not work.offer(kept)
+
+
+def test_p2_a_merge_that_adds_something_of_its_own_is_a_change(work: Work, auditor: Auditor):
+    one, two = work.approved(work.change, work.start), work.approved(work.other, work.start)
+    clean = work.git("merge-tree", "--write-tree", one, two)
+    merge = work.git("commit-tree", clean, "-p", one, "-p", two, "-m", "Merge")
+    more = work.made({"smuggled.txt": "x"}, merge)
+    evil = work.git("commit-tree", f"{more}^{{tree}}", "-p", one, "-p", two, "-m", "Merge")
+    assert not work.offer(evil)
+    assert auditor.verdicts(f"{work.start}..{evil}")[-1] == "unapproved"
+    # Also where the repository is told to merge like that.
+    work.git("config", "merge.mine.driver", "cp smuggled.txt %A")
+    work.git("config", "merge.default", "mine")
+    assert not work.offer(evil)
+    work.git("config", "--remove-section", "merge.mine")
+    work.git("config", "--unset", "merge.default")
+    assert work.offer(merge)
+
+
+def test_p2_what_was_approved_amend_by_amend_passes_where_it_is_one_commit(work: Work, auditor: Auditor):
+    reviews: list[str] = []
+    for number in (1, 2, 3):
+        files = {"a.txt": f"one\n{work.name}, {number}\nthree\n"}
+        work.stage(files)
+        reviews.append(work.approve("HEAD", work.made(files, work.head())))
+        work.git("commit", "-m", "A change", *(["--amend"] if number > 1 else []))
+    assert work.head("HEAD^") == work.start
+    (commit,) = auditor.judge("main..HEAD")["commits"]
+    assert (commit["verdict"], commit["review_ids"]) == ("approved", reviews)
+    assert work.offer(work.head())
+
+
+def test_a_rejected_change_and_its_taking_back_leave_the_approved_ones_between(work: Work, auditor: Auditor):
+    rejected = work.made(work.change, work.start, "Rejected")
+    work.gated.decide(work.put_up(work.start, rejected), "rejected")
+    one = work.approved({"b.txt": f"alpha\n{work.name} 1\n"}, rejected)
+    two = work.approved({"b.txt": f"alpha\n{work.name} 2\n"}, one)
+    assert not work.offer(two)
+    back = work.made({"a.txt": START["a.txt"]}, two, "Taken back")
+    assert auditor.verdicts(f"{work.start}..{back}") == ["rollback", "approved", "approved", "rollback"]
+    assert work.offer(back)
+
+
+def test_a_change_on_top_of_what_is_not_approved_is_not_good_by_its_own_approval(work: Work, auditor: Auditor):
+    bad = work.made(work.change, work.start, "Not approved")
+    on_it = work.approved({"a.txt": f"1\n{work.name}\n3\n"}, bad)
+    assert not work.offer(on_it)
+    assert auditor.verdicts(f"{work.start}..{on_it}") == ["unapproved", "approved"]
+    work.approve(work.start, on_it)
+    assert auditor.verdicts(f"{work.start}..{on_it}") == ["approved", "approved"]
+    assert work.offer(on_it)

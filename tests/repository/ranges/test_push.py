@@ -1,0 +1,85 @@
+"""`pre-push`: the last look before others see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.repository.ranges.works import Work
+
+
+@pytest.fixture
+def remote(work: Work) -> Path:
+    """A bare repository that has what the work begins with."""
+    folder = work.folder / "remote.git"
+    work.git("clone", "--quiet", "--bare", "--no-local", "--single-branch", str(work.gated.root), str(folder))
+    work.gated.git("update-ref", "refs/heads/main", work.start, cwd=folder)
+    return folder
+
+
+def refused(work: Work, remote: Path, *refs: str) -> str:
+    """A push that the gate must refuse: the remote stays as it is. What it says."""
+    before = work.gated.git("for-each-ref", cwd=remote)
+    work.said.clear()
+    assert not work.run("push", str(remote), *refs), work.words
+    assert "tandem: refused" in work.words
+    assert work.gated.git("for-each-ref", cwd=remote) == before
+    return work.words
+
+
+def push(work: Work, remote: Path, *refs: str) -> None:
+    """A push that must go through."""
+    assert work.run("push", str(remote), *refs), work.words
+
+
+def test_where_each_task_is_reviewed_nothing_else_is_pushed(work: Work, remote: Path):
+    commit = work.made(work.change, work.start, "Count in digits")
+    words = refused(work, remote, f"{commit}:refs/heads/topic")
+    assert "refs/heads/topic is not pushed: 1 of 1 commits are not approved." in words
+    assert f"{commit[:10]} Count in digits: unapproved" in words
+    refused(work, remote, f"{commit}:refs/heads/main")
+    refused(work, remote, f"{commit}:refs/tags/v1")
+    refused(work, remote, f"{work.start}:refs/heads/good", f"{commit}:refs/heads/topic")
+    work.approve(work.start, commit)
+    push(work, remote, f"{commit}:refs/heads/topic", f"{commit}:refs/heads/main", f"{commit}:refs/tags/v1")
+
+
+@pytest.mark.parametrize("mode", ["per_plan", "optimistic"], indirect=True)
+def test_where_whole_plans_are_reviewed_only_the_base_branch_is_closed(work: Work, mode: str, remote: Path):
+    commit = work.made(work.change, work.start)
+    push(work, remote, f"{commit}:refs/heads/topic")
+    refused(work, remote, f"{commit}:refs/heads/main")
+    refused(work, remote, f"{commit}:refs/heads/MAIN")
+    work.approve(work.start, commit)
+    push(work, remote, f"{commit}:refs/heads/main")
+
+
+def test_what_went_round_the_hooks_onto_the_base_branch_here_is_found(work: Work, remote: Path):
+    commit = work.made(work.change, work.start)
+    work.git("-c", f"core.hooksPath={work.folder}", "update-ref", "refs/heads/main", commit)
+    refused(work, remote, "main")
+    # It is no ground for what follows it either.
+    work.git("branch", f"{work.branch}-more", work.approved(work.other, commit))
+    refused(work, remote, f"{work.branch}-more:main")
+
+
+def test_a_deletion_and_what_is_there_already_pass(work: Work, remote: Path):
+    commit = work.approved(work.change, work.start)
+    push(work, remote, f"{commit}:refs/heads/topic")
+    push(work, remote, f"{commit}:refs/heads/another")
+    push(work, remote, ":refs/heads/topic")
+
+
+def test_what_the_remote_has_beyond_what_is_known_here_is_not_trusted(work: Work, remote: Path):
+    """Somebody else moved it meanwhile; a forced push is judged from where the gate began."""
+    tree = work.gated.git("rev-parse", f"{work.start}^{{tree}}", cwd=remote)
+    theirs = work.gated.git("commit-tree", tree, "-p", work.start, "-m", "Theirs", cwd=remote)
+    work.gated.git("update-ref", "refs/heads/main", theirs, cwd=remote)
+    refused(work, remote, f"+{work.made(work.change, work.start)}:refs/heads/main")
+    push(work, remote, f"+{work.approved(work.other, work.start)}:refs/heads/main")
+
+
+def test_an_object_that_is_no_commit_cannot_be_judged(work: Work, remote: Path):
+    blob = work.git("hash-object", "-w", "--stdin", stdin=work.name.encode())
+    assert "no commit" in refused(work, remote, f"{blob}:refs/tags/blob")

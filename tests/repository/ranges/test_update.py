@@ -1,0 +1,162 @@
+"""`reference-transaction`: a base branch moves only to what is approved, whichever way it is moved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.broker import BrokerProcess
+from tests.repository.gating import gate_on, new_repository
+from tests.repository.ranges.works import START_REF, Auditor, Work
+
+MAIN = "refs/heads/main"
+
+
+def test_every_spelling_of_a_move_is_judged(work: Work):
+    commit = work.made(work.change, work.start)
+    work.refused("update-ref", MAIN, commit)
+    work.refused("update-ref", MAIN, commit, work.start)
+    work.refused("branch", "--force", "main", commit)
+    work.refused("fetch", "--quiet", ".", f"+{commit}:{MAIN}")
+    work.refused("push", "--quiet", ".", f"+{commit}:{MAIN}")
+    # A file system may take both names for one.
+    work.refused("update-ref", "refs/heads/MAIN", commit)
+    # Other branches are nobody's business here.
+    work.git("update-ref", f"refs/heads/{work.branch}-other", commit)
+
+
+def test_what_no_hook_is_asked_about_is_found(work: Work, auditor: Auditor):
+    """Git renames a branch over another without a word to the hook about what that one becomes."""
+    commit = work.made(work.change, work.start)
+    work.git("branch", f"{work.branch}-side", commit)
+    work.git("branch", "--force", "--move", f"{work.branch}-side", "main")
+    assert auditor.verdicts("main") == ["unapproved"]
+
+
+def test_the_refusal_says_what_is_wrong_and_what_to_do(work: Work):
+    commit = work.made(work.change, work.start, "Count in digits")
+    words = work.refused("update-ref", MAIN, commit)
+    short = f"{work.start[:10]}..{commit[:10]}"
+    assert "main stays where it is: 1 of 1 commits are not approved." in words
+    assert f"{commit[:10]} Count in digits: unapproved" in words
+    assert "a.txt: no approved round has this content at this path" in words
+    assert f"tandem audit {short}" in words
+    assert f"tandem submit --range {short} --wait" in words
+
+
+def test_a_base_branch_may_go_and_comes_back_only_with_what_is_approved(work: Work):
+    work.git("update-ref", "-d", MAIN)
+    work.refused("update-ref", MAIN, work.made(work.change, work.start))
+    work.refused("branch", "main", work.made(work.change, work.start))
+    approved = work.approved(work.change, work.start)
+    work.git("branch", "main", approved)
+    assert work.head("main") == approved
+
+
+def test_a_transaction_is_let_be_or_refused_as_a_whole(work: Work):
+    good, bad = work.approved(work.change, work.start), work.made(work.other, work.start)
+    other = f"refs/heads/{work.branch}-other"
+    lines = f"start\ncreate {other} {good}\nupdate {MAIN} {bad}\nprepare\ncommit\n"
+    work.refused("update-ref", "--stdin", stdin=lines.encode())
+    work.git("update-ref", "--stdin", stdin=f"create {other} {bad}\nupdate {MAIN} {good}\n".encode())
+    assert (work.head("main"), work.head(other)) == (good, bad)
+
+
+def test_a_move_through_head_is_judged(work: Work):
+    work.git("switch", "--quiet", "main")
+    commit = work.made(work.change, work.start)
+    work.refused("update-ref", "HEAD", commit)
+    work.refused("reset", "--soft", commit)
+    work.approve(work.start, commit)
+    work.git("update-ref", "HEAD", commit)
+    assert work.head("main") == commit
+
+
+def test_a_base_branch_goes_back_to_where_it_has_been(work: Work):
+    one = work.approved(work.change, work.start)
+    two = work.approved(work.other, one)
+    assert work.offer(one)
+    assert work.offer(two)
+    assert work.offer(one)
+    assert work.offer(work.start)
+    # And to a place on its way that is good by itself.
+    assert work.offer(two)
+    assert work.offer(one)
+
+
+def test_p2_a_base_branch_does_not_go_back_into_a_plan_that_was_approved_as_a_whole(work: Work):
+    one = work.made(work.change, work.start)
+    two = work.made(work.other, one)
+    work.approve(work.start, two)
+    assert work.offer(two)
+    assert not work.offer(one)
+    words = work.words
+    assert f"{one[:10]} A change: unapproved" in words
+
+
+def test_where_judging_begins_is_not_moved(work: Work):
+    commit = work.made(work.change, work.start)
+    words = work.refused("update-ref", START_REF, commit)
+    assert "tandem gate on" in words
+    work.refused("update-ref", "refs/tandem/gate-start/other", commit)
+
+
+def test_the_commits_of_accepted_refs_are_taken_as_they_are(
+    shared_broker: BrokerProcess, config_dir: Path, tmp_path: Path
+):
+    gated = gate_on(shared_broker, new_repository(tmp_path / "repository"))
+    start = gated.head()
+    work = Work(gated, "main", "accepted", gated.root, start, tmp_path)
+    theirs = work.made(work.change, start, "Theirs")
+    work.git("update-ref", "refs/remotes/origin/main", theirs)
+    assert not work.offer(theirs)
+    assert "tandem gate on --accept refs/remotes/origin/main" in work.words
+    file = Path(gated.root, ".git/tandem/gate.json")
+    facts = json.loads(file.read_text("utf-8"))
+    file.write_text(json.dumps({**facts, "accepted": ["refs/remotes/origin/main"]}), "utf-8")
+    assert work.offer(theirs)
+    # Ours beside theirs, merged as git does it.
+    ours = work.made(work.other, start, "Ours")
+    tree = work.git("merge-tree", "--write-tree", ours, theirs)
+    merge = work.git("commit-tree", tree, "-p", ours, "-p", theirs, "-m", "Merge")
+    assert not work.offer(merge)
+    work.approve(start, ours)
+    assert work.offer(merge)
+
+
+def test_without_its_broker_the_base_branch_stays_and_says_how_to_start_it(work: Work):
+    commit = work.approved(work.change, work.start)
+    file = Path(work.gated.root, ".git/tandem/gate.json")
+    before = file.read_text("utf-8")
+    file.write_text(json.dumps({**json.loads(before), "broker": "http://127.0.0.1:9"}), "utf-8")
+    try:
+        assert "tandem up --background" in work.refused("update-ref", MAIN, commit)
+        # Whoever moves it has no say in which broker is asked.
+        refused = work.gated.try_git("update-ref", MAIN, commit, TANDEM_BROKER=work.gated.broker.url)
+        assert not refused.ok
+    finally:
+        file.write_text(before, "utf-8")
+    assert work.offer(commit)
+
+
+def test_p2_the_word_for_an_override_opens_nothing_without_a_person(work: Work):
+    commit = work.made(work.change, work.start)
+    assert not work.gated.try_git("update-ref", MAIN, commit, TANDEM_OVERRIDE="because", CLAUDECODE="1").ok
+    assert work.head("main") == work.start
+
+
+def test_what_a_person_let_through_gets_onto_the_base_branch(work: Work):
+    commit = work.made(work.change, work.start)
+    raw = work.git("diff-tree", "-r", "--raw", "--no-renames", "--full-index", work.start, commit)
+    facts, path = raw.split("\t")
+    before, after, old, new, _ = facts[1:].split()
+    change = {"path": path, "mode_before": before, "blob_before": old, "mode_after": after, "blob_after": new}
+    work.gated.call("override_gate", changes=[change], reason="The release burns.", override_id=f"ov_{work.name}")
+    assert work.offer(commit)
+
+
+def test_a_path_that_no_approval_can_name_is_refused_with_the_reason(work: Work):
+    blob = work.git("hash-object", "-w", "--stdin", stdin=b"x")
+    tree = work.git("mktree", "-z", stdin=f"100644 blob {blob}\t".encode() + b"\xff.txt\0")
+    commit = work.git("commit-tree", tree, "-p", work.start, "-m", "A strange name")
+    assert "not UTF-8" in work.refused("update-ref", MAIN, commit)

@@ -1,0 +1,185 @@
+"""Git's hooks and the doctor at a broker that asks for access tokens."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.commandline import Ended
+from tests.repository.gating import Gated, gate_on, new_repository
+
+CHANGED = {"a.txt": "one\n2\nthree\n"}
+HINTS = ("TANDEM_TOKEN", "tandem token create")
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker that asks for tokens; a test that stops it starts it again."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), auth="token") as started:
+        yield started
+
+
+@pytest.fixture
+def gated(asking: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Gated:
+    """A repository of whoever runs the broker, with its gate on; `config_dir` is their configuration folder."""
+    assert config_dir.is_dir()
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(asking.data_dir))
+    return gate_on(asking, new_repository(tmp_path / "repository"))
+
+
+def put_up(gated: Gated, *, approve: bool = True) -> str:
+    """Put up what is staged, and have it approved; the review's id."""
+    review_id = gated.submit()
+    if approve:
+        claim = gated.tandem("review", "claim", review_id, "--reviewer-id", "rev", "--json").data
+        verdict = ("--verdict", "approved", "--claim-generation", str(claim["claim_generation"]))
+        assert gated.tandem("review", "verdict", review_id, *verdict).status == 0
+    return review_id
+
+
+def token(gated: Gated, *options: str) -> str:
+    return gated.tandem("token", "create", "colleague", *options, "--json").data["token"]
+
+
+def test_the_owners_commits_are_judged_also_after_a_restart(gated: Gated) -> None:
+    gated.stage(CHANGED)
+    assert "not approved" in gated.refused("commit", "-m", "Change it")
+    review_id = put_up(gated)
+    gated.broker.stop()
+    gated.broker.start()
+    gated.git("commit", "--quiet", "-m", "Change it")
+    assert gated.trailers() == [review_id]
+    # The environment says where the data is only to commands; the hook knows by itself.
+    gated.stage({"b.txt": "alpha\n"})
+    assert "not approved" in gated.refused("commit", "-m", "More", TANDEM_DATA_DIR="/nowhere")
+
+
+def test_a_colleagues_commits_are_judged_by_their_token(gated: Gated) -> None:
+    theirs = token(gated, "--role", "proposer", "--project", gated.project)
+    gated.stage(CHANGED)
+    assert "not approved" in gated.refused("commit", "-m", "Change it", TANDEM_TOKEN=theirs)
+    review_id = put_up(gated)
+    gated.git("commit", "--quiet", "-m", "Change it", TANDEM_TOKEN=theirs)
+    assert gated.trailers() == [review_id]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [("tdm_wrong", HINTS), ("two words", ("What is in TANDEM_TOKEN is no access token",))]
+)
+def test_without_a_token_that_counts_nothing_passes_and_it_is_said_why(
+    gated: Gated, wrong: str, told: tuple[str, ...]
+) -> None:
+    gated.stage(CHANGED)
+    put_up(gated)
+    said = gated.refused("commit", "-m", "Change it", TANDEM_TOKEN=wrong)
+    assert all(one in said for one in told), said
+    assert wrong not in said
+    gated.git("commit", "--quiet", "-m", "Change it")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="platform: a script is the editor")
+def test_what_could_not_be_recorded_for_want_of_a_token_is_recorded_later(gated: Gated, tmp_path: Path) -> None:
+    gated.settings(tandem_enabled=True, review_granularity="per_plan")
+    gated.git("switch", "--quiet", "-c", "plan")
+    created = gated.tandem("token", "create", "colleague", "--role", "proposer", "--json").data
+    # Taken back after the gate has judged, and before the commit is recorded.
+    editor = tmp_path / "editor"
+    revoke = f"TANDEM_TOKEN= TANDEM_BROKER={gated.broker.url} tandem token revoke {created['token_id']}"
+    editor.write_text(f"#!/bin/sh\n{revoke}\n", "utf-8")
+    editor.chmod(0o755)
+    gated.stage(CHANGED)
+    made = gated.try_git(
+        "commit", "--quiet", "--edit", "-m", "feat(01-01): first", TANDEM_TOKEN=created["token"], GIT_EDITOR=str(editor)
+    )
+    assert (made.ok, "recorded once the broker can be told" in made.stderr) == (True, True), made.stderr
+    assert gated.tandem("commit", "list", "--json").data["commits"] == []
+    gated.stage({"b.txt": "beta\n"})
+    gated.git("commit", "--quiet", "-m", "feat(01-01): second")
+    recorded = gated.tandem("commit", "list", "--json").data["commits"]
+    subjects = {gated.git("log", "-1", "--format=%s", one["commit"]) for one in recorded}
+    assert subjects == {"feat(01-01): first", "feat(01-01): second"}
+
+
+# ------------------------------------------------------------------------------------ the doctor
+
+
+def said(ended: Ended, *checks: str) -> list[dict[str, Any]]:
+    """What was found by some checks."""
+    return [one for one in ended.data["findings"] if one["check"] in checks]
+
+
+def examined(gated: Gated, **environment: str) -> Ended:
+    variables: dict[str, Any] = environment
+    return gated.tandem("doctor", "--json", **variables)
+
+
+def test_the_doctor_says_whose_token_is_taken(gated: Gated, tmp_path: Path) -> None:
+    [own] = said(examined(gated), "access")
+    assert (own["state"], "takes its owner's" in own["message"]) == ("ok", True)
+    theirs = str(tmp_path / "theirs")
+    variables = {"TANDEM_DATA_DIR": theirs, "TANDEM_TOKEN": token(gated, "--role", "proposer")}
+    [colleague] = said(examined(gated, **variables), "access")
+    assert (colleague["state"], "the one in TANDEM_TOKEN" in colleague["message"]) == ("ok", True)
+    for wrong, fix in (("", "ask whoever runs the broker"), ("tdm_wrong", "put a token that counts")):
+        ended = examined(gated, TANDEM_DATA_DIR=theirs, TANDEM_TOKEN=wrong)
+        [found] = said(ended, "access")
+        assert (ended.status, found["state"], fix in found["fix"]) == (1, "problem", True)
+        # What it was not let to look at is no problem of its own.
+        assert {one["state"] for one in said(ended, "database")} == {"skipped"}
+
+
+def test_the_doctor_names_who_is_trusted_where_others_have_accounts(
+    gated: Gated, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem.core.platforms.accounts", lambda: ["rita", "sam"])
+    monkeypatch.setattr("psutil.users", list)
+    [asks] = said(examined(gated), "users")
+    assert (asks["state"], "asks for access tokens" in asks["message"]) == ("ok", True)
+    trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
+    found = said(gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting), "users", "access")
+    assert [one["state"] for one in found] == ["note", "ok"]
+    assert 'auth = "token"' in found[0]["fix"]
+
+
+def test_the_doctor_warns_of_who_is_logged_in_and_can_read_what_was_committed(
+    gated: Gated, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = psutil.Process().username()
+    present = [SimpleNamespace(name=name) for name in (own, "sam", own, "sam")]
+    monkeypatch.setattr("psutil.users", lambda: present)
+    [asks] = said(examined(gated), "users")
+    assert asks["state"] == "ok"
+    trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
+    ended = gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting)
+    [found] = said(ended, "users")
+    assert (ended.status, found["state"], 'auth = "token"' in found["fix"]) == (1, "problem", True)
+    assert "logged in on this machine (sam)" in found["message"]
+    assert "every file that was ever committed" in found["message"]
+    # Nobody else there any more.
+    present[:] = present[:1]
+    [alone] = said(gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting), "users")
+    assert alone["state"] != "problem"
+
+
+def test_the_doctor_finds_tokens_that_nobody_is_asked_for(gated: Gated, shared_broker: BrokerProcess) -> None:
+    trusting: dict[str, Any] = {"TANDEM_BROKER": shared_broker.url, "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
+    made = gated.tandem("token", "create", "rita", "--role", "proposer", "--json", **trusting).data
+    ended = gated.tandem("doctor", "--json", "--broker", shared_broker.url, **trusting)
+    assert gated.tandem("token", "revoke", made["token_id"], **trusting).status == 0
+    [found] = said(ended, "access")
+    assert (ended.status, found["state"], 'auth = "token"' in found["fix"]) == (1, "problem", True)
+
+
+def test_commands_about_a_gate_have_its_brokers_token(gated: Gated, tmp_path: Path) -> None:
+    """Commands ask the gate's broker, wherever the user's own data is by now."""
+    away: dict[str, Any] = {"TANDEM_DATA_DIR": str(tmp_path / "moved"), "TANDEM_BROKER": ""}
+    for command in (("gate", "status"), ("audit", "HEAD")):
+        ended = gated.tandem(*command, "--json", **away)
+        assert ended.envelope["ok"], ended.stdout

@@ -1,0 +1,183 @@
+"""Agents' hooks: git without its hooks is refused before it runs; a commit is left to git's hooks, which say why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.repository.agents import CLIENTS, Agent, hook
+from tests.repository.gating import Gated, new_repository
+
+OFF = (
+    "git commit --no-verify -m x",
+    "git commit -m x --no-verif",
+    "git commit -nm x",
+    "git commit -a -n -m 'it is a (start'",
+    "git push --no-verify origin main",
+    "git merge --no-verify side",
+    "git -c core.hooksPath=/dev/null commit -am x",
+    "git -C . -c CORE.HOOKSPATH= merge side",
+    "git --config-env=core.hooksPath=EMPTY commit -am x",
+    "git config core.hooksPath /dev/null",
+    "git config --global --unset core.hooksPath",
+    "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.hooksPath GIT_CONFIG_VALUE_0= git commit -m x",
+    "env GIT_CONFIG_PARAMETERS=\"'core.hooksPath'=''\" git commit -m x",
+    "export GIT_CONFIG_GLOBAL=/tmp/mine; git commit -m x",
+    "make && /usr/bin/git commit \\\n  --no-verify -m x",
+    "cd . && (git status; git commit -n -m x) 2>&1 | tail -3",
+    "if make; then git commit -n -m x; fi",
+    "bash -lc 'git commit --no-verify -am x'",
+    "echo $(git commit -n -m x)",
+)
+ON = (
+    "git commit -am x",
+    "git commit -m 'Say that --no-verify and -n do not help'",
+    "git commit -m x -- -n",
+    "git add -n . && git push -n && git log -n 3",
+    "git merge -n side",
+    "git config core.hooksPath",
+    "git config --get core.hooksPath",
+    "git -c user.name=x commit -am x",
+    "GIT_AUTHOR_DATE=now git commit -am x",
+    "grep -rn 'core.hooksPath' . | head -n 3",
+    "echo 'git commit --no-verify'",
+    "git commit -am 'no end",
+)
+
+
+@pytest.fixture
+def agent(gated: Gated) -> Agent:
+    return Agent("claude", gated.root)
+
+
+def test_a_command_that_switches_gits_hooks_off_is_refused(agent: Agent) -> None:
+    passed = [command for command in OFF if "would pass by git's hooks" not in agent.runs(command).stderr]
+    assert passed == []
+    refused = [command for command in ON if not agent.runs(command).passes]
+    assert refused == []
+
+
+def test_it_counts_in_which_repository_git_is_called(gated: Gated, tmp_path: Path) -> None:
+    elsewhere = new_repository(tmp_path / "elsewhere")
+    outside, inside = Agent("codex", elsewhere), Agent("gemini", gated.root)
+    assert outside.runs("git commit -n -m x").passes
+    assert not outside.runs(f"git -C {gated.root} commit -n -m x").passes
+    assert not outside.runs(f"cd '{gated.root}' && git commit -n -m x").passes
+    assert inside.runs(f"cd {elsewhere} && git commit -m x").passes
+    assert inside.runs(f"(cd {elsewhere} && git status) && git -C {elsewhere} commit -m x").passes
+    assert not inside.runs(f"(cd {elsewhere} && git status) && git commit -m x").passes
+    assert not inside.asks("shell_elsewhere", path="inner", command="git commit -m x").passes
+
+
+def test_the_commit_itself_is_left_to_gits_hook_which_holds_and_says_why(gated: Gated) -> None:
+    gated.stage({"a.txt": "one\n2\nthree\n"})
+    for client in CLIENTS:
+        agent = Agent(client, gated.root)
+        assert agent.runs(f"{agent.git} commit -m x").passes
+    words = gated.refused("commit", "-m", "x")
+    assert "a.txt: no approved round has this content" in words
+    assert "tandem submit --staged --wait" in words
+    gated.refused("commit", "--no-verify", "-m", "x")
+    gated.approve()
+    gated.git("commit", "-m", "x")
+
+
+def test_gemini_has_to_switch_on_the_hooks_that_it_switches_off(gated: Gated, tmp_path: Path) -> None:
+    agent = Agent("gemini", gated.root)
+    gated.stage({"a.txt": "one\n2\nthree\n"})
+    gated.approve()
+    for command in (
+        "git commit -m x",
+        "make && git commit -m x",
+        "git merge side",
+        "git -c core.hooksPath= commit -m x",
+    ):
+        words = agent.runs(command).words
+        assert agent.git in words
+    for command in ("git cherry-pick x", "git push origin main", "cd $X && git rebase x", "git commit -m 'no end"):
+        assert not agent.runs(command).passes, command
+    assert agent.runs(f"make && {agent.git} commit -m x").passes
+    assert agent.runs(f"{agent.git} merge side && git status && git log -1").passes
+    assert agent.runs("git status; git diff; git branch; git add -A").passes
+    # What it names is what git then uses, and there the gate's hook is.
+    gated.environment.update(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.hooksPath", GIT_CONFIG_VALUE_0="")
+    gated.stage({"b.txt": "beta\n"})
+    _, option, setting = agent.git.split(" ")
+    gated.refused(option, setting, "commit", "-m", "x")
+    assert gated.try_git("commit", "-m", "x").ok, "and else the commit would go unseen"
+    elsewhere = Agent("gemini", new_repository(tmp_path / "elsewhere"))
+    assert elsewhere.runs("git commit -m x; git merge side").passes
+
+
+def test_without_a_gate_nothing_is_asked_and_nothing_said(plain: Path) -> None:
+    (plain / "a.txt").write_text("changed\n", "utf-8")
+    for client in CLIENTS:
+        agent = Agent(client, plain)
+        assert agent.runs("git commit -am x").passes
+        assert agent.writes(".planning/phases/03/03-CONTEXT.md", "# Context\n").passes
+        assert hook(b"nonsense", "--client", client, cwd=plain).passes
+    assert hook(b"nonsense", cwd=plain).passes
+
+
+def test_switched_off_it_lets_everything_through(gated: Gated, agent: Agent) -> None:
+    assert not agent.runs("git commit -n -m x").passes
+    gate_file = gated.root / ".git" / "tandem" / "gate.json"
+    gate_file.write_text(gate_file.read_text("utf-8").replace('"enabled": true', '"enabled": false'), "utf-8")
+    assert agent.runs("git commit -n -m x").passes
+    gate_file.write_text("{", "utf-8")
+    assert "tandem gate on" in agent.runs("git commit -n -m x").words
+
+
+def test_p7_what_it_cannot_read_does_not_pass(gated: Gated) -> None:
+    accounts = (
+        b"",
+        b"nonsense",
+        b"[]",
+        b"{}",
+        b'{"tool_name": "Bash", "tool_input": {}}',
+        b'{"tool_name": "Write", "tool_input": {"file_path": 3}}',
+        b"[" * 100_000,
+    )
+    for said in accounts:
+        words = hook(said, "--client", "claude", cwd=gated.root).words
+        assert words.startswith("tandem: refused: Whether this is approved cannot be found out")
+        assert "tandem gate status" in words
+    for arguments in ((), ("--client",), ("--client", "notepad"), ("--strict",)):
+        assert "--client" in hook(b"{}", *arguments, cwd=gated.root).words
+
+
+def test_p7_without_a_broker_no_document_passes(gated: Gated, agent: Agent) -> None:
+    gate_file = gated.root / ".git" / "tandem" / "gate.json"
+    gate_file.write_text(gate_file.read_text("utf-8").replace(gated.broker.url, "http://127.0.0.1:9"), "utf-8")
+    words = agent.writes(".planning/03-CONTEXT.md", "# Context\n").words
+    assert "tandem up --background" in words
+    assert "nothing passes" in words
+    assert agent.runs("git status").passes
+    assert agent.writes("b.txt", "anything\n").passes
+
+
+def test_p7_a_project_that_the_broker_does_not_know_does_not_pass(gated: Gated, agent: Agent) -> None:
+    gate_file = gated.root / ".git" / "tandem" / "gate.json"
+    gate_file.write_text(gate_file.read_text("utf-8").replace(gated.project, "nobody-knows-it"), "utf-8")
+    assert not agent.writes(".planning/03-CONTEXT.md", "# Context\n").passes
+
+
+def test_the_environment_cannot_name_another_broker(gated: Gated) -> None:
+    path = str(gated.root / ".planning/03-CONTEXT.md")
+    said = {"cwd": str(gated.root), "tool_name": "Write", "tool_input": {"file_path": path, "content": "# Context"}}
+    answer = hook(said, "--client", "claude", cwd=gated.root, TANDEM_BROKER="http://127.0.0.1:9")
+    assert "it is not: no approved round" in answer.words
+
+
+@pytest.mark.parametrize(
+    "command", ["tandem review claim {}", "env -u CLAUDECODE tandem review verdict {} --verdict x"]
+)
+def test_refuses_a_review_of_what_the_same_client_proposed(gated: Gated, agent: Agent, command: str) -> None:
+    gated.stage({"a.txt": "one\n2\nthree\n"})
+    own, others = (gated.put_up(proposer_id=name) for name in ("claude-code", "codex"))
+    words = agent.runs(command.format(own)).words
+    assert "an agent does not review its own work" in words
+    assert agent.runs(command.format(others)).passes
+    assert agent.runs(f"tandem review status {own}").passes
+    assert Agent("codex", gated.root).runs(command.format(own)).passes

@@ -1,0 +1,204 @@
+"""`tandem doctor`: it finds what is wrong, says how it is mended, and fires every hook with what it must refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.commandline import Ended, Shell, finish
+from tests.repository.gating import Gated
+
+DEAD = "#!/bin/sh\nexit 0\n"
+
+
+@pytest.fixture
+def user(shared_broker: BrokerProcess, tmp_path: Path) -> dict[str, str]:
+    """A home folder of the person's own, in which Claude Code, Codex and Gemini CLI were used."""
+    home = tmp_path / "person"
+    for folder in (".claude", ".codex", ".gemini"):
+        (home / folder).mkdir(parents=True)
+    (home / ".gitconfig").write_text("[user]\n\tname = A\n\temail = a@example.invalid\n", "utf-8")
+    return {"HOME": str(home), "USERPROFILE": str(home), "TANDEM_DATA_DIR": str(shared_broker.data_dir)}
+
+
+@pytest.fixture
+def here(gated: Gated, user: dict[str, str]) -> Gated:
+    """A repository with its gate on, in which that person works."""
+    return replace(gated, environment=user)
+
+
+def examined(ended: Ended) -> dict[str, Any]:
+    """What `doctor --json` found; its exit status says whether there is a problem."""
+    assert ended.status == int(not ended.data["healthy"]), ended.stdout
+    return ended.data
+
+
+def said(found: dict[str, Any], check: str, state: str | None = None) -> list[str]:
+    """What was found by one check."""
+    return [
+        one["message"]
+        for one in found["findings"]
+        if one["check"] == check and (state is None or one["state"] == state)
+    ]
+
+
+def problems(found: dict[str, Any]) -> dict[str, str]:
+    """The problems: message by check; each says what to do."""
+    wrong = [one for one in found["findings"] if one["state"] == "problem"]
+    assert all(one["fix"] for one in wrong), wrong
+    return {one["check"]: one["message"] for one in wrong}
+
+
+def everything(here: Gated) -> tuple[str, ...]:
+    """What must not change by being looked at."""
+    reviews = here.call("list_reviews")["reviews"]
+    return (
+        here.git("for-each-ref"),
+        here.git("count-objects"),
+        here.git("status", "--porcelain"),
+        here.git("reflog"),
+        json.dumps(reviews),
+    )
+
+
+def test_a_sound_gate_is_found_sound_and_nothing_is_changed_by_it(here: Gated) -> None:
+    here.write({"a.txt": "something of mine\n"})
+    before = everything(here)
+    found = examined(here.tandem("doctor", "--json"))
+    assert said(found, "hooks") == [
+        f"{hook} refuses what is not approved." for hook in ("prepare-commit-msg", "reference-transaction", "pre-push")
+    ]
+    assert said(found, "gate") == ["The gate is on for main (per_task, blocking); git starts its hooks."]
+    assert everything(here) == before
+
+
+def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(here: Gated) -> None:
+    here.settings(tandem_enabled=True, execution_mode="optimistic")
+    here.git("switch", "--quiet", "--create", "plan")
+    before = everything(here)
+    found = examined(here.tandem("doctor", "--json"))
+    assert len(said(found, "hooks", "ok")) == 3
+    assert everything(here) == before
+
+
+def test_dead_hooks_are_found_and_mended(here: Gated) -> None:
+    hooks = ("prepare-commit-msg", "reference-transaction", "pre-push")
+    for hook in hooks:
+        (here.root / ".git" / "hooks" / hook).write_text(DEAD, "utf-8")
+    before = everything(here)
+    found = examined(here.tandem("doctor", "--json"))
+    dead = said(found, "hooks", "problem")
+    assert [one.partition(" lets through what is not approved")[0] for one in dead] == list(hooks)
+    assert everything(here) == before
+    mended = examined(here.tandem("doctor", "--fix", "--json"))
+    assert len(said(mended, "hooks", "ok")) == 3
+    assert mended["mended"]
+    here.stage({"a.txt": "unapproved\n"})
+    here.refused("commit", "-m", "unapproved")
+
+
+def test_a_gate_that_the_broker_has_otherwise_is_a_problem(here: Gated) -> None:
+    here.call("set_gate", enabled=False)
+    found = examined(here.tandem("doctor", "--json"))
+    assert "The broker has the gate off, this repository has not." in problems(found)["gate"]
+
+
+def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
+    plain: Path, user: dict[str, str], tmp_path: Path
+) -> None:
+    away = {**user, "TANDEM_DATA_DIR": str(tmp_path / "nobody"), "TANDEM_BROKER": "", "TANDEM_PORT": "0"}
+    found = examined(finish(Shell("", plain).start("doctor", "--json", **away)))
+    assert "broker" in problems(found)
+    assert said(found, "project", "skipped")
+    try:
+        mended = examined(finish(Shell("", plain).start("doctor", "--fix", "--json", **away)))
+        assert any("The broker answers at" in one for one in said(mended, "broker", "ok"))
+        assert said(mended, "database", "ok")
+    finally:
+        assert finish(Shell("", plain).start("down", **away)).status == 0
+
+
+def test_a_repository_that_is_not_registered_is_registered(
+    shared_broker: BrokerProcess, plain: Path, user: dict[str, str]
+) -> None:
+    other = plain.parent / "other"
+    Gated(shared_broker, plain, "x").git("clone", "--quiet", str(plain), str(other))
+    shell = Shell(shared_broker.url, other)
+    found = examined(finish(shell.start("doctor", "--json")))
+    assert problems(found)["project"] == "This repository is not registered."
+    mended = examined(finish(shell.start("doctor", "--fix", "--json")))
+    assert said(mended, "project") == ["This repository is the project other."]
+
+
+def test_the_clients_files_are_compared_with_what_init_writes(here: Gated) -> None:
+    assert here.tandem("init", "--gate", "--yes").status == 0
+    found = examined(here.tandem("doctor", "--json"))
+    assert problems(found) == {}
+    assert len(said(found, "agent hooks", "ok")) == 3
+    config = json.loads((here.root / ".mcp.json").read_text("utf-8"))
+    config["mcpServers"]["gsdreview"]["timeout"] = 5
+    (here.root / ".mcp.json").write_text(json.dumps(config), "utf-8")
+    (here.root / "CLAUDE.md").unlink()
+    found = examined(here.tandem("doctor", "--json"))
+    assert problems(found) == {"clients": "Not as tandem init writes them: CLAUDE.md"}
+    assert ".mcp.json" in " ".join(said(found, "clients", "note"))
+    mended = examined(here.tandem("doctor", "--fix", "--json"))
+    assert problems(mended) == {}
+    assert (here.root / "CLAUDE.md").exists()
+
+
+def test_an_agents_hook_that_lets_everything_through_is_found(here: Gated) -> None:
+    assert here.tandem("init", "--gate", "--yes", "--client", "codex").status == 0
+    file = Path(here.environment["HOME"]) / ".codex" / "hooks.json"
+    text = file.read_text("utf-8")
+    assert "hook agent --client codex" in text
+    file.write_text(text.replace("tandem hook agent", "true tandem hook agent"), "utf-8")
+    found = examined(here.tandem("doctor", "--json"))
+    assert "The hook of codex lets through what is not approved (exit status 0)." in said(
+        found, "agent hooks", "problem"
+    )
+
+
+def test_settings_that_want_trust_are_told(here: Gated) -> None:
+    here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
+    found = examined(here.tandem("doctor", "--json"))
+    assert said(found, "planning", "note") == ["Not trusted, and so without effect: review_granularity"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="platform: Windows has no such permissions")
+def test_a_data_folder_that_others_can_read_is_closed(here: Gated) -> None:
+    here.broker.data_dir.chmod(0o755)
+    found = examined(here.tandem("doctor", "--json"))
+    assert "Others on this machine can get at" in problems(found)["data"]
+    mended = examined(here.tandem("doctor", "--fix", "--json"))
+    assert said(mended, "data", "ok")
+    assert here.broker.data_dir.stat().st_mode & 0o077 == 0
+
+
+def test_settings_that_cannot_be_used_are_named_with_their_place(here: Gated, config_dir: Path) -> None:
+    (config_dir / "config.toml").write_text("diff_limit_bytes = 'much'\n", "utf-8")
+    found = examined(here.tandem("doctor", "--json"))
+    assert str(config_dir / "config.toml") in problems(found)["settings"]
+
+
+def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated) -> None:
+    (here.root / ".git" / "hooks" / "pre-push").write_text(DEAD, "utf-8")
+    ended = here.tandem("doctor")
+    assert ended.status == 1
+    lines = ended.stdout.splitlines()
+    assert any(line.startswith("ok       git ") for line in lines)
+    assert any(line.startswith("PROBLEM  hooks") and "pre-push" in line for line in lines)
+    assert any(line.strip() == "fix: tandem gate on" for line in lines)
+    assert lines[-1].endswith("tandem doctor --fix mends what can be mended safely.")
+
+
+def test_outside_of_a_repository_the_machine_and_the_broker_are_looked_at(here: Gated, tmp_path: Path) -> None:
+    found = examined(here.tandem("doctor", "--json", cwd=tmp_path))
+    assert "is in no git repository" in said(found, "project", "note")[0]
+    assert said(found, "broker", "ok")

@@ -1,0 +1,197 @@
+"""A gate that cannot judge refuses, and says what to do: it neither lets anything through nor traps anybody."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.repository.gating import Gated, gate_on, new_repository
+
+DIGITS = {"a.txt": "one\n2\nthree\n"}
+RECORDERS = {"post-commit", "post-rewrite"}
+
+
+def rewrite(gated: Gated, **facts: object) -> None:
+    """Change the switch as somebody with an editor would."""
+    file = gated.root / ".git/tandem/gate.json"
+    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **facts}), "utf-8")
+
+
+def test_p7_without_a_broker_nothing_passes_until_it_is_back(tmp_path: Path, config_dir: Path):
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with BrokerProcess(folder) as broker:
+        gated = gate_on(broker, new_repository(tmp_path / "repository"))
+        gated.stage(DIGITS)
+        gated.approve()
+        broker.stop()
+        words = gated.refused("commit", "-m", "x")
+        assert "tandem up --background" in words
+        assert "tandem gate override" in words
+        gated.refused("commit", "--allow-empty", "--only", "-m", "Nothing")
+        broker.start()
+        gated.git("commit", "-m", "x")
+
+
+def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess, gated: Gated):
+    rewrite(gated, broker=None, data_dir=str(shared_broker.data_dir), usual_url=None)
+    gated.stage(DIGITS)
+    assert "no approved round" in gated.refused("commit", "-m", "x")
+    rewrite(gated, data_dir=str(shared_broker.folder / "nothing"))
+    assert "none runs" in gated.refused("commit", "-m", "x")
+
+
+@pytest.fixture
+def stranger() -> Iterator[str]:
+    """Something that listens and answers, and is no broker."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+
+
+def test_p7_something_else_that_answers_is_no_approval(gated: Gated, stranger: str):
+    rewrite(gated, broker=stranger)
+    gated.stage(DIGITS)
+    assert "no Tandem broker" in gated.refused("commit", "-m", "x")
+
+
+def test_p7_a_project_that_the_broker_does_not_know_is_refused_with_the_way_on(gated: Gated):
+    rewrite(gated, project="somebody-elses")
+    gated.stage(DIGITS)
+    words = gated.refused("commit", "-m", "x")
+    assert "tandem gate on" in words
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version": 1}', b'{"version": 2}', b"\xff", None])
+def test_p7_a_switch_that_cannot_be_read_is_no_open_gate(gated: Gated, content: bytes | None):
+    file = gated.root / ".git/tandem/gate.json"
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content)
+    gated.stage(DIGITS)
+    words = gated.refused("commit", "-m", "x")
+    assert "tandem gate on" in words
+    assert "tandem gate off" in words
+
+
+@pytest.mark.parametrize("broken", [{"branches": None}, {"project": 7}, {"enabled": None}, {"enabled": "false"}])
+def test_p7_a_switch_with_nonsense_in_it_is_no_open_gate(gated: Gated, broken: dict[str, object]):
+    rewrite(gated, **broken)
+    gated.stage(DIGITS)
+    gated.refused("commit", "-m", "x")
+
+
+@pytest.mark.parametrize("name", ["branches", "accepted"])
+def test_p7_a_text_is_no_list_of_branches(gated: Gated, name: str):
+    rewrite(gated, **{name: "main"})
+    gated.stage(DIGITS)
+    assert "is not what 'tandem gate on' writes" in gated.refused("commit", "-m", "x")
+
+
+def test_a_broken_switch_is_mended_by_switching_on_and_taken_away_by_switching_off(gated: Gated):
+    file = gated.root / ".git/tandem/gate.json"
+    file.write_bytes(b"{")
+    asked = gated.tandem("gate", "on", CLAUDECODE="1")
+    assert asked.status == 1
+    assert "person" in asked.stderr
+    mended = gated.tandem("gate", "on", "--yes")
+    assert mended.status == 0, mended.stderr
+    gated.stage(DIGITS)
+    assert "no approved round" in gated.refused("commit", "-m", "x")
+    file.write_bytes(b"{")
+    ended = gated.tandem("gate", "off", "--yes")
+    assert ended.status == 0, ended.stderr
+    gated.git("commit", "-m", "x")
+
+
+def test_a_switch_that_is_gone_is_told_and_the_hooks_are_taken_away_all_the_same(gated: Gated):
+    (gated.root / ".git/tandem/gate.json").unlink()
+    status = gated.tandem("gate", "status")
+    assert status.status == 1
+    assert "is missing, though the gate's hooks are installed" in status.stdout
+    ended = gated.tandem("gate", "off", "--yes")
+    assert ended.status == 0, ended.stderr
+    gated.stage(DIGITS)
+    gated.git("commit", "-m", "x")
+
+
+def test_the_status_asks_the_gates_broker_and_no_other(gated: Gated, tmp_path: Path):
+    rewrite(gated, broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
+    status = gated.tandem("gate", "status", "--json", TANDEM_BROKER="")
+    assert (status.status, status.data["broker_enabled"]) == (1, None)
+    assert "None runs on" in status.data["broker_problem"]
+
+
+def replaced(gated: Gated, old: str, new: str) -> None:
+    """Have every hook name something else, as after an upgrade that moved it."""
+    for name in ("prepare-commit-msg", "post-commit", "reference-transaction", "pre-push", "post-rewrite"):
+        hook = gated.root / ".git/hooks" / name
+        hook.write_text(hook.read_text("utf-8").replace(old, new), "utf-8")
+
+
+def test_p7_a_python_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
+    python = json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["python"]
+    replaced(gated, python, "/nowhere/python")
+    gated.stage(DIGITS)
+    words = gated.refused("commit", "-m", "x")
+    assert "tandem gate on" in words
+    assert str(gated.root / ".git/hooks") in words
+
+
+def test_p7_a_package_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
+    source = json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"]
+    replaced(gated, source, "/nowhere/source")
+    gated.stage(DIGITS)
+    assert "tandem gate on" in gated.refused("commit", "-m", "x")
+
+
+def test_p7_an_error_inside_of_the_gate_refuses(gated: Gated, tmp_path: Path):
+    source = Path(json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"])
+    copy = tmp_path / "source"
+    for part in ("bridge", "core", "git", "hooks"):
+        shutil.copytree(source / "tandem" / part, copy / "tandem" / part)
+    for module in ("__init__.py", "errors.py"):
+        shutil.copy(source / "tandem" / module, copy / "tandem" / module)
+    (copy / "tandem/hooks/commit.py").write_text(
+        "def main(gate, arguments):\n    raise KeyError('surprise')\n", "utf-8"
+    )
+    replaced(gated, str(source), str(copy))
+    gated.stage(DIGITS)
+    words = gated.refused("commit", "-m", "x")
+    assert "surprise" in words
+    assert "tandem gate status" in words
+
+
+def test_p7_git_that_is_not_found_by_the_hook_refuses(gated: Gated, tmp_path: Path):
+    # A shim under git's name that fails whatever it is asked.
+    gated.stage(DIGITS)
+    gated.approve()
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / "git").write_text("#!/bin/sh\nexit 9\n", "utf-8")
+    (shims / "git").chmod(0o755)
+    hook = gated.root / ".git/hooks/prepare-commit-msg"
+    hook.write_text(hook.read_text("utf-8").replace("here=", f"PATH={shims}:$PATH; export PATH\nhere=", 1), "utf-8")
+    assert "cannot be judged" in gated.refused("commit", "-m", "x")

@@ -1,0 +1,86 @@
+"""What the gate writes into a commit's message, and what it leaves alone."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import pytest
+
+from tests.repository.gating import Gated
+
+DIGITS = {"a.txt": "one\n2\nthree\n"}
+
+
+@pytest.fixture
+def review(gated: Gated) -> str:
+    """An approved change that is staged."""
+    gated.stage(DIGITS)
+    return gated.approve()
+
+
+@pytest.mark.parametrize(
+    ("message", "before"),
+    [
+        ("Subject", "Subject\n\n"),
+        (
+            "Subject\n\nBody: with words after a colon\nand more.",
+            "Subject\n\nBody: with words after a colon\nand more.\n\n",
+        ),
+        ("Subject\n\nSigned-off-by: A <a@b.c>", "Subject\n\nSigned-off-by: A <a@b.c>\n"),
+        ("fix: a subject like a trailer", "fix: a subject like a trailer\n\n"),
+        ("Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n", "Subject\n\nTandem-Depends-On: rv_1,\n rv_2\n"),
+        ("Ünïcode – 审查\n\n# no comment", "Ünïcode – 审查\n\n# no comment\n\n"),
+    ],
+)
+def test_the_trailer_stands_with_the_others_or_by_itself(gated: Gated, review: str, message: str, before: str):
+    gated.git("commit", "--cleanup=whitespace", "-m", message)
+    assert gated.message() == f"{before}Tandem-Review: {review}"
+    assert gated.trailers() == [review]
+
+
+def test_a_trailer_that_stood_there_already_is_not_doubled(gated: Gated, review: str):
+    gated.git("commit", "-m", f"Subject\n\nTandem-Review: {review}\nAcked-by: B <b@b.c>")
+    assert gated.message() == f"Subject\n\nAcked-by: B <b@b.c>\nTandem-Review: {review}"
+
+
+def test_a_trailer_that_claims_another_review_is_replaced(gated: Gated, review: str):
+    gated.git("commit", "-m", "Subject\n\nTandem-Review: rv_invented\ntandem-review: unreviewed")
+    assert gated.trailers() == [review]
+    assert "invented" not in gated.message()
+
+
+def test_what_an_editor_shows_keeps_its_comments_and_its_diff(
+    gated: Gated, review: str, tmp_path_factory: pytest.TempPathFactory
+):
+    shown = tmp_path_factory.mktemp("editor") / "shown.txt"
+    editor = shown.with_name("editor.py")
+    editor.write_text(
+        "import pathlib, sys\n"
+        "file = pathlib.Path(sys.argv[1])\n"
+        f"pathlib.Path({str(shown)!r}).write_bytes(file.read_bytes())\n"
+        "file.write_text('Typed by hand\\n' + file.read_text('utf-8'), 'utf-8')\n",
+        "utf-8",
+    )
+    gated.git("commit", "--verbose", GIT_EDITOR=shlex.join([sys.executable, str(editor)]))
+    assert gated.message() == f"Typed by hand\n\nTandem-Review: {review}"
+    seen = shown.read_text("utf-8")
+    assert "# Please enter the commit message" in seen
+    assert seen.index("Tandem-Review") < seen.index("# ---") < seen.index("diff --git")
+
+
+def test_a_squash_names_what_it_holds_now(gated: Gated):
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.approved_commit(DIGITS)
+    gated.approved_commit({"b.txt": "alpha\n"})
+    gated.git("switch", "--quiet", "main")
+    gated.git("merge", "--squash", "feature")
+    gated.git("commit", "--no-edit")
+    assert len(gated.trailers()) == len(set(gated.trailers())) == 2
+    assert gated.message().startswith("Squashed commit")
+
+
+def test_a_refused_commit_leaves_its_message_to_be_used_again(gated: Gated):
+    gated.stage({"a.txt": "not approved\n"})
+    gated.refused("commit", "-m", "A long message")
+    assert (gated.root / ".git/COMMIT_EDITMSG").read_text("utf-8") == "A long message\n"

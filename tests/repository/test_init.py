@@ -1,0 +1,164 @@
+"""`tandem init` and `uninit`, with a real broker, repositories as people have them, and a home folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.commandline import git
+from tests.repository.desks import CLIENTS, SERVER_FILES, THEIRS, Desk, command_of, commit, make_desk
+
+__all__ = ["make_desk"]
+
+
+def test_sets_every_client_up_and_takes_exactly_that_back(desk: Desk) -> None:
+    before = desk.all()
+    ended = desk.for_all()
+    assert ended.status == 0, ended.stderr
+    assert desk.projects()[desk.name] == str(desk.root)
+    for name in SERVER_FILES:
+        assert command_of(desk.root, name) == ["tandem", "mcp", "--role", "proposer"]
+    for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
+        assert (desk.root / name).read_text("utf-8").count("tandem:review begin") == 1
+    settings = json.loads((desk.root / ".claude/settings.json").read_bytes())
+    assert settings["permissions"]["allow"] == ["mcp__gsdreview__*"]
+    assert "hooks" not in settings
+    assert (desk.home / ".claude/skills/tandem-review/SKILL.md").is_file()
+    assert "CLAUDE.md" in ended.stdout
+    assert "~/.claude/skills/tandem-review/SKILL.md" in ended.stdout
+    ended = desk.run("uninit", "--yes")
+    assert ended.status == 0, ended.stderr
+    assert desk.all() == before
+    assert desk.name not in desk.projects()
+    assert "Nothing of Tandem's" in desk.run("uninit", "--yes").stderr
+
+
+def test_merges_into_whatever_is_there_and_restores_it_to_the_byte(desk: Desk) -> None:
+    desk.write(THEIRS)
+    before = desk.all()
+    assert desk.for_all("--gate").status == 0
+    there, times = desk.all(), desk.times()
+    assert all(there[f"repository/{name}"] != content for name, content in THEIRS.items())
+    assert b'"other": {"command": "x"}' in (desk.root / ".mcp.json").read_bytes()
+    assert tomllib.loads((desk.root / ".codex/config.toml").read_text("utf-8"))["mcp_servers"]["other"]["args"] == [
+        "[x]"
+    ]
+    rules = json.loads((desk.root / "opencode.json").read_bytes())["permission"]
+    assert list(rules.items()) == [("*", "ask"), ("gsdreview_*", "allow")]
+    again = desk.for_all("--gate")
+    assert (again.status, "No file had to be changed" in again.stdout) == (0, True)
+    assert (desk.all(), desk.times()) == (there, times)
+    assert desk.run("uninit", "--yes").status == 0
+    assert desk.all() == before
+
+
+def test_a_dry_run_prints_what_git_can_apply_and_changes_nothing(desk: Desk) -> None:
+    desk.write(THEIRS)
+    before, times = desk.all(), desk.times()
+    options = [word for name in CLIENTS for word in ("--client", name)]
+    shown = subprocess.run(
+        [sys.executable, "-m", "tandem", "init", "--dry-run", "--gate", *options],
+        cwd=desk.root,
+        env={**os.environ, "TANDEM_BROKER": desk.inside.url},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert (desk.all(), desk.times()) == (before, times)
+    assert "would be registered as repository" in shown.stderr.decode()
+    assert "gate would be switched on" in shown.stderr.decode()
+    assert str(desk.root) not in desk.projects().values()
+    parts = [f"diff --git {part}" for part in shown.stdout.decode("utf-8", "surrogateescape").split("diff --git ")[1:]]
+    for_project = "".join(part for part in parts if not part.startswith("diff --git a/~/"))
+    assert len(parts) > for_project.count("diff --git") > 5
+    patch = for_project.encode("utf-8", "surrogateescape")
+    subprocess.run(["git", "apply", "--whitespace=nowarn"], cwd=desk.root, input=patch, check=True)
+    applied = desk.all()
+    git(desk.root, "stash", "--all", "--quiet")
+    desk.write(THEIRS)
+    assert desk.for_all("--gate").status == 0
+    done = {name: content for name, content in desk.all().items() if name.startswith("repository/")}
+    assert done == {name: content for name, content in applied.items() if name.startswith("repository/")}
+    dry = desk.run("uninit", "--dry-run", "--json").data
+    assert {one["change"] for one in dry["files"]} == {"change", "delete"}
+    assert "-  " in dry["diff"]
+
+
+def test_what_a_person_and_the_clients_write_meanwhile_stays(desk: Desk) -> None:
+    desk.for_all("--gate")
+    settings, config, notes = (
+        desk.root / name for name in (".claude/settings.json", ".codex/config.toml", "AGENTS.md")
+    )
+    settings.write_bytes(
+        settings.read_bytes().replace(b'"mcp__gsdreview__*"', b'"mcp__gsdreview__*",\n      "Bash(ls)"')
+    )
+    config.write_bytes(config.read_bytes() + b'\n[projects."/x"]\ntrust_level = "trusted"\n')
+    notes.write_bytes(b"# Ours\n\n" + notes.read_bytes() + b"\nMore.\n")
+    (desk.root / ".gemini/own.md").write_bytes(b"own")
+    assert desk.run("uninit", "--yes").status == 0
+    left = {
+        name: content for name, content in desk.all().items() if name.startswith("repository/.") or "AGENTS" in name
+    }
+    assert left == {
+        "repository/.claude": "folder",
+        "repository/.claude/settings.json": b'{\n  "permissions": {\n    "allow": [\n      "Bash(ls)"\n    ]\n  }\n}\n',
+        "repository/.codex": "folder",
+        "repository/.codex/config.toml": b'\n[projects."/x"]\ntrust_level = "trusted"\n',
+        "repository/.gemini": "folder",
+        "repository/.gemini/own.md": b"own",
+        "repository/.git": "folder",
+        "repository/AGENTS.md": b"# Ours\n\n\nMore.\n",
+    }
+
+
+def test_finds_clients_by_their_programs_and_their_folders(desk: Desk, tmp_path: Path) -> None:
+    ended = desk.init()
+    assert (ended.status, "--client claude|codex" in ended.stderr) == (1, True)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "codex").write_text("#!/bin/sh\n", "utf-8")
+    (programs / "codex").chmod(0o755)
+    (desk.home / ".gemini").mkdir()
+    path = os.pathsep.join([str(programs), os.environ["PATH"]])
+    found = desk.init("--json", PATH=path).data["clients"]
+    assert found == [
+        {"client": "codex", "title": "Codex", "program": str(programs / "codex"), "folder": None},
+        {"client": "gemini", "title": "Gemini CLI", "program": None, "folder": str(desk.home / ".gemini")},
+    ]
+    assert {path.name for path in desk.root.iterdir()} >= {".codex", ".gemini", "AGENTS.md", "GEMINI.md"}
+    assert not (desk.root / ".mcp.json").exists()
+    more = desk.init("--client", "cursor", "--json").data["clients"]
+    assert [one["client"] for one in more] == ["codex", "gemini", "cursor"]
+    assert desk.init("--client", "emacs").status == 1
+
+
+def test_with_the_gate_commits_are_refused_until_uninit_and_no_agent_undoes_it(desk: Desk) -> None:
+    ended = desk.init("--client", "claude", "--gate")
+    assert "gate     on" in ended.stdout
+    hooks = json.loads((desk.root / ".claude/settings.json").read_bytes())["hooks"]
+    assert "tandem hook agent" in json.dumps(hooks["PreToolUse"])
+    (desk.root / "a.txt").write_text("new\n", "utf-8")
+    refused = commit(desk)
+    assert "tandem: refused" in refused.stderr
+    by_agent = desk.run("uninit", "--yes", CLAUDECODE="1")
+    assert (by_agent.status, "CLAUDECODE" in by_agent.stderr) == (1, True)
+    assert commit(desk).returncode != 0
+    assert desk.init("--client", "claude").status == 0
+    assert "PreToolUse" in (desk.root / ".claude/settings.json").read_text("utf-8")
+    assert "gate     off" in desk.run("uninit", "--yes").stdout
+    assert commit(desk).returncode == 0
+
+
+def test_a_gate_that_was_on_before_stays_on(desk: Desk) -> None:
+    assert desk.run("gate", "on", "--project", desk.name).status == 0
+    desk.init("--client", "claude", "--gate")
+    ended = desk.run("uninit", "--yes")
+    assert "still on" in ended.stderr
+    assert desk.name in desk.projects()
+    (desk.root / "a.txt").write_text("new\n", "utf-8")
+    assert commit(desk).returncode != 0
+    assert desk.run("gate", "off", "--yes").status == 0

@@ -1,0 +1,153 @@
+"""The three settings in GSD's `config.json`: where they are found, how they are merged, what counts without trust."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.hooks import planning, trust
+from tests.commandline import git, repository
+from tests.repository.gsd_package import NEWEST, install, tools
+
+SESSION = "CLAUDE_SESSION_ID"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("GSD_WORKSTREAM", *planning._SESSIONS, "TTY", "SSH_TTY"):
+        monkeypatch.delenv(name, raising=False)
+    return repository(tmp_path / "shop")
+
+
+def say(root: Path, workstream: str | None = None, **settings: Any) -> Path:
+    folder = root / ".planning" / (f"workstreams/{workstream}" if workstream else "")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({"mode": "yolo", **settings}), "utf-8")
+    return folder / "config.json"
+
+
+def test_without_a_file_it_is_solo_and_strict(root: Path) -> None:
+    found = planning.read(str(root))
+    assert (found.tandem_enabled, found.granularity, found.mode, found.found) == (False, "per_task", "blocking", False)
+    assert (found.root, found.problems) == (str(root), ())
+
+
+def test_the_settings_are_found_from_subfolders_and_from_linked_working_trees(root: Path, tmp_path: Path) -> None:
+    say(root, tandem_enabled=True)
+    git(root, "worktree", "add", "--quiet", str(tmp_path / "linked"))
+    (root / "deep" / "er").mkdir(parents=True)
+    # An older copy in the linked tree, or one that an agent wrote there, does not count.
+    say(tmp_path / "linked", tandem_enabled=False)
+    for folder in (root, root / "deep" / "er", tmp_path / "linked"):
+        found = planning.read(str(folder))
+        assert found.tandem_enabled
+        assert found.root == str(root)
+        assert found.origins == {"tandem_enabled": ".planning/config.json"}
+
+
+def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: Path, tmp_path: Path) -> None:
+    say(root, tandem_enabled=True, review_granularity="per_plan", execution_mode="optimistic")
+    found = planning.read(str(root))
+    assert (found.granularity, found.mode) == ("per_plan", "optimistic")
+    assert not trust.trusts(str(tmp_path), found.root, found.sources)
+    strict = planning.effective(found, trusted=False)
+    assert strict == (True, "per_task", "blocking", ("review_granularity", "execution_mode"))
+    assert strict.is_strict
+    loose = planning.effective(found, trusted=True)
+    assert loose == (True, "per_plan", "optimistic", ())
+    assert not loose.is_strict
+    say(root, tandem_enabled=True, review_granularity="per_task")
+    assert trust.trusts(str(tmp_path), planning.read(str(root)).root, planning.read(str(root)).sources)
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (b"{", "cannot be read"),
+        (b"[]", "not an object"),
+        (b"\xff\xfe{}", "cannot be read"),
+        (b'{"tandem_enabled": "yes"}', 'tandem_enabled is "yes"; write true or false'),
+        (b'{"tandem_enabled": true, "review_granularity": "per_phase"}', "write per_task or per_plan"),
+        (b'{"tandem_enabled": true, "execution_mode": null}', "write blocking or optimistic"),
+        (b'{"tandem_enabled": true, "reviewer_pool": 3}', "reviewer_pool is 3"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b" " * 1_000_001, "more than"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_no_solo_mode(root: Path, written: bytes, problem: str) -> None:
+    (root / ".planning").mkdir()
+    (root / ".planning" / "config.json").write_bytes(written)
+    found = planning.read(str(root))
+    assert found.tandem_enabled
+    assert found.found
+    assert (found.granularity, found.mode) == ("per_task", "blocking")
+    [told] = found.problems
+    assert problem in told
+    assert told.startswith(".planning/config.json")
+
+
+def test_a_workstreams_file_is_merged_over_the_projects(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = {"enabled": True, "max_pool_size": 3}
+    say(root, tandem_enabled=True, execution_mode="optimistic", reviewer_pool=pool)
+    say(root, "pay", execution_mode="blocking", reviewer_pool={"max_pool_size": 1})
+    assert planning.read(str(root)).workstream is None
+    monkeypatch.setenv("GSD_WORKSTREAM", "pay")
+    found = planning.read(str(root))
+    assert (found.tandem_enabled, found.mode, found.workstream) == (True, "blocking", "pay")
+    assert found.reviewer_pool == {"enabled": True, "max_pool_size": 1}
+    assert found.origins["tandem_enabled"] == ".planning/config.json"
+    assert found.origins["execution_mode"] == ".planning/workstreams/pay/config.json"
+    monkeypatch.setenv("GSD_WORKSTREAM", "../../elsewhere")
+    assert planning.read(str(root)).workstream is None
+
+
+def test_a_workstream_without_a_file_has_the_projects_settings(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(root, tandem_enabled=True)
+    (root / ".planning/workstreams/pay").mkdir(parents=True)
+    monkeypatch.setenv("GSD_WORKSTREAM", "pay")
+    assert planning.read(str(root)).tandem_enabled
+
+
+def test_the_active_workstream_is_the_one_that_gsd_itself_keeps(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "project").mkdir(parents=True)
+    install(NEWEST, "claude", "user", home)
+    say(root)
+    folder = home / ".claude"
+    for name in ("pay", "ship"):
+        tools(folder, "workstream", "create", name, home=home, cwd=root)
+        say(root, name)
+    tools(folder, "workstream", "set", "pay", home=home, cwd=root)
+    tools(folder, "workstream", "set", "ship", home=home, cwd=root, **{SESSION: "s 1/2"})
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert planning.read(str(root)).workstream == "pay"
+    monkeypatch.setenv(SESSION, "s 1/2")
+    assert planning.read(str(root)).workstream == "ship"
+
+
+def test_solo_mode_is_one_local_read(root: Path) -> None:
+    """No process, no socket, and nothing imported that a commit would have to wait for."""
+    say(root)
+    script = (
+        "import sys\n"
+        "def seen(event, arguments):\n"
+        "    if event.startswith(('socket.', 'subprocess.', 'os.exec', 'os.fork', 'os.posix_spawn')): sys.exit(event)\n"
+        "sys.addaudithook(seen)\n"
+        "from tandem.hooks import planning, trust\n"
+        "found = planning.read(sys.argv[1])\n"
+        "assert trust.trusts('/nowhere', found.root, found.sources) and not found.tandem_enabled and found.found\n"
+        "slow = {'hashlib', 'tempfile', 'subprocess', 'socket', 'pathlib', 'dataclasses'} & set(sys.modules)\n"
+        "sys.exit(f'imported {slow}' if slow else 0)\n"
+    )
+    source = str(Path(planning.__file__).parents[2])
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {source!r})\n{script}", str(root)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,161 @@
+"""A rollback brings back every kind of file: renamed, executable, binary, linked, and the very first ones."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.rolling_back import BASE, BRANCH, Plan, optimistic, with_lines
+
+
+@pytest.fixture
+def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    return optimistic(gated, monkeypatch.chdir)
+
+
+def taken_back(plan: Plan, review: str) -> None:
+    """Reject a review and roll it back: everything is as before its commit, to the byte and the mode."""
+    commit = plan.head
+    before = plan.git("ls-tree", "-r", "HEAD^")
+    plan.reject(review)
+    plan.rolled_back(review)
+    assert plan.git("ls-tree", "-r", "HEAD") == before
+    assert plan.head != commit
+    assert plan.is_clean()
+
+
+def test_a_rename(plan: Plan) -> None:
+    plan.git("mv", "f.txt", "renamed.txt")
+    taken_back(plan, plan.commit({}, "feat(03-02): rename").review)
+    assert plan.read("f.txt") == BASE
+    assert not (plan.root / "renamed.txt").exists()
+
+
+def test_a_rename_whose_new_name_a_dependent_changes(plan: Plan) -> None:
+    plan.git("mv", "f.txt", "renamed.txt")
+    first = plan.commit({}, "feat(03-02): rename")
+    second = plan.commit({"renamed.txt": with_lines(l3="three")}, "feat(03-02): count")
+    plan.reject(first.review)
+    done = plan.rolled_back(first.review)
+    assert [one["commit"] for one in done["reverted"]] == [second.commit, first.commit]
+    # Git follows the rename: the dependent's change is on the old name, and has to be looked at again.
+    assert plan.read("f.txt") == with_lines(l3="three")
+    assert [one["approval"] for one in done["carried"]] == ["re_review"]
+    assert not (plan.root / "renamed.txt").exists()
+
+
+def test_a_file_that_somebody_renamed_since(plan: Plan) -> None:
+    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
+    plan.git("mv", "f.txt", "theirs.txt")
+    plan.foreign({}, "their name for it")
+    plan.reject(first.review)
+    plan.rolled_back(first.review)
+    assert plan.read("theirs.txt") == BASE
+    assert not (plan.root / "f.txt").exists()
+
+
+def test_a_mode(plan: Plan) -> None:
+    (plan.root / "f.txt").chmod(0o755)
+    taken_back(plan, plan.commit({}, "feat(03-02): executable").review)
+    assert not os.access(plan.root / "f.txt", os.X_OK)
+
+
+def test_a_binary_file(plan: Plan) -> None:
+    plan.foreign({"pixel.bin": bytes(range(256))})
+    taken_back(plan, plan.commit({"pixel.bin": bytes(range(255, -1, -1))}, "feat(03-02): other way").review)
+    assert (plan.root / "pixel.bin").read_bytes() == bytes(range(256))
+
+
+def test_a_binary_counter_patch(plan: Plan) -> None:
+    plan.foreign({"pixel.bin": bytes(range(256))})
+    task = plan.commit({"pixel.bin": b"\0\1\2"}, "feat(03-02): smaller")
+    plan.gated.write({"pixel.bin": b"\0\1\2\3"})
+    better = plan.git("diff", "--binary", "HEAD^", "--", "pixel.bin") + "\n\n"
+    plan.git("checkout", "--", ".")
+    plan.want_changes(task.review, better)
+    assert plan.rolled_back(task.review)["counter_patch"]["exact"]
+    assert (plan.root / "pixel.bin").read_bytes() == b"\0\1\2\3"
+    assert plan.is_clean()
+
+
+def test_deleted_and_added_files_in_folders(plan: Plan) -> None:
+    plan.foreign({"deep/er/old.txt": "old\n"})
+    plan.foreign({"between.txt": "x\n"})
+    taken_back(plan, plan.commit({"deep/er/old.txt": None, "new/er/new.txt": "new\n"}, "feat(03-02): move").review)
+    assert plan.read("deep/er/old.txt") == "old\n"
+    assert not (plan.root / "new").exists()
+
+
+def test_a_folder_in_the_place_of_a_file(plan: Plan) -> None:
+    (plan.root / "f.txt").unlink()
+    taken_back(plan, plan.commit({"f.txt/inside.txt": "x\n"}, "feat(03-02): a folder").review)
+    assert plan.read("f.txt") == BASE
+
+
+def test_line_ends_that_git_converts(plan: Plan) -> None:
+    plan.foreign({".gitattributes": "*.txt text eol=crlf\n"})
+    plan.gated.write({"f.txt": with_lines(l3="three").replace("\n", "\r\n")})
+    taken_back(plan, plan.commit({}, "feat(03-02): count").review)
+    assert (plan.root / "f.txt").read_bytes() == BASE.replace("\n", "\r\n").encode()
+
+
+def test_names_that_are_awkward(plan: Plan) -> None:
+    name = 'folder with spaces/-leading "quoted" ünïcode\t.txt'
+    taken_back(plan, plan.commit({name: "x\n"}, "feat(03-02): a name").review)
+
+
+def test_a_link_in_the_working_tree_is_not_followed(plan: Plan, tmp_path: Path) -> None:
+    task = plan.commit({"new/file.txt": "new\n"}, "feat(03-02): new")
+    plan.reject(task.review)
+    outside = tmp_path / "outside"
+    (plan.root / "new").rename(outside)
+    (plan.root / "new").symlink_to(outside)
+    plan.refused(task.review, code="INVALID_INPUT")
+    assert (outside / "file.txt").read_text() == "new\n"
+
+
+def test_the_root_commit(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated = gate_on(shared_broker, new_repository(tmp_path / "other"))
+    gated.settings(tandem_enabled=True, execution_mode="optimistic")
+    gated.git("switch", "--quiet", "--orphan", BRANCH)
+    plan = Plan(gated, monkeypatch.chdir)
+    task = plan.commit({"first.txt": "first\n"}, "feat(03-02): begin")
+    assert plan.git("rev-list", "--count", "HEAD") == "1"
+    plan.foreign({"theirs.txt": "theirs\n"})
+    plan.reject(task.review)
+    plan.rolled_back(task.review)
+    assert plan.git("ls-files") == "theirs.txt"
+    assert not (plan.root / "first.txt").exists()
+    assert plan.is_clean()
+
+
+def test_a_merged_counter_patch_is_put_up_again(plan: Plan) -> None:
+    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
+    plan.gated.write({"f.txt": with_lines(l3="drei")})
+    better = plan.git("diff", "--full-index", "HEAD^", "--", "f.txt") + "\n"
+    plan.git("checkout", "--", ".")
+    plan.foreign({"f.txt": with_lines(l3="three", l18="theirs")})
+    plan.want_changes(task.review, better)
+    done = plan.rolled_back(task.review)
+    assert plan.read("f.txt") == with_lines(l3="drei", l18="theirs")
+    assert not done["counter_patch"]["exact"]
+    assert [(one["review_id"], one["round"]) for one in done["re_reviews"]] == [(task.review, 3)]
+
+
+def test_a_counter_patch_that_does_not_fit_is_rework(plan: Plan) -> None:
+    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
+    plan.gated.write({"f.txt": with_lines(l3="drei", l18="x")})
+    better = plan.git("diff", "--full-index", "HEAD^", "--", "f.txt") + "\n"
+    plan.git("checkout", "--", ".")
+    plan.foreign({"f.txt": with_lines(l3="three", l18="theirs")})
+    plan.want_changes(task.review, better)
+    done = plan.rolled_back(task.review)
+    assert plan.read("f.txt") == with_lines(l18="theirs")
+    assert done["counter_patch"] is None
+    assert "counter-patch does not fit" in done["rework"][0]["reason"]

@@ -1,0 +1,249 @@
+"""When a rollback stops: it says why and what to do, and nothing of branch, index and working tree changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tandem.errors import InvalidTransition
+from tandem.gsd.rollback.rolling import VerifyCommand, verify
+from tests.repository.gating import Gated
+from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
+
+UNHOOKED = ("-c", "core.hooksPath=/dev/null")
+
+
+@pytest.fixture
+def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    return optimistic(gated, monkeypatch.chdir)
+
+
+@pytest.fixture
+def task(plan: Plan) -> Task:
+    """A rejected commit that changes a file and adds one."""
+    found = plan.commit({"f.txt": with_lines(l3="three"), "new.txt": "new\n"}, "feat(03-02): count")
+    plan.reject(found.review)
+    return found
+
+
+def configure(plan: Plan, *argv: str) -> None:
+    """Have the user's configuration name a verify command."""
+    folder = Path(os.environ["TANDEM_CONFIG_DIR"])
+    (folder / "config.toml").write_text(f"verify_command = {json.dumps(list(argv))}\n", "utf-8")
+
+
+def conflicting(plan: Plan) -> str:
+    """A branch whose merge conflicts with `work`."""
+    plan.git("switch", "--quiet", "-c", "other", "main")
+    plan.foreign({"f.txt": "something else\n"})
+    plan.git("switch", "--quiet", BRANCH)
+    return "other"
+
+
+@pytest.mark.parametrize("doing", ["merge", "rebase", "cherry-pick"])
+def test_in_the_middle_of_something(plan: Plan, task: Task, doing: str) -> None:
+    other = conflicting(plan)
+    assert plan.gated.try_git(*UNHOOKED, doing, other).status != 0
+    error = plan.refused(task.review, code="INVALID_INPUT")
+    assert error["details"]["in_progress"] == doing
+    assert f"git {doing} --" in error["message"]
+    plan.git(doing, "--abort")
+    plan.rolled_back(task.review)
+
+
+def test_in_the_middle_of_a_merge_without_conflicts(plan: Plan, task: Task) -> None:
+    plan.git("switch", "--quiet", "-c", "other", "main")
+    plan.foreign({"side.txt": "side\n"})
+    plan.git("switch", "--quiet", BRANCH)
+    plan.git(*UNHOOKED, "merge", "--no-commit", "--no-ff", "other")
+    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["in_progress"] == "merge"
+
+
+def test_a_detached_head(plan: Plan, task: Task) -> None:
+    plan.git("switch", "--quiet", "--detach")
+    assert "git switch" in plan.refused(task.review, code="INVALID_INPUT")["message"]
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_local_changes_in_the_same_file(plan: Plan, task: Task, staged: bool) -> None:
+    plan.gated.write({"f.txt": with_lines(l3="three", l20="mine")})
+    if staged:
+        plan.git("add", "f.txt")
+    error = plan.refused(task.review, code="INVALID_INPUT")
+    assert error["details"]["paths"] == ["f.txt"]
+    assert plan.read("f.txt") == with_lines(l3="three", l20="mine")
+
+
+def test_a_deleted_file_is_a_local_change(plan: Plan, task: Task) -> None:
+    plan.gated.write({"new.txt": None})
+    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["new.txt"]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_untracked_file_where_one_comes_back(plan: Plan, ignored: bool) -> None:
+    plan.foreign({"between.txt": "x\n"})
+    task = plan.commit({"f.txt": None}, "feat(03-02): remove")
+    plan.reject(task.review)
+    if ignored:
+        (plan.root / ".git" / "info" / "exclude").write_text("f.txt\n")
+    plan.gated.write({"f.txt": "mine\n"})
+    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["f.txt"]
+    assert plan.read("f.txt") == "mine\n"
+
+
+def test_an_untracked_file_where_a_folder_comes_back(plan: Plan) -> None:
+    plan.foreign({"deep/er/file.txt": "x\n"})
+    plan.foreign({"between.txt": "x\n"})
+    task = plan.commit({"deep/er/file.txt": None}, "feat(03-02): remove")
+    plan.reject(task.review)
+    (plan.root / "deep" / "er").rmdir()
+    plan.gated.write({"deep/er": "mine\n"})
+    assert plan.refused(task.review, code="INVALID_INPUT")["details"]["paths"] == ["deep/er"]
+
+
+def test_other_local_changes_stay_as_they_are(plan: Plan, task: Task) -> None:
+    plan.foreign({"g.txt": "g\n", "h.txt": "h\n"})
+    plan.gated.write({"g.txt": "unstaged\n", "h.txt": "staged\n", "untracked.txt": "untracked\n"})
+    plan.git("add", "h.txt")
+    before = plan.git("status", "--porcelain")
+    plan.rolled_back(task.review)
+    assert plan.git("status", "--porcelain") == before
+    assert (plan.read("g.txt"), plan.read("h.txt")) == ("unstaged\n", "staged\n")
+    assert plan.read("f.txt") == BASE
+    assert plan.git("stash", "list") == ""
+
+
+def test_an_approved_change_is_not_rolled_back(plan: Plan) -> None:
+    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
+    plan.refused(task.review, code="INVALID_TRANSITION")
+    plan.approve(task.review)
+    assert "approved" in plan.refused(task.review, code="INVALID_TRANSITION")["message"]
+
+
+def test_an_unknown_review(plan: Plan) -> None:
+    plan.refused("rv_nobody", code="NOT_FOUND")
+
+
+def test_the_verify_command_sees_the_result_and_a_failing_one_stops(plan: Plan, task: Task) -> None:
+    script = "import sys; sys.stdout.write(open('f.txt').read()); sys.exit(7)"
+    configure(plan, sys.executable, "-c", script)
+    error = plan.refused(task.review, code="INVALID_TRANSITION")
+    assert error["details"]["status_code"] == 7
+    assert error["details"]["output"] == BASE.strip()
+    configure(plan, sys.executable, "-c", "import pathlib, sys; sys.exit(pathlib.Path('new.txt').exists())")
+    done = plan.rolled_back(task.review)
+    assert done["verify"][0] == sys.executable
+
+
+def test_a_verify_command_of_the_repository_or_the_environment_does_not_count(
+    plan: Plan, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan.gated.write({".tandem/config.toml": 'verify_command = ["false"]\n'})
+    monkeypatch.setenv("TANDEM_VERIFY_COMMAND", '["true"]')
+    assert plan.refused(task.review, code="CONFIG_INVALID")["details"]["setting"] == "verify_command"
+    monkeypatch.delenv("TANDEM_VERIFY_COMMAND")
+    assert plan.rolled_back(task.review)["verify"] is None
+
+
+def test_a_verify_command_that_cannot_be_started(plan: Plan, task: Task) -> None:
+    configure(plan, "no-such-program-anywhere")
+    assert "verify_command" in plan.refused(task.review, code="CONFIG_INVALID")["message"]
+
+
+def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    os.mkfifo(pid)
+    script = f"sleep 600 & echo $! > {pid}; wait"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(verify, VerifyCommand(("sh", "-c", script), "here"), tmp_path, threading.Event(), 3)
+        child = psutil.Process(int(pid.read_text()))
+        with pytest.raises(InvalidTransition, match="did not end within 3 s"):
+            running.result()
+        child.wait(10)
+
+
+def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    configure(plan, sys.executable, "-c", f"open({str(go)!r}).close()")
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tandem", "rollback", task.review],
+        cwd=plan.root,
+        env={**os.environ, "TANDEM_BROKER": plan.gated.broker.url, "TERM": "xterm"},
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    with process, os.fdopen(ours, "rb", 0) as terminal:
+        shown = b""
+        while b"verifying: " not in shown:
+            shown += terminal.read(1000)
+        go.open("w").close()
+        with suppress(OSError):
+            while terminal.read(1000):
+                pass
+        assert process.wait(60) == 0
+
+
+def test_head_moved_meanwhile(plan: Plan, task: Task) -> None:
+    commit = f"git -C {plan.root} -c core.hooksPath=/dev/null commit --quiet --allow-empty -m meanwhile"
+    configure(plan, *commit.split())
+    before = plan.head
+    ended = plan.rollback(task.review, "--json")
+    error = ended.envelope["error"]
+    assert (error["code"], error["retryable"]) == ("UNAVAILABLE", True)
+    assert "HEAD moved" in error["message"]
+    assert plan.gated.head("HEAD^") == before
+    assert plan.read("new.txt") == "new\n"
+    assert plan.is_clean()
+
+
+def test_a_file_that_changed_meanwhile(plan: Plan, task: Task) -> None:
+    configure(plan, sys.executable, "-c", f"open({str(plan.root / 'f.txt')!r}, 'a').write('mine')")
+    ended = plan.rollback(task.review, "--json")
+    assert ended.envelope["error"]["details"]["paths"] == ["f.txt"]
+    assert plan.head == task.commit
+    assert plan.read("f.txt") == with_lines(l3="three") + "mine"
+
+
+def test_a_hook_of_the_repository_may_refuse_the_publication(plan: Plan, task: Task) -> None:
+    hooks = plan.root / "own-hooks"
+    hooks.mkdir()
+    (hooks / "reference-transaction").write_text(
+        '#!/bin/sh\n[ "$1" = prepared ] && grep -q refs/heads/work && { echo "not today" >&2; exit 1; }\nexit 0\n'
+    )
+    (hooks / "reference-transaction").chmod(0o755)
+    (plan.root / ".git" / "info" / "exclude").write_text("own-hooks/\n")
+    plan.git("config", "core.hooksPath", str(hooks))
+    error = plan.refused(task.review, code="INVALID_TRANSITION")
+    assert "not today" in error["message"]
+
+
+def test_one_at_a_time(plan: Plan, task: Task, tmp_path: Path) -> None:
+    waiting, go = tmp_path / "waiting", tmp_path / "go"
+    os.mkfifo(waiting)
+    os.mkfifo(go)
+    script = f"open({str(waiting)!r}, 'w').close(); open({str(go)!r}).close()"
+    configure(plan, sys.executable, "-c", script)
+    first = subprocess.Popen(
+        [sys.executable, "-m", "tandem", "rollback", task.review],
+        cwd=plan.root,
+        env={**os.environ, "TANDEM_BROKER": plan.gated.broker.url},
+    )
+    with first, waiting.open():
+        second = plan.rollback(task.review, "--json")
+        go.open("w").close()
+        assert first.wait(60) == 0
+    assert second.envelope["error"]["code"] == "UNAVAILABLE"
+    assert "Another rollback" in second.envelope["error"]["message"]
+    assert plan.read("f.txt") == BASE

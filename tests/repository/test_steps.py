@@ -1,0 +1,338 @@
+"""`tandem gate plan|context|verification`: whole documents, reviewed before they count. Without a gate and with one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.commandline import Ended, Inside, Shell, finish
+from tests.repository.gating import Gated
+from tests.repository.stepping import PHASE, PLAN, PLAN_FILE, Steps, enabled, head
+
+VERIFIED = "---\nphase: 03-uploads\nstatus: passed\n---\n# Verification\n"
+
+
+@pytest.fixture
+def steps(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
+    """The workflow submits, and there is no gate."""
+    return enabled(shared_broker, plain)
+
+
+@pytest.fixture
+def under_gate(gated: Gated) -> Steps:
+    """The gate is on, and nothing is said of a workflow."""
+    return Steps(gated)
+
+
+def test_solo_is_one_look_at_local_files(plain: Path, config_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        for step in ("plan", "context", "task", "wave", "verification"):
+            ended = taken_at(url, plain, step)
+            assert (ended.status, head(ended)) == (0, "SOLO")
+        listener.settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            listener.accept()
+
+
+def taken_at(url: str, root: Path, *arguments: str) -> Ended:
+    """A step with another broker than the tests' own."""
+    with contextlib.chdir(root):
+        return Inside(url, root).run("gate", *arguments)
+
+
+def nobody() -> str:
+    """Where no broker listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_an_explicit_false_is_solo_too(plain: Path, config_dir: Path) -> None:
+    (plain / ".planning").mkdir()
+    (plain / ".planning" / "config.json").write_text(json.dumps({"tandem_enabled": False}))
+    ended = Shell(nobody(), plain).run("gate", "plan")
+    assert (ended.status, head(ended)) == (0, "SOLO")
+    # The short way is the program's own; the command line behind it says the same.
+    assert ended.stdout == taken_at(nobody(), plain, "plan").stdout
+    assert Shell(nobody(), plain).run("gate", "plan", "--json").data["word"] == "SOLO"
+
+
+def test_a_plan_goes_up_whole_with_its_path_and_is_approved(under_gate: Steps) -> None:
+    under_gate.write(PLAN_FILE, PLAN)
+    ended = under_gate.reviewed("plan")
+    assert (ended.status, head(ended)) == (0, "APPROVED")
+    assert "took the newest" in ended.stderr
+    review = under_gate.reviews()[0]
+    proposal = under_gate.proposal(review["review_id"])
+    assert (proposal["path"], proposal["description"]) == (PLAN_FILE, PLAN)
+    assert (review["category"], review["phase"], review["plan"], review["priority"]) == (
+        "plan_review",
+        "03",
+        "02",
+        "critical",
+    )
+    assert "Retry uploads" in review["intent"]
+    under_gate.gated.git("add", PLAN_FILE)
+    under_gate.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
+    assert under_gate.gated.trailers() == [review["review_id"]]
+
+
+@pytest.mark.parametrize(
+    ("step", "name", "category"),
+    [("context", "03-CONTEXT.md", "handoff"), ("verification", "03-VERIFICATION.md", "verification")],
+)
+def test_a_document_before_it_is_written(under_gate: Steps, step: str, name: str, category: str) -> None:
+    path = f"{PHASE}/{name}"
+    ended = under_gate.reviewed(step, "--path", path, "-", stdin=VERIFIED.encode())
+    assert head(ended) == "APPROVED"
+    assert not (under_gate.root / path).exists()
+    review = under_gate.reviews()[0]
+    assert (review["category"], review["phase"]) == (category, "03")
+    assert f"tandem apply {review['review_id']}" in ended.stdout
+    assert under_gate.gated.tandem("apply", review["review_id"]).status == 0
+    assert (under_gate.root / path).read_text() == VERIFIED
+    assert head(under_gate.run(step)) == "APPROVED"
+    under_gate.gated.git("add", path)
+    under_gate.gated.git("commit", "--quiet", "-m", "docs(03): as approved")
+
+
+def test_p2_one_changed_byte_of_an_approved_document_is_up_for_review_again(under_gate: Steps) -> None:
+    under_gate.write(PLAN_FILE, PLAN)
+    under_gate.reviewed("plan")
+    under_gate.write(PLAN_FILE, PLAN.replace("Retry", "retry"))
+    ended = under_gate.run("plan", "--timeout", "0", "--json")
+    data = under_gate.ends(ended, "WAITING", 12)
+    assert data["round"] == 2
+    under_gate.gated.git("add", PLAN_FILE)
+    under_gate.gated.refused("commit", "-m", "docs(03-02): plan")
+
+
+def test_a_draft_from_a_file_for_the_document(steps: Steps) -> None:
+    draft = steps.write("draft.md", "# Context\n")
+    ended = steps.run("context", f"{PHASE}/03-CONTEXT.md", "--content", str(draft), "--timeout", "0", "--json")
+    data = steps.ends(ended, "WAITING", 12)
+    assert (data["path"], data["phase"]) == (f"{PHASE}/03-CONTEXT.md", "03")
+
+
+def test_a_verification_says_whether_the_work_passed(steps: Steps) -> None:
+    path = f"{PHASE}/03-VERIFICATION.md"
+    steps.write(path, VERIFIED)
+    steps.ends(steps.reviewed("verification", "--json"), "APPROVED", 0)
+    approved = steps.reviews()[0]
+    assert approved["intent"].endswith(": passed")
+    assert steps.proposal(approved["review_id"])["metadata"] == {"result": "passed"}
+    # The same text is not approved as a failure.
+    data = steps.ends(steps.run("verification", "--failed", "--timeout", "0", "--json"), "WAITING", 12)
+    assert steps.proposal(data["review_id"])["metadata"] == {"result": "failed"}
+
+
+def test_a_complete_list_of_tests_with_issues_has_not_passed(steps: Steps) -> None:
+    steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: complete\n---\n## Summary\n\npassed: 3\nissues: 1\n")
+    data = steps.ends(steps.run("verification", "--timeout", "0", "--json"), "WAITING", 12)
+    assert steps.proposal(data["review_id"])["metadata"] == {"result": "failed"}
+
+
+def test_a_verification_that_does_not_say_it_has_to_be_told(steps: Steps) -> None:
+    steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: human_needed\n---\n")
+    ended = steps.run("verification")
+    assert ended.status == 1
+    assert "--passed or --failed" in ended.stderr
+
+
+def test_changes_are_told_once_and_the_next_round_is_of_the_same_review(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    comment = [{"file": PLAN_FILE, "line": 3, "body": "Which uploads?"}]
+    ended = steps.reviewed("plan", "--json", verdict="changes_requested", reason="Too vague.", comments=comment)
+    data = steps.ends(ended, "CHANGES", 10)
+    assert (data["reason"], data["remarks"][0]["body"]) == ("Too vague.", "Which uploads?")
+    told = steps.run("plan")
+    assert (told.status, head(told)) == (10, "CHANGES")
+    assert "reason: Too vague." in told.stdout
+    assert steps.status(data["review_id"])["round"] == 1
+    steps.write(PLAN_FILE, PLAN.replace("Retry", "Retry failed"))
+    again = steps.ends(steps.reviewed("plan", "--json"), "APPROVED", 0)
+    assert (again["review_id"], again["round"]) == (data["review_id"], 2)
+
+
+def test_a_text_counter_patch_is_taken_into_the_file(under_gate: Steps) -> None:
+    file = under_gate.write(PLAN_FILE, PLAN)
+    better = PLAN.replace("Retry", "Retry failed")
+    first = under_gate.reviewed("plan", verdict="changes_requested", counter_patch=better)
+    assert "Retry failed uploads." in first.stdout
+    assert "tandem gate plan --accept" in first.stdout
+    ended = under_gate.reviewed("plan", "--accept")
+    assert (ended.status, head(ended)) == (0, "APPROVED")
+    assert file.read_text() == better
+    under_gate.gated.git("add", PLAN_FILE)
+    under_gate.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
+
+
+def test_a_counter_patch_to_a_draft_is_taken_without_writing_it(steps: Steps) -> None:
+    path = f"{PHASE}/03-CONTEXT.md"
+    first = steps.reviewed(
+        "context", "--path", path, "-", stdin=b"# Vague\n", verdict="changes_requested", counter_patch="# Clear\n"
+    )
+    assert f"tandem gate context {path} --accept" in first.stdout
+    ended = steps.reviewed("context", path, "--accept")
+    assert head(ended) == "APPROVED"
+    assert not (steps.root / path).exists()
+    steps.gated.tandem("apply", steps.reviews()[0]["review_id"])
+    assert (steps.root / path).read_text() == "# Clear\n"
+
+
+def test_accepting_is_refused_when_the_file_has_changed_since(steps: Steps) -> None:
+    file = steps.write(PLAN_FILE, PLAN)
+    steps.reviewed("plan", verdict="changes_requested", counter_patch=PLAN + "more\n")
+    file.write_text("something else\n")
+    ended = steps.run("plan", "--accept", "--timeout", "0")
+    assert ended.status == 1
+    assert "nothing was done" in ended.stderr
+    assert file.read_text() == "something else\n"
+    assert steps.reviews()[0]["status"] == "changes_requested"
+
+
+def test_rejected_and_put_up_again_it_follows_the_rejected_one(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    first = steps.ends(steps.reviewed("plan", "--json", verdict="rejected"), "REJECTED", 11)
+    assert head(steps.run("plan")) == "REJECTED"
+    steps.write(PLAN_FILE, PLAN + "\nmore\n")
+    again = steps.ends(steps.run("plan", "--timeout", "0", "--json"), "WAITING", 12)
+    assert steps.proposal(again["review_id"])["parent_id"] == first["review_id"]
+
+
+def test_after_three_rounds_a_person_is_asked(steps: Steps) -> None:
+    ended = [decided(steps, number, "changes_requested") for number in range(3)]
+    assert [head(one) for one in ended] == ["CHANGES", "CHANGES", "ESCALATE"]
+    assert ended[-1].status == 1
+    steps.write(PLAN_FILE, PLAN + "\nround 4\n")
+    assert head(steps.run("plan")) == "ESCALATE"
+    assert len(steps.reviews()) == 1
+    assert steps.reviews()[0]["round"] == 3
+
+
+def test_rejections_one_after_the_other_count_as_rounds_too(steps: Steps) -> None:
+    ended = [decided(steps, number, "rejected") for number in range(3)]
+    assert [head(one) for one in ended] == ["REJECTED", "REJECTED", "ESCALATE"]
+    assert ended[-1].status == 1
+    steps.write(PLAN_FILE, PLAN + "\nround 4\n")
+    assert head(steps.run("plan")) == "ESCALATE"
+    assert [review["status"] for review in steps.reviews()].count("closed") == 2
+
+
+def decided(steps: Steps, number: int, verdict: str) -> Ended:
+    steps.write(PLAN_FILE, PLAN + f"\nround {number}\n")
+    return steps.reviewed("plan", verdict=verdict)
+
+
+def test_a_step_whose_time_is_over_waits_for_the_same_review_when_it_is_run_again(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    first = steps.ends(steps.run("plan", "--timeout", "0", "--json"), "WAITING", 12)
+    again = steps.ends(steps.run("plan", "--timeout", "0.2", "--json"), "WAITING", 12)
+    assert again["review_id"] == first["review_id"]
+    assert len(steps.reviews()) == 1
+    assert any("tandem gate plan" in line for line in again["next"])
+
+
+def test_two_runs_at_once_make_one_review(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    both = [steps.start("plan", "--json") for _ in range(2)]
+    steps.gated.decide(steps.arrival())
+    ended = [finish(one) for one in both]
+    assert [one.data["word"] for one in ended] == ["APPROVED", "APPROVED"]
+    assert len(steps.reviews()) == 1
+
+
+def test_a_question_of_the_reviewer_is_handed_on(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    waiting = steps.start("plan", "--json")
+    review_id = steps.arrival()
+    steps.gated.call("claim_review", review_id=review_id, reviewer_id="rev-1")
+    steps.gated.call("add_message", review_id=review_id, sender_role="reviewer", reviewer_id="rev-1", body="Why?")
+    data = steps.ends(finish(waiting), "WAITING", 12)
+    assert data["question"] == "Why?"
+    assert any("--sender-role proposer" in line for line in data["next"])
+
+
+def test_a_withdrawn_review_goes_to_a_person(steps: Steps) -> None:
+    steps.write(PLAN_FILE, PLAN)
+    waiting = steps.start("plan", "--json")
+    steps.gated.call("close_review", review_id=steps.arrival())
+    steps.ends(finish(waiting), "ESCALATE", 1)
+
+
+@pytest.mark.parametrize("step", ["plan", "task"])
+def test_a_broker_that_is_down_is_never_solo(
+    step: str, plain: Path, config_dir: Path, shared_broker: BrokerProcess
+) -> None:
+    steps = enabled(shared_broker, plain)
+    steps.write(PLAN_FILE, PLAN)
+    url = nobody()
+    ended = taken_at(url, plain, step)
+    assert (ended.status, ended.stdout) == (3, "")
+    assert "tandem up --background" in ended.stderr
+    as_json = taken_at(url, plain, step, "--json")
+    assert (as_json.status, as_json.envelope["error"]["code"]) == (3, "UNAVAILABLE")
+
+
+def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:
+    under_gate.write(PLAN_FILE, PLAN)
+    file = under_gate.root / ".git" / "tandem" / "gate.json"
+    facts = json.loads(file.read_text())
+    facts["broker"] = nobody()
+    file.write_text(json.dumps(facts))
+    ended = under_gate.run("plan")
+    assert (ended.status, ended.stdout) == (3, "")
+    assert "tandem up --background" in ended.stderr
+
+
+def test_what_cannot_be_read_is_never_solo(plain: Path, config_dir: Path) -> None:
+    (plain / ".planning").mkdir()
+    (plain / ".planning" / "config.json").write_text("{")
+    ended = taken_at(nobody(), plain, "plan")
+    assert ended.status != 0
+    assert "SOLO" not in ended.stdout
+    (plain / ".planning" / "config.json").unlink()
+    (plain / ".git" / "tandem").mkdir()
+    (plain / ".git" / "tandem" / "gate.json").write_text("{")
+    refused = taken_at(nobody(), plain, "plan")
+    assert refused.status == 1
+    assert "tandem gate on" in refused.stderr
+
+
+def test_the_settings_are_those_of_the_main_working_tree(steps: Steps, tmp_path: Path) -> None:
+    linked = steps.gated.linked(tmp_path / "linked", "side")
+    assert not (linked / ".planning").exists()
+    file = steps.write(PLAN_FILE, PLAN, linked)
+    ended = steps.run("plan", "--timeout", "0", "--json", cwd=file.parent)
+    assert steps.ends(ended, "WAITING", 12)["path"] == PLAN_FILE
+
+
+def test_a_document_that_is_not_there_is_said(steps: Steps) -> None:
+    ended = steps.run("context")
+    assert ended.status == 1
+    assert "tandem gate context FILE" in ended.stderr
+
+
+def test_an_exempt_document_needs_nothing(steps: Steps) -> None:
+    steps.write(f"{PHASE}/03-02-SUMMARY.md", "# Summary\n")
+    ended = steps.run("plan", f"{PHASE}/03-02-SUMMARY.md", "--json")
+    steps.ends(ended, "NOTHING", 0)
+    assert steps.reviews() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("plan", "-"),
+        ("plan", "a.txt", "--path", "b.txt"),
+        ("plan", "--content", "a.txt"),
+        ("verification", "--passed=1"),
+    ],
+)
+def test_contradictions_are_a_usage_error(steps: Steps, options: tuple[str, ...]) -> None:
+    assert steps.run(*options).status == 2
