@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tandem.bridge import http
-from tandem.bridge.http import HttpClient, Lost, Target
+from tandem.bridge.http import HttpClient, ResponseLost, Target
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head
         thread = threading.Thread(target=answer)
         thread.start()
         client = HttpClient(Target(f"http://127.0.0.1:{server.getsockname()[1]}"))
-        with pytest.raises(Lost, match="more than 1000 bytes"):
+        with pytest.raises(ResponseLost, match="more than 1000 bytes"):
             client.request("GET", "/", b"", {}).read()
         client.close()
         thread.join()

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.pool.contract import Rules
+from tandem.pool.contract import PoolRules
 from tandem.pool.reviewers import Effort, providers
 from tandem.pool.reviewers.job import Mode
 from tandem.settings import pool as pool_settings
@@ -49,7 +49,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
 
 def test_the_brokers_rules_are_settings_with_the_same_defaults() -> None:
     settings = load({})
-    assert {name: getattr(settings, name) for name in Rules.model_fields} == Rules().model_dump()
+    assert {name: getattr(settings, name) for name in PoolRules.model_fields} == PoolRules().model_dump()
 
 
 def test_the_choices_are_those_of_the_reviewers() -> None:

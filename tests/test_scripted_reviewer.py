@@ -13,7 +13,7 @@ import pytest
 
 from tandem import examples
 from tandem.pool.reviewers.prompt import build, load_template
-from tandem.pool.reviewers.verdicts import Answer, read_answer
+from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
 
 PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))
 DIGEST = "5f" * 32
@@ -51,14 +51,14 @@ def ask(values: dict[str, Any], **how: Any) -> subprocess.CompletedProcess[bytes
     return subprocess.run([sys.executable, PROGRAM], input=prompt.encode(), capture_output=True, check=False)
 
 
-def answer(values: dict[str, Any], **how: Any) -> Answer:
+def answer(values: dict[str, Any], **how: Any) -> ReviewerAnswer:
     """Its answer, read as a reviewer's is."""
     ended = ask(values, **how)
     assert (ended.returncode, ended.stderr) == (0, b"")
     return read_answer(ended.stdout.decode(), nonce=NONCE, digest=values.get("digest", DIGEST), files=None)
 
 
-def places(given: Answer) -> list[tuple[str, int | None]]:
+def places(given: ReviewerAnswer) -> list[tuple[str, int | None]]:
     return [(one.file, one.line) for one in given.comments]
 
 

@@ -21,9 +21,9 @@ from reference_parts import (
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.pool import rules
-from tandem.pool.contract import Rules, RunOutcome
+from tandem.pool.contract import PoolRules, RunOutcome
 from tandem.pool.reviewers import prompt, providers, verdicts
-from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.job import WorkerExit
 from tandem.pool.reviewers.lifecycle import QUICK_SECONDS
 from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
@@ -152,7 +152,7 @@ def _ensure_words() -> None:
     missing += [f"program {one}" for one in providers.NAMES if one not in PROGRAMS]
     missing += [f"answer {one}" for one in verdicts.SCHEMA["properties"] if not _about(one)]
     missing += [f"variable {one}" for one in sorted(variables) if one not in TEMPLATE]
-    missing += [f"exit status {int(one)}" for one in Exit if one not in member_docs(Exit)]
+    missing += [f"exit status {int(one)}" for one in WorkerExit if one not in member_docs(WorkerExit)]
     if missing:
         raise Undocumented(missing)
 
@@ -243,7 +243,7 @@ def _states() -> Iterator[str]:
 
 
 def _scaling() -> Iterator[str]:
-    defaults = Rules()
+    defaults = PoolRules()
     rows = [(str(pending), str(reviewers_for(pending, defaults))) for pending in _SHOWN_PENDING]
     yield "## Scaling"
     yield (
@@ -262,7 +262,7 @@ def _scaling() -> Iterator[str]:
     )
 
 
-def reviewers_for(pending: int, pool_rules: Rules) -> int:
+def reviewers_for(pending: int, pool_rules: PoolRules) -> int:
     """How many reviewers a pool starts for so many waiting reviews of one project, if none of them is taken."""
     active = 0
     while rules.next_start([ProjectQueue("any", pending, active, active)], pool_rules, active) is not None:
@@ -295,7 +295,7 @@ def _circuit() -> Iterator[str]:
 def cooldown_after(failures: int) -> float:
     """How many seconds lie between two starts after so many quick exits, by default."""
     spawned = Reviewer._make([0] * len(Reviewer._fields))
-    return rules.start_at(spawned, failures, Rules()) / MICROSECONDS
+    return rules.start_at(spawned, failures, PoolRules()) / MICROSECONDS
 
 
 def _draining() -> Iterator[str]:
@@ -388,8 +388,8 @@ def _template() -> Iterator[str]:
 def _exit_statuses() -> Iterator[str]:
     yield "## Exit statuses"
     yield "How a reviewer's own process ends (not the program that it runs):"
-    meanings = member_docs(Exit)
-    yield table(("status", "meaning"), ((str(int(one)), meanings[one]) for one in Exit))
+    meanings = member_docs(WorkerExit)
+    yield table(("status", "meaning"), ((str(int(one)), meanings[one]) for one in WorkerExit))
 
 
 # ---------------------------------------------------------------------------------------- operations

@@ -39,7 +39,7 @@ from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
 from tandem.server.handlers import HANDLERS
-from tandem.server.http.health import Health, Phase
+from tandem.server.http.health import BrokerPhase, Health
 from tandem.server.maintenance import Maintenance
 from tandem.settings.config import Settings, masked
 from tandem.settings.policy import Policy
@@ -89,7 +89,7 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     return () if settings.auth == "trusted" or everywhere else (settings.host,)
 
 
-class InProcess:
+class InProcessBroker:
     """The broker's operations as its own supervisor calls them: without a socket, and with the same checks."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
@@ -194,11 +194,11 @@ class Broker:
             threading.Thread(target=sweep, args=((None, memory_folder()),), name="sweep", daemon=True).start()
             await self._maintenance.start()
             stack.push_async_callback(self._maintenance.stop)
-            self.health.phase = Phase.READY
+            self.health.phase = BrokerPhase.READY
             try:
                 yield
             finally:
-                self.health.phase = Phase.DRAINING
+                self.health.phase = BrokerPhase.DRAINING
 
     def supervisor(self, url: str) -> Supervisor | None:
         """Who runs the reviewers of this broker's pool, not started yet; null if it has none.
@@ -214,7 +214,7 @@ class Broker:
 
         folder = self._settings.data_dir
         log_dir = self._services.reviewer_logs
-        return Supervisor(InProcess(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
+        return Supervisor(InProcessBroker(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
 
     def hide(self) -> None:
         """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""
@@ -226,7 +226,7 @@ class Broker:
 
     async def drain(self) -> None:
         """Take no new work and answer every wait, so that what is under way can end."""
-        self.health.phase = Phase.DRAINING
+        self.health.phase = BrokerPhase.DRAINING
         await self._services.waits.stop()
 
     def _facts(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers import Limits, RunContext, programs
+from tandem.pool.reviewers import RunContext, RunLimits, programs
 from tandem.pool.reviewers.programs import lay_out
 from tandem.pool.reviewers.prompt import load_template
 from tandem.pool.reviewers.providers import NAMES, provider
@@ -107,7 +107,7 @@ def test_the_program_of_the_guide_gives_a_verdict(tmp_path: Path) -> None:
         environment={},
         reviewer_id="custom-r1-abcdef",
     )
-    limits = Limits(
+    limits = RunLimits(
         start_seconds=None, total_seconds=60.0, silence_seconds=None, output_bytes=1_000_000, grace_seconds=1.0
     )
     with model() as address:

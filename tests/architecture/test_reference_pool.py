@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 import reference
 import reference_pool
 from reference_parts import Undocumented, member_docs
-from tandem.pool.contract import PoolView, Rules, RunOutcome
+from tandem.pool.contract import PoolRules, PoolView, RunOutcome
 from tandem.pool.reviewers import RunContext, prompt
-from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.job import WorkerExit
 from tandem.pool.reviewers.outcomes import Outcome
 from tandem.pool.reviewers.prompt import load_template
 from tandem.pool.reviewers.providers import NAMES, provider
@@ -76,7 +76,7 @@ def test_what_has_no_words_fails(table: str, key: str, monkeypatch: pytest.Monke
         reference_pool.reviewer_pool()
 
 
-@pytest.mark.parametrize("kind", [Outcome, ReviewerState, DrainReason, Exit])
+@pytest.mark.parametrize("kind", [Outcome, ReviewerState, DrainReason, WorkerExit])
 def test_a_member_without_words_fails(kind: type[Enum], monkeypatch: pytest.MonkeyPatch) -> None:
     def all_but_one(one: type[Enum]) -> dict[Enum, str]:
         return {} if one is kind else member_docs(one)
@@ -121,11 +121,11 @@ def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("pending", "active"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (100, 3)])
 def test_so_many_reviewers_as_the_page_says_are_started(pending: int, active: int) -> None:
-    assert reference_pool.reviewers_for(pending, Rules()) == active
+    assert reference_pool.reviewers_for(pending, PoolRules()) == active
 
 
 def test_a_wider_pool_starts_more() -> None:
-    assert reference_pool.reviewers_for(100, Rules(max_pool_size=10, scaling_ratio=20)) == 5
+    assert reference_pool.reviewers_for(100, PoolRules(max_pool_size=10, scaling_ratio=20)) == 5
 
 
 def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:

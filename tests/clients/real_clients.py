@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers import Finished, Invocation, Limits, Reply, RunContext, programs
+from tandem.pool.reviewers import Finished, Invocation, ProgramOutput, RunContext, RunLimits, programs
 from tandem.pool.reviewers.programs import lay_out
 from tandem.pool.reviewers.providers import provider
 from tandem.pool.reviewers.verdicts import SCHEMA, read_answer
@@ -38,7 +38,7 @@ ANSWER: dict[str, Any] = {
     "verdict": "changes_requested",
     "counter_patch": None,
 }
-LIMITS = Limits(
+LIMITS = RunLimits(
     start_seconds=None, total_seconds=200.0, silence_seconds=None, output_bytes=16 * 1024 * 1024, grace_seconds=5.0
 )
 PROMPT = """Review this. $(touch x) `touch x` ; touch x
@@ -110,7 +110,7 @@ class Run:
 
     invocation: Invocation
     finished: Finished
-    reply: Reply
+    reply: ProgramOutput
     log: list[bytes] = field(default_factory=list[bytes])
 
 

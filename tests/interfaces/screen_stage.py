@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.review_screen.application import ReviewApp
-from tandem.cli.review_screen.desk import BrokerLink, Desk
+from tandem.cli.review_screen.desk import BrokerLink, ScreenClient
 from tandem.client import TandemClient
 from tandem.reviews.answers import ReviewStatus
 from tests.commandline import DIFF, repository
@@ -125,7 +125,7 @@ async def stage(
     async with TandemClient(url, agent="robot") as other, TandemClient(url, agent="bob") as bob:
         await other.register_project(root=str(root))
         line = BrokerLink(options or ConnectionOptions(url, None, person or None))
-        app = ReviewApp(Desk(line, person, root.name, root.name))
+        app = ReviewApp(ScreenClient(line, person, root.name, root.name))
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 yield Stage(other, bob, root.name, app, pilot)

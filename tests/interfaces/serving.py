@@ -20,7 +20,7 @@ from tandem.app import Broker
 from tandem.core.clock import SystemClock
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections
-from tandem.server.http.health import Health, Phase
+from tandem.server.http.health import BrokerPhase, Health
 from tandem.settings.config import load_settings
 from tests.interfaces.toys import Toys, dispatcher
 
@@ -63,7 +63,7 @@ class Served(Reached):
 async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[Served]:
     """The toys behind the broker's application."""
     toys = Toys()
-    health = Health(lambda: {"version": VERSION, "pid": 4711}, Phase.READY)
+    health = Health(lambda: {"version": VERSION, "pid": 4711}, BrokerPhase.READY)
     told: dict[str, Any] = {"clock": SystemClock(), "health": health}
     app = Application(dispatcher(toys), version=VERSION, fast_path=fast_path, **told, **settings)
     async with reaching(app) as (http, host, port):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tandem.bridge import forward
-from tandem.bridge.broker import DEFAULT_URL, Broker, find_data_dir, published_url
+from tandem.bridge.broker import DEFAULT_URL, BrokerLocator, find_data_dir, published_url
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.messages import Message, parse
 from tandem.bridge.project import ProjectFinder
@@ -49,16 +49,16 @@ def test_the_broker_is_the_named_one_else_the_published_one_else_the_one_at_the_
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    usual = Broker(None).client
+    usual = BrokerLocator(None).client
     assert usual is not None
     assert usual.target.url == DEFAULT_URL
     folder = Path(platforms.data_dir())
     folder.mkdir(parents=True)
     (folder / "broker.json").write_text(json.dumps({"url": "http://127.0.0.1:1234"}))
-    published = Broker(None).client
+    published = BrokerLocator(None).client
     assert published is not None
     assert published.target.url == "http://127.0.0.1:1234"
-    named = Broker("https://broker.test/tandem/").client
+    named = BrokerLocator("https://broker.test/tandem/").client
     assert named is not None
     assert (named.target.host, named.target.port, named.target.prefix) == ("broker.test", 443, "/tandem")
 
@@ -67,7 +67,7 @@ def test_a_data_folder_of_ones_own_is_not_served_by_whoever_has_the_usual_port(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "mine"))
-    assert Broker(None).client is None
+    assert BrokerLocator(None).client is None
 
 
 @pytest.mark.parametrize("method", ["tools/call", "tools/list"])
@@ -78,7 +78,7 @@ def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
     written: list[bytes] = []
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     # Nothing listens at the discard port, and a named broker is never started.
-    forwarder = Forwarder(Broker("http://127.0.0.1:9"), route, written.append)
+    forwarder = Forwarder(BrokerLocator("http://127.0.0.1:9"), route, written.append)
     forwarder.answer(PendingRequest(request(7, method)))
     [answer] = map(json.loads, written)
     assert answer["id"] == 7
@@ -99,7 +99,7 @@ def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.M
     (tmp_path / "data" / "tandem.db").write_bytes(b"this is no database" * 100)
     written: list[bytes] = []
     route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
-    broker = Broker(None)
+    broker = BrokerLocator(None)
     for number in range(2):
         Forwarder(broker, route, written.append).answer(PendingRequest(request(number, "tools/call")))
         if broker._starting is not None:

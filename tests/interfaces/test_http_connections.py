@@ -13,7 +13,7 @@ import pytest
 from tandem.core.clock import SystemClock
 from tandem.server.app import Application
 from tandem.server.asgi.connections import Connections
-from tandem.server.http.health import Health, Phase
+from tandem.server.http.health import BrokerPhase, Health
 from tests.interfaces.serving import running
 from tests.interfaces.toys import Toys, dispatcher
 
@@ -28,7 +28,7 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 @pytest.fixture
 async def address() -> AsyncGenerator[Address]:
     """A server that is soon out of patience and connections."""
-    health = Health(lambda: {"version": "1"}, Phase.READY)
+    health = Health(lambda: {"version": "1"}, BrokerPhase.READY)
     app = Application(dispatcher(Toys()), version="1", clock=SystemClock(), health=health)
     limits = Connections(LIMIT, head_seconds=0.1, body_seconds=0.1, held_bytes=HELD)
     async with asyncio.timeout(60), running(app, limits) as found:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
-from tandem.server.http.health import Phase
+from tandem.server.http.health import BrokerPhase
 from tests.interfaces.serving import HANDSHAKE, Served, call_tool, mcp_headers, serving
 
 pytestmark = pytest.mark.anyio
@@ -162,14 +162,14 @@ async def test_a_name_that_cannot_be_used_is_refused(served: Served, path: str, 
     assert (response.status_code, await _code(response)) == (400, "INVALID_INPUT")
 
 
-@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING])
-async def test_a_broker_that_is_not_ready_begins_nothing(phase: Phase):
+@pytest.mark.parametrize("phase", [BrokerPhase.STARTING, BrokerPhase.DRAINING])
+async def test_a_broker_that_is_not_ready_begins_nothing(phase: BrokerPhase):
     async with serving() as served:
         served.health.phase = phase
         health = await served.http.get("/healthz")
         call = await served.http.post("/api/v1/echo", json={"text": "x"})
         tool = await call_tool(served, HANDSHAKE, "echo", {"text": "x"})
-        served.health.phase = Phase.READY
+        served.health.phase = BrokerPhase.READY
     assert health.json()["error"]["details"] == {"phase": phase, "version": "1.2.3", "pid": 4711}
     for response in (health, call, tool):
         assert response.status_code == 503

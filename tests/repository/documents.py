@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.json_edits import Document
+from tandem.setup.edits.json_edits import JsonText
 
 WORDS = ["mcpServers", "gsdreview", "permissions", "allow", "a", "é b", "//", "x\\y", "{"]
 
@@ -58,7 +58,7 @@ def jsonc(draw: st.DrawFn) -> bytes:
 def plain(content: bytes | None) -> Any:
     """What a JSON file says; null if it is not readable, or empty."""
     try:
-        root = Document(Path("file.json"), content).root
+        root = JsonText(Path("file.json"), content).root
     except ConfigInvalid:
         return None
     return None if root is None else root.value

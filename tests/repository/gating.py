@@ -14,7 +14,7 @@ from typing import Any
 
 from tandem.client import TandemClient
 from tandem.setup import gate_switch, trust
-from tandem.setup.gate_switch import Wish
+from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess, Caller, fresh_project
 from tests.commandline import Ended, Inside, repository
 
@@ -197,14 +197,14 @@ def new_repository(root: Path, files: Mapping[str, bytes] | None = None, options
     return repository(root, START if files is None else files, options)
 
 
-def gate_on(broker: BrokerProcess, root: Path, wish: Wish | None = None) -> Gated:
+def gate_on(broker: BrokerProcess, root: Path, wish: GateOptions | None = None) -> Gated:
     """Switch the gate of a repository on, as `tandem gate on` does; its project gets a name of its own."""
     gated = Gated(broker, root, fresh_project())
-    asyncio.run(_switch_on(gated, wish or Wish()))
+    asyncio.run(_switch_on(gated, wish or GateOptions()))
     return gated
 
 
-async def _switch_on(gated: Gated, wish: Wish) -> None:
+async def _switch_on(gated: Gated, wish: GateOptions) -> None:
     async with TandemClient(gated.broker.url) as client:
 
         async def call(operation: str, arguments: Mapping[str, Any]) -> Any:

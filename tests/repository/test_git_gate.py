@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, Wish, gate_on, new_repository
+from tests.repository.gating import Gated, GateOptions, gate_on, new_repository
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 
@@ -294,7 +294,7 @@ def test_p2_a_cherry_pick_and_a_revert_are_judged_by_their_content(gated: Gated)
 def test_a_gate_that_is_on_for_other_branches_still_asks_for_an_approval(
     shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):
-    gated = gate_on(shared_broker, plain, Wish(branches=("release",)))
+    gated = gate_on(shared_broker, plain, GateOptions(branches=("release",)))
     gated.stage(DIGITS)
     gated.refused("commit", "-m", "On main")
 

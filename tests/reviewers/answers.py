@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tandem.pool.reviewers.verdicts import Answer, read_answer
+from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
 
 DIGEST = "5f" * 32
 FILES = frozenset({"src/a.py", "docs/plan.md"})
@@ -29,5 +29,5 @@ def changed(base: dict[str, Any] = GOOD, **values: Any) -> dict[str, Any]:
     return {name: value for name, value in {**base, **values}.items() if value is not DELETED}
 
 
-def read(text: str, *, digest: str | None = DIGEST, files: frozenset[str] | None = FILES) -> Answer:
+def read(text: str, *, digest: str | None = DIGEST, files: frozenset[str] | None = FILES) -> ReviewerAnswer:
     return read_answer(text, nonce=NONCE, digest=digest, files=files)

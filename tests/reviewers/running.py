@@ -15,10 +15,10 @@ import psutil
 
 from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
-from tandem.pool.reviewers import Finished, Invocation, Limits, programs
+from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
 
 ACTS = Path(__file__).parent / "programs" / "acts.py"
-LIMITS = Limits(
+LIMITS = RunLimits(
     start_seconds=None, total_seconds=60.0, silence_seconds=None, output_bytes=1024 * 1024, grace_seconds=10.0
 )
 PATIENCE_SECONDS = 60.0

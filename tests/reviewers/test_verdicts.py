@@ -10,7 +10,7 @@ import pytest
 
 from tandem.pool.reviewers import EndedBy, Finished
 from tandem.pool.reviewers.outcomes import Outcome, outcome_of
-from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, Answer, LineComment, Unreadable, WrongDigest
+from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, AnswerComment, ReviewerAnswer, Unreadable, WrongDigest
 from tandem.reviews.requests import SubmitVerdict
 from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
@@ -30,10 +30,10 @@ def refusal(text: str, **how: Any) -> str:
 
 def test_an_answer_becomes_what_submit_verdict_takes() -> None:
     answer = read(json.dumps(changed(counter_patch="--- a/src/a.py\n")))
-    assert answer == Answer(
+    assert answer == ReviewerAnswer(
         "changes_requested",
         "The last row is lost.",
-        (LineComment("src/a.py", 3, "Off by one: the last row is lost."),),
+        (AnswerComment("src/a.py", 3, "Off by one: the last row is lost."),),
         "--- a/src/a.py\n",
     )
     request = SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
@@ -64,10 +64,12 @@ def test_braces_and_fences_inside_the_texts_change_nothing() -> None:
 
 def test_what_may_be_null_may_be_left_out_or_empty() -> None:
     left_out = changed(summary=DELETED, counter_patch=DELETED, comments=DELETED, digest=DELETED)
-    assert read(json.dumps(left_out), digest=None) == Answer("changes_requested", "The last row is lost.")
-    assert read(json.dumps(changed(APPROVAL, counter_patch=" ", reason="", summary=""))) == Answer("approved", None)
+    assert read(json.dumps(left_out), digest=None) == ReviewerAnswer("changes_requested", "The last row is lost.")
+    assert read(json.dumps(changed(APPROVAL, counter_patch=" ", reason="", summary=""))) == ReviewerAnswer(
+        "approved", None
+    )
     whole_file = json.dumps(changed(**commented(line=DELETED)))
-    assert read(whole_file).comments == (LineComment("src/a.py", None, "Wrong."),)
+    assert read(whole_file).comments == (AnswerComment("src/a.py", None, "Wrong."),)
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
@@ -88,7 +90,7 @@ def test_comments_outside_the_change_are_kept_in_the_reason() -> None:
         {"file": "README.md", "line": None, "body": "Names it too."},
     ]
     answer = read(json.dumps(changed(comments=comments)))
-    assert answer.comments == (LineComment("src/a.py", 3, "Renamed here."),)
+    assert answer.comments == (AnswerComment("src/a.py", 3, "Renamed here."),)
     assert answer.reason == (
         "The last row is lost.\n\nOn files outside the change:\n"
         "- src/b.py:7: Still calls the old name.\n- README.md: Names it too."
@@ -291,7 +293,7 @@ def ended(exit_code: int | None = 0, ended_by: EndedBy = "itself", *, output_was
 
 
 ANSWER = read(json.dumps(APPROVAL))
-RUNS: dict[str, tuple[Finished, Answer | Unreadable | WrongDigest | None, Outcome]] = {
+RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | WrongDigest | None, Outcome]] = {
     "answered": (ended(), ANSWER, Outcome.VERDICT),
     "silent": (ended(), None, Outcome.NO_VERDICT),
     "unreadable": (ended(), Unreadable("no"), Outcome.UNREADABLE),
@@ -311,6 +313,6 @@ RUNS: dict[str, tuple[Finished, Answer | Unreadable | WrongDigest | None, Outcom
 
 @pytest.mark.parametrize(("run", "answer", "outcome"), RUNS.values(), ids=RUNS.keys())
 def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
-    run: Finished, answer: Answer | Unreadable | WrongDigest | None, outcome: Outcome
+    run: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, outcome: Outcome
 ) -> None:
     assert outcome_of(run, answer) == outcome

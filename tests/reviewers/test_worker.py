@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.job import WorkerExit
 from tests.reviewers.peer import DIFF, Peer, Refusal
 from tests.reviewers.working import StartReviewer, answer, deeds, keeping
 
@@ -287,7 +287,7 @@ def test_who_is_not_known_any_more_takes_no_further_review(peer: Peer, start: St
     peer.put_up()
     peer.put_up(review_id="rv_2")
     reviewer = start(deeds("say", answer()))
-    assert reviewer.wait() == Exit.BROKER_GONE
+    assert reviewer.wait() == WorkerExit.BROKER_GONE
     assert len(peer.all("claim_review")) == 1
 
 

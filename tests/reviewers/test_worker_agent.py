@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.pool.reviewers.job import Exit
+from tandem.pool.reviewers.job import WorkerExit
 from tests.reviewers.peer import Peer
 from tests.reviewers.running import START_SECONDS, is_gone, number_in
 from tests.reviewers.working import StartReviewer, deeds
@@ -24,7 +24,7 @@ def test_the_program_is_told_where_and_for_what(peer: Peer, start: StartReviewer
     kept = tmp_path / "kept"
     command = (sys.executable, "-c", KEEPING, str(kept))
     reviewer = start(command, mode="agent", project="my shop & more", idle_seconds=77)
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     environment = json.loads(kept.read_text())
     assert environment["TANDEM_REVIEW_MCP_URL"] == f"{peer.url}/mcp/reviewer?project=my%20shop%20%26%20more"
     assert environment["TANDEM_REVIEWER"] == reviewer.job.reviewer_id
@@ -37,19 +37,19 @@ def test_the_program_is_told_where_and_for_what(peer: Peer, start: StartReviewer
 
 def test_its_failure_is_told(start: StartReviewer) -> None:
     reviewer = start(deeds("fill-stderr", "0", "leave", "3"), mode="agent")
-    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
     assert "the program ended with status 3. last complaint" in reviewer.complaint()
 
 
 def test_a_program_that_is_not_there_is_told(start: StartReviewer) -> None:
     reviewer = start(("no-such-program",), mode="agent")
-    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
     assert "cannot be started" in reviewer.complaint()
 
 
 def test_its_life_is_limited(start: StartReviewer) -> None:
     reviewer = start(deeds("say", "at work", "sleep", "300"), mode="agent", total_seconds=START_SECONDS)
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     assert "at work" in reviewer.said()
     assert f"its time of {START_SECONDS:g} s is up" in reviewer.said()
 
@@ -60,7 +60,7 @@ def test_told_to_stop_it_ends_the_program(start: StartReviewer, tmp_path: Path) 
     reviewer = start(deeds("note-sigterm", str(asked), "child", str(child), "sleep", "300"), mode="agent")
     pid = number_in(child)
     reviewer.stop()
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     assert asked.read_text() == "asked"
     assert is_gone(pid)
 
@@ -69,12 +69,12 @@ def test_without_its_supervisor_the_program_ends(start: StartReviewer, tmp_path:
     reviewer = start(deeds("note", str(tmp_path / "pid"), "sleep", "300"), mode="agent")
     pid = number_in(tmp_path / "pid")
     reviewer.leave()
-    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert is_gone(pid)
 
 
 def test_an_own_template_is_checked(start: StartReviewer, tmp_path: Path) -> None:
     (tmp_path / "mine.md").write_text("Review as {{reviewer_id}}.")
     reviewer = start(deeds("say", "x"), mode="agent", prompt_template=str(tmp_path / "mine.md"))
-    assert reviewer.wait() == Exit.BAD_JOB
+    assert reviewer.wait() == WorkerExit.BAD_JOB
     assert "the variable {{project}} is missing" in reviewer.complaint()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit
+from tandem.pool.reviewers.job import CANCEL, DRAIN, WorkerExit
 from tests.reviewers.peer import Peer, Refusal
 from tests.reviewers.running import is_gone, number_in
 from tests.reviewers.working import StartReviewer, answer, deeds
@@ -36,7 +36,7 @@ def test_told_to_stop_while_idle_it_ends_at_once(peer: Peer, start: StartReviewe
     reviewer = start(deeds("say", answer()))
     peer.wait_for("list_reviews", 2)
     reviewer.stop()
-    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
     assert "told to stop" in reviewer.said()
 
 
@@ -45,7 +45,7 @@ def test_told_to_stop_by_a_line_it_ends_too(peer: Peer, start: StartReviewer, li
     reviewer = start(deeds("say", answer()))
     peer.wait_for("list_reviews", 2)
     reviewer.say(b"who knows\n" + line)
-    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
 
 
 @only_posix
@@ -54,7 +54,7 @@ def test_told_to_stop_while_the_broker_is_away_it_ends_at_once(peer: Peer, start
     peer.wait_for("list_reviews", 2)
     peer.stop()
     reviewer.stop()
-    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.IN_ORDER
+    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
 
 
 @only_posix
@@ -66,7 +66,7 @@ def test_told_to_stop_during_a_review_it_finishes_that_one(peer: Peer, start: St
     number_in(tmp_path / "program")
     reviewer.stop()
     go_on.touch()
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     assert peer.wait_for("report_outcome")["outcome"] == "verdict"
     assert len(peer.all("claim_review")) == 1
 
@@ -79,7 +79,7 @@ def test_told_to_drain_however_often_it_finishes_its_review(peer: Peer, start: S
     reviewer.say(2 * DRAIN)
     reviewer.until_said("told to stop after the review")
     go_on.touch()
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     assert peer.wait_for("report_outcome")["outcome"] == "verdict"
 
 
@@ -88,7 +88,7 @@ def test_told_to_cancel_it_ends_the_review_as_well(peer: Peer, start: StartRevie
     reviewer = start(hanging(tmp_path))
     pids = until_it_hangs(tmp_path)
     reviewer.say(CANCEL)
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
     assert all(is_gone(pid) for pid in pids)
 
@@ -102,7 +102,7 @@ def test_told_twice_it_ends_the_review_as_well(peer: Peer, start: StartReviewer,
     # Signals do not queue up.
     reviewer.until_said("told to stop after the review")
     reviewer.stop()
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER
     told = peer.wait_for("report_outcome")
     assert (told["outcome"], told["reason"]) == ("cancelled", "The reviewer was told to stop at once.")
     assert all(is_gone(pid) for pid in pids)
@@ -121,7 +121,7 @@ def test_what_was_claimed_while_it_was_told_to_stop_is_given_back(peer: Peer, st
     reviewers.append(start(deeds("say", answer())))
     peer.wait_for("list_reviews", 2)
     peer.put_up()
-    assert reviewers[0].wait() == Exit.IN_ORDER
+    assert reviewers[0].wait() == WorkerExit.IN_ORDER
     assert [sent["claim_generation"] for sent in peer.all("release_claim")] == [1]
     assert peer.all("report_outcome") == []
 
@@ -133,7 +133,7 @@ def test_without_its_supervisor_it_ends_at_once(peer: Peer, start: StartReviewer
     reviewer = start(deeds("say", answer()))
     peer.wait_for("list_reviews", 2)
     reviewer.leave()
-    assert reviewer.wait(AT_ONCE_SECONDS) == Exit.SUPERVISOR_GONE
+    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.SUPERVISOR_GONE
     assert "supervisor is gone" in reviewer.complaint()
 
 
@@ -145,7 +145,7 @@ def test_without_its_supervisor_the_program_and_its_children_end(
     reviewer = start(hanging(tmp_path))
     pids = until_it_hangs(tmp_path)
     reviewer.leave()
-    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert all(is_gone(pid) for pid in pids)
     assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
     assert len(peer.all("claim_review")) == 1
@@ -158,7 +158,7 @@ def test_without_supervisor_and_broker_the_program_ends(peer: Peer, start: Start
     pids = until_it_hangs(tmp_path)
     peer.stop()
     reviewer.leave()
-    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert all(is_gone(pid) for pid in pids)
 
 
@@ -169,7 +169,7 @@ def test_a_program_that_fails_at_once_ends_it(peer: Peer, start: StartReviewer) 
     peer.put_up()
     peer.put_up(review_id="rv_2")
     reviewer = start(deeds("fill-stderr", "0", "leave", "1"))
-    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
     told = peer.wait_for("report_outcome")
     assert (told["outcome"], told["exit_code"]) == ("crashed", 1)
     assert len(peer.all("claim_review")) == 1
@@ -179,7 +179,7 @@ def test_a_program_that_fails_at_once_ends_it(peer: Peer, start: StartReviewer) 
 def test_a_program_that_is_not_there_ends_it(peer: Peer, start: StartReviewer) -> None:
     peer.put_up()
     reviewer = start(("no-such-program", "review"))
-    assert reviewer.wait() == Exit.PROGRAM_FAILED
+    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
     told = peer.wait_for("report_outcome")
     assert told["outcome"] == "crashed"
     assert "'no-such-program' cannot be started" in told["reason"]
@@ -260,7 +260,7 @@ def test_a_broker_that_refuses_it_ends_it(peer: Peer, start: StartReviewer) -> N
     peer.script["claim_review"].append(Refusal("UNKNOWN_REVIEWER", "Nobody knows you."))
     peer.put_up()
     reviewer = start(deeds("say", answer()))
-    assert reviewer.wait() == Exit.BROKER_GONE
+    assert reviewer.wait() == WorkerExit.BROKER_GONE
     assert "UNKNOWN_REVIEWER: Nobody knows you." in reviewer.complaint()
 
 
@@ -268,7 +268,7 @@ def test_a_fault_of_ours_gives_the_claim_back_and_is_told(peer: Peer, start: Sta
     peer.script["get_discussion"].append({"entries": "none"})
     peer.put_up()
     reviewer = start(deeds("say", answer()))
-    assert reviewer.wait() == Exit.FAULT
+    assert reviewer.wait() == WorkerExit.FAULT
     told = peer.wait_for("report_outcome")
     assert told["outcome"] == "crashed"
     assert "Traceback" in reviewer.said()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.job import Exit, read_job
+from tandem.pool.reviewers.job import WorkerExit, read_job
 from tests.reviewers.peer import Peer
 from tests.reviewers.working import Reviewer, StartReviewer, deeds
 
@@ -28,19 +28,19 @@ def test_a_job_is_read_as_it_was_written(reviewer: Reviewer) -> None:
 def test_without_a_job_it_ends(reviewer: Reviewer, line: bytes) -> None:
     reviewer.start(line)
     reviewer.leave()
-    assert reviewer.wait() == Exit.SUPERVISOR_GONE
+    assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert "before there was a job" in reviewer.complaint()
 
 
 def test_a_template_that_is_gone_ends_it(start: StartReviewer, tmp_path: Path) -> None:
     reviewer = start(deeds("say", "x"), prompt_template=str(tmp_path / "gone.md"))
-    assert reviewer.wait() == Exit.BAD_JOB
+    assert reviewer.wait() == WorkerExit.BAD_JOB
     assert "there is no such file" in reviewer.complaint()
 
 
 def test_a_log_that_cannot_be_written_ends_it(start: StartReviewer, tmp_path: Path) -> None:
     reviewer = start(deeds("say", "x"), log_file=str(tmp_path))
-    assert reviewer.wait() == Exit.BAD_JOB
+    assert reviewer.wait() == WorkerExit.BAD_JOB
     assert "cannot be written" in reviewer.complaint()
 
 
@@ -51,7 +51,7 @@ def test_a_log_that_cannot_be_written_ends_it(start: StartReviewer, tmp_path: Pa
 )
 def test_a_reviewer_that_starts_a_reviewer_is_refused(reviewer: Reviewer, environment: dict[str, str]) -> None:
     reviewer.start(None, **environment)
-    assert reviewer.wait() == Exit.BAD_JOB
+    assert reviewer.wait() == WorkerExit.BAD_JOB
     assert "A reviewer cannot start a reviewer" in reviewer.complaint()
 
 
@@ -59,4 +59,4 @@ def test_it_may_also_be_started_by_hand(reviewer: Reviewer, peer: Peer) -> None:
     reviewer.start(TANDEM_REVIEWER="")
     peer.wait_for("list_reviews", 2)
     reviewer.say(b"drain\n")
-    assert reviewer.wait() == Exit.IN_ORDER
+    assert reviewer.wait() == WorkerExit.IN_ORDER

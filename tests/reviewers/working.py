@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from tandem.core import platforms
 from tandem.pool.reviewers import REENTRY_VARIABLE, processes
-from tandem.pool.reviewers.job import Job
+from tandem.pool.reviewers.job import ReviewJob
 from tests.reviewers.peer import DIGEST, Peer
 from tests.reviewers.running import ACTS, PATIENCE_SECONDS, until
 
@@ -75,7 +75,7 @@ class Reviewer:
             "log_backups": 2,
             "scratch": str(self.scratch),
         }
-        self.job = Job(**{**usual, **settings})
+        self.job = ReviewJob(**{**usual, **settings})
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, line: bytes | None = None, **environment: str) -> None:

@@ -115,7 +115,7 @@ def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
     return Launch(process, path, offset)
 
 
-class Broker:
+class BrokerLocator:
     """The broker that requests go to, however often it is restarted. Safe to share between threads."""
 
     def __init__(self, stated_url: str | None) -> None:

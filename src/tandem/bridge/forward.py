@@ -8,15 +8,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge import keys, messages
-from tandem.bridge.http import Aborted, Exchange, HttpFailure, Lost, NotSent, quoted
+from tandem.bridge.http import Aborted, Exchange, HttpFailure, NotSent, ResponseLost, quoted
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
 from tandem.bridge.repetition import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tandem.bridge.broker import Broker
-    from tandem.bridge.http import Answer, HttpClient
+    from tandem.bridge.broker import BrokerLocator
+    from tandem.bridge.http import HttpClient, HttpResponse
     from tandem.bridge.messages import Message
     from tandem.bridge.project import ProjectFinder
 
@@ -84,7 +84,7 @@ class Route:
 class Forwarder:
     """Sends messages to the broker and writes what comes back. Safe to share between threads."""
 
-    def __init__(self, broker: Broker, route: Route, write: Callable[[bytes], None]) -> None:
+    def __init__(self, broker: BrokerLocator, route: Route, write: Callable[[bytes], None]) -> None:
         self._broker = broker
         self._route = route
         self._write = write
@@ -130,7 +130,7 @@ class Forwarder:
 
     def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
         """The error to end with after a failed attempt; null to go on trying."""
-        if isinstance(failure, Lost) and not call.is_repeatable:
+        if isinstance(failure, ResponseLost) and not call.is_repeatable:
             return _unknown_outcome(failure)
         if time.monotonic() - outage_since > OUTAGE_SECONDS:
             return self._broker.refusal(failure)
@@ -165,7 +165,9 @@ class Forwarder:
         request.was_heard = answer.status == _OK
         return replies(answer, message)
 
-    def _post(self, client: HttpClient, message: Message, line: bytes, exchange: Exchange, query: str = "") -> Answer:
+    def _post(
+        self, client: HttpClient, message: Message, line: bytes, exchange: Exchange, query: str = ""
+    ) -> HttpResponse:
         head = {
             "Accept": "application/json, text/event-stream",
             "Content-Type": "application/json",
@@ -194,7 +196,7 @@ def _is_ready(client: HttpClient, exchange: Exchange) -> bool:
     try:
         answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"}, exchange)
         answer.read()
-    except (NotSent, Lost):
+    except (NotSent, ResponseLost):
         return False
     return answer.status == _OK
 

@@ -56,7 +56,7 @@ class NotSent(HttpFailure):
     """The request did not leave whole, so that it can be repeated safely, whatever it is."""
 
 
-class Lost(HttpFailure):
+class ResponseLost(HttpFailure):
     """The request left whole and its answer did not arrive whole: it may have had its effect."""
 
 
@@ -172,7 +172,7 @@ class _Connection:
         self.socket.close()
 
 
-class Answer:
+class HttpResponse:
     """An answer whose head has arrived. Read it whole, or close it.
 
     Attributes:
@@ -192,7 +192,7 @@ class Answer:
             self._length = 0 if self.status in _NO_BODY else int(head.get("content-length", -1))
         except (OSError, ValueError) as error:
             self.close()
-            raise exchange.blame(Lost, error) from error
+            raise exchange.blame(ResponseLost, error) from error
 
     def read(self) -> bytes:
         """The body; the connection then serves the next request.
@@ -245,7 +245,7 @@ class Answer:
                     yield piece
             is_whole = True
         except (OSError, ValueError) as error:
-            raise self._exchange.blame(Lost, error) from error
+            raise self._exchange.blame(ResponseLost, error) from error
         finally:
             self._exchange.hold(None)
             if is_whole and self._keep:
@@ -274,7 +274,7 @@ class HttpClient:
 
     def request(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange | None = None
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request and wait for the head of its answer.
 
         One whose token is refused is sent once more if there is a new token by now: it had no effect.
@@ -302,14 +302,16 @@ class HttpClient:
         answer.close()
         return self._once(method, path, body, {**headers, **bearing(self._credentials.token())}, exchange)
 
-    def _once(self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange) -> Answer:
+    def _once(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange
+    ) -> HttpResponse:
         head = [f"{method} {self.target.prefix}{path} HTTP/1.1", f"Host: {self.target.authority}"]
         head += [f"{name}: {value}" for name, value in headers.items()]
         head.append(f"Content-Length: {len(body)}")
         if any("\r" in line or "\n" in line for line in head):
             raise ValueError("a header must be a single line")
         connection = self._send("\r\n".join(head).encode() + b"\r\n\r\n" + body, exchange)
-        return Answer(self, connection, exchange)
+        return HttpResponse(self, connection, exchange)
 
     def put_back(self, connection: _Connection) -> None:
         """Keep a connection whose answer was read whole."""

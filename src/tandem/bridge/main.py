@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from tandem.bridge import messages
-from tandem.bridge.broker import Broker
+from tandem.bridge.broker import BrokerLocator
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.project import ProjectFinder
 
@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> NoReturn:
         sys.exit(0)
     try:
         options = parse(arguments)
-        broker = Broker(options.broker or os.environ.get("TANDEM_BROKER") or None)
+        broker = BrokerLocator(options.broker or os.environ.get("TANDEM_BROKER") or None)
     except ValueError as error:
         sys.stderr.write(f"tandem mcp: {error}\n\n{USAGE}")
         sys.exit(_USAGE_STATUS)

@@ -8,12 +8,12 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
-from tandem.bridge.http import Lost, NotSent
+from tandem.bridge.http import NotSent, ResponseLost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tandem.bridge.http import Answer
+    from tandem.bridge.http import HttpResponse
     from tandem.bridge.messages import Message
 
 
@@ -166,7 +166,7 @@ _UNAVAILABLE = 503
 _BAD_GATEWAYS = frozenset({502, 504})
 
 
-def replies(answer: Answer, message: Message) -> Iterator[bytes]:
+def replies(answer: HttpResponse, message: Message) -> Iterator[bytes]:
     """Notifications as they arrive, then the one answer that ends them.
 
     Raises:
@@ -176,7 +176,7 @@ def replies(answer: Answer, message: Message) -> Iterator[bytes]:
     """
     if answer.status in _BAD_GATEWAYS:
         answer.close()
-        raise Lost(f"HTTP {answer.status}")
+        raise ResponseLost(f"HTTP {answer.status}")
     if answer.status == _UNAVAILABLE:
         answer.close()
         raise NotSent("it is starting, stopping or without its database (HTTP 503)")
@@ -231,7 +231,7 @@ def _until_answered(events: Iterable[bytes]) -> Iterator[bytes]:
             answered = answered or "method" not in json.loads(event)
             yield event
     if not answered:
-        raise Lost("the stream ended without an answer")
+        raise ResponseLost("the stream ended without an answer")
 
 
 def _refused(status: int, body: bytes, message: Message) -> bytes:

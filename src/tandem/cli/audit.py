@@ -67,7 +67,7 @@ class RangeGroup(TyperGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditRequest:
     """What is to be judged, and where.
 
     Attributes:
@@ -112,7 +112,7 @@ async def commits(
     return Exit.DONE if judgement.passes else Exit.REFUSED
 
 
-def _asked(revisions: str) -> Asked:
+def _asked(revisions: str) -> AuditRequest:
     place = state.find_repository(".")
     if place is None:
         raise InvalidInput("This folder is in no git repository; go to one and run it again.", field="range")
@@ -128,7 +128,7 @@ def _asked(revisions: str) -> Asked:
     if match is not None and match["dots"] == "...":
         old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
     without = Bases(gate).never_judged if gate else ()
-    return Asked(place, gate, old, new, without, _left_out(place, old, new, without))
+    return AuditRequest(place, gate, old, new, without, _left_out(place, old, new, without))
 
 
 def _resolved(place: state.HookRepository, revision: str) -> str:
@@ -178,12 +178,12 @@ def _asking(
     return check
 
 
-def _judgement(asked: Asked, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
+def _judgement(asked: AuditRequest, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
     with RangeChecker(asked.place, check) as judge:
         return judge.judge(asked.new, old=asked.old, without=asked.without)
 
 
-def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:
+def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, Any]:
     return {
         "approved": judgement.passes,
         "project": project,
@@ -198,7 +198,7 @@ def _data(project: str, asked: Asked, judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _table(asked: Asked, judgement: Judgement) -> RenderableType:
+def _table(asked: AuditRequest, judgement: Judgement) -> RenderableType:
     wrong = [commit for commit in judgement.commits if not commit.passes]
     parts: list[RenderableType] = []
     if judgement.commits:

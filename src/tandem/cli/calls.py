@@ -101,7 +101,7 @@ _KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "toke
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitPolicy:
     """How long a command waits for something to happen.
 
     Attributes:
@@ -117,7 +117,7 @@ async def call(
     operation: Described,
     arguments: dict[str, Any],
     options: ConnectionOptions,
-    patience: Patience = Patience(),
+    patience: WaitPolicy = WaitPolicy(),
 ) -> Exit:
     """Send one operation and print its answer.
 

@@ -60,7 +60,7 @@ WriteToOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class OwnKeys:
     """A key of one's own.
 
     Attributes:
@@ -72,13 +72,13 @@ class Given:
     source: str
 
 
-def keys_by_role(options: Iterable[str]) -> dict[str, Given]:
+def keys_by_role(options: Iterable[str]) -> dict[str, OwnKeys]:
     """The keys that `--key ROLE=SOURCE` names.
 
     Raises:
         typer.BadParameter: One is written wrongly, or its source has no key; never says what stood there.
     """
-    found: dict[str, Given] = {}
+    found: dict[str, OwnKeys] = {}
     for option in options:
         role, equals, source = option.partition("=")
         if not (equals and role):
@@ -89,7 +89,7 @@ def keys_by_role(options: Iterable[str]) -> dict[str, Given]:
     return found
 
 
-def key_from(source: str, option: str) -> Given:
+def key_from(source: str, option: str) -> OwnKeys:
     """The key that `env:NAME` or `file:PATH` names.
 
     Raises:
@@ -100,9 +100,9 @@ def key_from(source: str, option: str) -> Given:
         key = os.environ.get(place, "").strip()
         if not key:
             raise typer.BadParameter(f"The environment has no {place}, or it is empty.", param_hint=option)
-        return Given(key, f"from env {place}")
+        return OwnKeys(key, f"from env {place}")
     if kind == "file" and place:
-        return Given(_read(place, option), f"from {place}")
+        return OwnKeys(_read(place, option), f"from {place}")
     raise typer.BadParameter(f"Write the key's source as {_HINT}", param_hint=option)
 
 
@@ -247,7 +247,7 @@ async def rotate_key(
 async def _make(
     operation: Described,
     arguments: dict[str, Any],
-    own: Mapping[str, Given],
+    own: Mapping[str, OwnKeys],
     options: ConnectionOptions,
     write_to: Path | None,
 ) -> Exit:

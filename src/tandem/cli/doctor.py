@@ -11,18 +11,18 @@ from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
-from tandem.cli.terminal import Exit, Unbroken, progress, say, show, tell
+from tandem.cli.terminal import Exit, NoWrap, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.gsd.findings import CHECKS
 from tandem.hooks import state
-from tandem.setup.doctor import DoctorContext, Finding, State, examine
+from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 
 _MARKS = {
-    State.OK: ("ok", "green"),
-    State.NOTE: ("note", "yellow"),
-    State.PROBLEM: ("PROBLEM", "bold red"),
-    State.SKIPPED: ("skipped", "dim"),
+    Level.OK: ("ok", "green"),
+    Level.NOTE: ("note", "yellow"),
+    Level.PROBLEM: ("PROBLEM", "bold red"),
+    Level.SKIPPED: ("skipped", "dim"),
 }
 
 
@@ -44,10 +44,10 @@ async def doctor(
     """
     found = await _look(broker, tell=not as_json)
     mended: list[str] = []
-    if fix and any(one.state is State.PROBLEM and one.repair for one in found):
+    if fix and any(one.state is Level.PROBLEM and one.repair for one in found):
         mended = await _mend(found)
         found = await _look(broker, tell=not as_json)
-    problems = [one for one in found if one.state is State.PROBLEM]
+    problems = [one for one in found if one.state is Level.PROBLEM]
     data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
     tell(data, Text(_summary(problems, fix=fix), style="bold"), as_json=as_json)
     return Exit.REFUSED if problems else Exit.DONE
@@ -72,7 +72,7 @@ async def _mend(found: list[Finding]) -> list[str]:
     mended: dict[str, str] = {}
     for one in found:
         name = f"{one.check}: {one.fix}"
-        if one.state is not State.PROBLEM or one.repair is None or name in mended:
+        if one.state is not Level.PROBLEM or one.repair is None or name in mended:
             continue
         try:
             await one.repair()
@@ -84,15 +84,15 @@ async def _mend(found: list[Finding]) -> list[str]:
     return list(mended.values())
 
 
-def _told(one: Finding) -> Unbroken:
+def _told(one: Finding) -> NoWrap:
     word, style = _MARKS[one.state]
     line = Text(f"{word:<9}", style=style)
     line.append(f"{one.check:<13}", style="bold")
     line.append(visible_line(one.message), style="not bold default")
     lines = [line]
-    if one.fix is not None and one.state is not State.OK:
-        lines.append(Text(f"{'':22}fix: {visible_line(one.fix)}", style="dim" if one.state is State.NOTE else ""))
-    return Unbroken(*lines)
+    if one.fix is not None and one.state is not Level.OK:
+        lines.append(Text(f"{'':22}fix: {visible_line(one.fix)}", style="dim" if one.state is Level.NOTE else ""))
+    return NoWrap(*lines)
 
 
 def _summary(problems: list[Finding], *, fix: bool) -> str:

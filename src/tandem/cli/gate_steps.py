@@ -20,34 +20,34 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
+from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import TandemClient
 from tandem.gsd.steps.documents import stated
-from tandem.gsd.steps.outcomes import StepResult, Word
+from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepRequest, look
-from tandem.gsd.steps.steps import Run, without_network
+from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES
 
-EXITS: dict[Word, Exit] = {
-    Word.SOLO: Exit.DONE,
-    Word.APPROVED: Exit.DONE,
-    Word.GO: Exit.DONE,
-    Word.NOTHING: Exit.DONE,
-    Word.CHANGES: Exit.CHANGES_REQUESTED,
-    Word.REJECTED: Exit.REJECTED,
-    Word.WAITING: Exit.WAITING,
-    Word.ESCALATE: Exit.REFUSED,
-    Word.ROLLBACK: Exit.CHANGES_REQUESTED,
+EXITS: dict[StepWord, Exit] = {
+    StepWord.SOLO: Exit.DONE,
+    StepWord.APPROVED: Exit.DONE,
+    StepWord.GO: Exit.DONE,
+    StepWord.NOTHING: Exit.DONE,
+    StepWord.CHANGES: Exit.CHANGES_REQUESTED,
+    StepWord.REJECTED: Exit.REJECTED,
+    StepWord.WAITING: Exit.WAITING,
+    StepWord.ESCALATE: Exit.REFUSED,
+    StepWord.ROLLBACK: Exit.CHANGES_REQUESTED,
 }
 """The exit status of each word; part of the contract."""
 
 _STYLES = {
-    Word.APPROVED: "bold green",
-    Word.CHANGES: "bold magenta",
-    Word.REJECTED: "bold red",
-    Word.ESCALATE: "bold red",
-    Word.ROLLBACK: "bold red",
-    Word.WAITING: "bold yellow",
+    StepWord.APPROVED: "bold green",
+    StepWord.CHANGES: "bold magenta",
+    StepWord.REJECTED: "bold red",
+    StepWord.ESCALATE: "bold red",
+    StepWord.ROLLBACK: "bold red",
+    StepWord.WAITING: "bold yellow",
 }
 _TIMEOUT_SECONDS = 540.0
 """Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
@@ -124,12 +124,12 @@ class WorkOptions:
 def show_outcome(outcome: StepResult, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
-    tell({**outcome.facts(), "exit_status": int(status)}, Unbroken(*_lines(outcome)), as_json=as_json)
+    tell({**outcome.facts(), "exit_status": int(status)}, NoWrap(*_lines(outcome)), as_json=as_json)
     return status
 
 
 def _lines(outcome: StepResult) -> Iterator[Text]:
-    head = f"{outcome.word} {outcome.review_id}" if outcome.word is Word.ROLLBACK else str(outcome.word)
+    head = f"{outcome.word} {outcome.review_id}" if outcome.word is StepWord.ROLLBACK else str(outcome.word)
     yield Text(head, style=_STYLES.get(outcome.word, "bold"))
     if outcome.review_id is not None and outcome.round is not None:
         yield plain(f"{outcome.review_id}, round {outcome.round}: {outcome.status}")
@@ -295,5 +295,5 @@ async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptio
     broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir)
     async with broker as client, progress(f"gate {order.step}"):
         project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
-        outcome = await Run(order, situation, client, project, say, asked.agent_type).outcome()
+        outcome = await StepRun(order, situation, client, project, say, asked.agent_type).outcome()
     return show_outcome(outcome, as_json=options.as_json)

@@ -15,13 +15,13 @@ from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, Unbroken, progress, say, tell
+from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
-from tandem.setup.gate_switch import Call, GateStatus, Wish, gate_status
+from tandem.setup.gate_switch import Call, GateOptions, GateStatus, gate_status
 
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
@@ -81,7 +81,7 @@ async def on(
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
     branches, accepted = tuple(branch) if branch else None, tuple(accept) if accept else None
-    wish = Wish(options.project, options.broker, branches, accepted, reason, strict)
+    wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
@@ -161,7 +161,7 @@ def _ask_person(question: str, *, yes: bool) -> None:
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     lines = [told] if told else []
-    tell(asdict(found), Unbroken(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
+    tell(asdict(found), NoWrap(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
     return Exit.REFUSED if found.problems else Exit.DONE
 
 

@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli.calls import Patience, call, given
+from tandem.cli.calls import WaitPolicy, call, given
 from tandem.cli.commands import add, add_lazily, command, options_of, run
 from tandem.cli.completion import (
     Offers,
@@ -134,7 +134,7 @@ def _made(operation: Described) -> Any:
     def command(**values: Any) -> None:
         stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
         options = ConnectionOptions(project=values.get("project"), **stated)
-        patience = Patience(values.pop("wait", False), values.pop("timeout", None))
+        patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
         run(lambda: call(operation, arguments, options, patience), as_json=options.as_json)
 

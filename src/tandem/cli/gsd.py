@@ -13,10 +13,10 @@ from rich.text import Text
 from tandem.bridge.project import top_level
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.settings import ask_for
-from tandem.cli.terminal import Unbroken, say, show, show_data
+from tandem.cli.terminal import NoWrap, say, show, show_data
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
-from tandem.gsd.overlay import Client, Install, Overlays, Plan, find
+from tandem.gsd.overlay import Client, Install, OverlayPlan, Overlays, find
 from tandem.gsd.settings import SKILL, GsdProject
 from tandem.hooks import planning, trust
 from tandem.settings.config import load_settings, user_file
@@ -79,11 +79,11 @@ def _chosen(overlays: Overlays, clients: set[Client], *, refresh: bool) -> list[
     return chosen
 
 
-def _show_plan(plan: Plan, *, remove: bool, dry_run: bool) -> None:
+def _show_plan(plan: OverlayPlan, *, remove: bool, dry_run: bool) -> None:
     one = plan.install
     where = f"GSD {one.version} of {one.client} in {one.folder}"
     if dry_run:
-        show(Unbroken(Text(visible(diff(plan.changes)), end="")))
+        show(NoWrap(Text(visible(diff(plan.changes)), end="")))
     elif remove:
         say(f"{where}: {len(plan.changes)} files are as GSD wrote them")
     else:
@@ -101,7 +101,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _GsdStatus:
     """What holds in a project now."""
 
     project: GsdProject
@@ -109,7 +109,7 @@ class _Standing:
     trusted: bool
 
     @classmethod
-    def of(cls, project: GsdProject) -> _Standing:
+    def of(cls, project: GsdProject) -> _GsdStatus:
         says = planning.read(str(project.root))
         return cls(project, says, trust.trusts(str(user_file().parent), says.root, says.sources))
 
@@ -157,10 +157,10 @@ def on(
     """
     project = GsdProject.at(".")
     remarks = project.on(granularity, mode, workstream)
-    standing = _Standing.of(project)
+    standing = _GsdStatus.of(project)
     if standing.effective.refused:
         remarks += _offer_trust(standing)
-        standing = _Standing.of(project)
+        standing = _GsdStatus.of(project)
     if not standing.effective.tandem_enabled:
         remarks.append(f"the workstream {standing.says.workstream} says {planning.ENABLED}: false, and that counts now")
     _show(standing, remarks, as_json=as_json)
@@ -171,16 +171,16 @@ def off(*, as_json: EnvelopeOption = False) -> None:
     """Undo what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
     project = GsdProject.at(".")
     remarks = project.off()
-    _show(_Standing.of(project), remarks, as_json=as_json)
+    _show(_GsdStatus.of(project), remarks, as_json=as_json)
 
 
 @command()
 def status(*, as_json: EnvelopeOption = False) -> None:
     """Say whether GSD's steps are reviewed, how, and where that is set."""
-    _show(_Standing.of(GsdProject.at(".")), [], as_json=as_json)
+    _show(_GsdStatus.of(GsdProject.at(".")), [], as_json=as_json)
 
 
-def _offer_trust(standing: _Standing) -> list[str]:
+def _offer_trust(standing: _GsdStatus) -> list[str]:
     """Ask the person at the terminal to trust what loosens; what to say when nobody did."""
     project = trusting.Project.at(".", user_file().parent)
     loose = [project.candidate(source.file) for source in standing.says.sources if source.loosens]
@@ -193,7 +193,7 @@ def _offer_trust(standing: _Standing) -> list[str]:
     return []
 
 
-def _show(standing: _Standing, remarks: list[str], *, as_json: bool) -> None:
+def _show(standing: _GsdStatus, remarks: list[str], *, as_json: bool) -> None:
     facts = standing.facts()
     if as_json:
         show_data({**facts, "remarks": remarks})
@@ -204,7 +204,7 @@ def _show(standing: _Standing, remarks: list[str], *, as_json: bool) -> None:
         say(f"note: {remark}")
 
 
-def _lines(standing: _Standing) -> list[str]:
+def _lines(standing: _GsdStatus) -> list[str]:
     holds, says = standing.effective, standing.says
     if not says.found:
         return [f"off: {Path(says.root) / planning.FILE} is not there"]

@@ -13,15 +13,15 @@ from rich.text import Text
 
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, refuse_agents
-from tandem.cli.terminal import Exit, Unbroken, progress, say, show, show_data
+from tandem.cli.terminal import Exit, NoWrap, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES
-from tandem.setup.edits.changes import Change, diff
+from tandem.setup.edits.changes import FileChange, diff
 from tandem.setup.gate_switch import registered_as
-from tandem.setup.init import OWNER, Done, Plan, Wish, plan_init, plan_uninit, set_up, take_back
+from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, plan_init, plan_uninit, set_up, take_back
 
 _MOST_FILES = 40
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
@@ -35,7 +35,7 @@ BrokerOption = Annotated[
 
 
 @dataclass
-class Report:
+class SetupReport:
     """What is told at the end.
 
     Attributes:
@@ -49,7 +49,7 @@ class Report:
     """
 
     command: Literal["init", "uninit"]
-    plan: Plan
+    plan: SetupPlan
     dry_run: bool
     broker: str | None = None
     started: bool = False
@@ -109,7 +109,7 @@ class Report:
         return self.plan.notes if self.command == "init" else []
 
 
-def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
+def show_diff(report: SetupReport, name: str | None, *, as_json: bool) -> Exit:
     """Tell what would be done."""
     if as_json:
         show_data(report.facts())
@@ -122,13 +122,13 @@ def show_diff(report: Report, name: str | None, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def show_report(report: Report, *, as_json: bool) -> Exit:
+def show_report(report: SetupReport, *, as_json: bool) -> Exit:
     """Tell what was done."""
     if as_json:
         show_data(report.facts())
         return Exit.DONE
     lines = _lines(report)
-    show(Unbroken(*(Text(visible(line)) for line in lines)))
+    show(NoWrap(*(Text(visible(line)) for line in lines)))
     for remark in report.remarks():
         say(f"note: {remark}")
     for note in report.notes():
@@ -140,7 +140,7 @@ def show_report(report: Report, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _lines(report: Report) -> list[str]:
+def _lines(report: SetupReport) -> list[str]:
     plan, done = report.plan, report.done
     lines = [f"{_kind(change):<8} {change.name}" for change in plan.changes] or ["No file had to be changed."]
     if done is None:
@@ -157,7 +157,7 @@ def _lines(report: Report) -> list[str]:
     return lines
 
 
-def _would(report: Report, name: str | None) -> list[str]:
+def _would(report: SetupReport, name: str | None) -> list[str]:
     """What else would be done, besides the diff."""
     plan = report.plan
     said = [] if plan.changes else ["No file has to be changed."]
@@ -176,7 +176,7 @@ def _would(report: Report, name: str | None) -> list[str]:
     return said
 
 
-def _kind(change: Change) -> str:
+def _kind(change: FileChange) -> str:
     if change.before is None:
         return "create"
     return "delete" if change.after is None else "change"
@@ -209,10 +209,10 @@ async def init(
     Finds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of
     them as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.
     """
-    wish = Wish(tuple(client or ()), gate, name, broker)
+    wish = InitOptions(tuple(client or ()), gate, name, broker)
     plan = plan_init(Path.cwd(), Path.home(), os.environ, wish)
     stated = wish.broker or os.environ.get("TANDEM_BROKER") or (plan.before.broker if plan.before else None)
-    report = Report("init", plan, dry_run=dry_run)
+    report = SetupReport("init", plan, dry_run=dry_run)
     if dry_run:
         found = await find_broker(stated)
         if found is not None:
@@ -234,7 +234,7 @@ async def init(
 async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: EnvelopeOption = False) -> Exit:
     """Undo what 'tandem init' did: every file as it was, the gate off if it switched it on."""
     plan = plan_uninit(Path.cwd())
-    report = Report("uninit", plan, dry_run=dry_run)
+    report = SetupReport("uninit", plan, dry_run=dry_run)
     report.project = plan.before.project if plan.before else None
     if dry_run:
         return show_diff(report, None, as_json=as_json)

@@ -19,7 +19,7 @@ _SETTING_UP = "Projects and the broker"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LazyCommand:
     """A command of the first level.
 
     Attributes:
@@ -33,36 +33,36 @@ class Entry:
     panel: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "submit": Entry("tandem.cli.submit", "Submit your change for review.", _REVIEWING),
-    "apply": Entry("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
-    "inbox": Entry("tandem.cli.generated", "What waits for you, and what for others.", _REVIEWING),
-    "review": Entry("tandem.cli.review", "Reviews: propose, claim, discuss, decide, close.", _REVIEWING),
-    "open": Entry("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
-    "gate": Entry("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
-    "commit": Entry("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING),
-    "rollback": Entry("tandem.cli.rollback", "Revert a commit that was not approved.", _REVIEWING),
-    "audit": Entry("tandem.cli.audit", "Check commits; show and verify the log.", _REVIEWING),
-    "reviewers": Entry("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
-    "cycle": Entry("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
-    "session": Entry("tandem.cli.cycle", "Sessions of roles, opened with their keys.", _HANDING_OVER),
-    "lock": Entry("tandem.cli.generated", "The lock of the role whose turn it is.", _HANDING_OVER),
-    "handoff": Entry("tandem.cli.generated", "What one role hands over to the next.", _HANDING_OVER),
-    "init": Entry("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
-    "uninit": Entry("tandem.cli.init", "Undo exactly what 'tandem init' did.", _SETTING_UP),
-    "doctor": Entry("tandem.cli.doctor", "Find problems and their remedies.", _SETTING_UP),
-    "project": Entry("tandem.cli.generated", "Registered projects and their folders.", _SETTING_UP),
-    "up": Entry("tandem.cli.broker", "Start the broker.", _SETTING_UP),
-    "status": Entry("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
-    "down": Entry("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
-    "logs": Entry("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
-    "config": Entry("tandem.cli.settings", "Show settings and where each comes from.", _SETTING_UP),
-    "gsd": Entry("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
-    "trust": Entry("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
-    "token": Entry("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
-    "supervisor": Entry("tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP),
-    "mcp": Entry("tandem.cli.broker", "Speak MCP over stdio for an agent.", _SETTING_UP),
-    "demo": Entry("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
+COMMANDS: dict[str, LazyCommand] = {
+    "submit": LazyCommand("tandem.cli.submit", "Submit your change for review.", _REVIEWING),
+    "apply": LazyCommand("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
+    "inbox": LazyCommand("tandem.cli.generated", "What waits for you, and what for others.", _REVIEWING),
+    "review": LazyCommand("tandem.cli.review", "Reviews: propose, claim, discuss, decide, close.", _REVIEWING),
+    "open": LazyCommand("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
+    "gate": LazyCommand("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
+    "commit": LazyCommand("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING),
+    "rollback": LazyCommand("tandem.cli.rollback", "Revert a commit that was not approved.", _REVIEWING),
+    "audit": LazyCommand("tandem.cli.audit", "Check commits; show and verify the log.", _REVIEWING),
+    "reviewers": LazyCommand("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
+    "cycle": LazyCommand("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
+    "session": LazyCommand("tandem.cli.cycle", "Sessions of roles, opened with their keys.", _HANDING_OVER),
+    "lock": LazyCommand("tandem.cli.generated", "The lock of the role whose turn it is.", _HANDING_OVER),
+    "handoff": LazyCommand("tandem.cli.generated", "What one role hands over to the next.", _HANDING_OVER),
+    "init": LazyCommand("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
+    "uninit": LazyCommand("tandem.cli.init", "Undo exactly what 'tandem init' did.", _SETTING_UP),
+    "doctor": LazyCommand("tandem.cli.doctor", "Find problems and their remedies.", _SETTING_UP),
+    "project": LazyCommand("tandem.cli.generated", "Registered projects and their folders.", _SETTING_UP),
+    "up": LazyCommand("tandem.cli.broker", "Start the broker.", _SETTING_UP),
+    "status": LazyCommand("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
+    "down": LazyCommand("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
+    "logs": LazyCommand("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
+    "config": LazyCommand("tandem.cli.settings", "Show settings and where each comes from.", _SETTING_UP),
+    "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
+    "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
+    "token": LazyCommand("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
+    "supervisor": LazyCommand("tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP),
+    "mcp": LazyCommand("tandem.cli.broker", "Speak MCP over stdio for an agent.", _SETTING_UP),
+    "demo": LazyCommand("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
 }
 
 

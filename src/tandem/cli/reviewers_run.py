@@ -215,7 +215,7 @@ class Remote:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SupervisorOptions:
     """What a supervisor in the foreground is told.
 
     Attributes:
@@ -262,7 +262,7 @@ def run_pool(
     """
     try:
         settings = load_settings({"data_dir": data_dir}).settings
-        plan = Plan(broker, projects, _enabled(settings.reviewer_pool, workspace), settings)
+        plan = SupervisorOptions(broker, projects, _enabled(settings.reviewer_pool, workspace), settings)
         _begin_log(plan)
         try:
             with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
@@ -287,7 +287,7 @@ def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:
     return pool_settings.load(stated)
 
 
-def _begin_log(plan: Plan) -> None:
+def _begin_log(plan: SupervisorOptions) -> None:
     begin_log(plan.settings, plan.log_file)
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -305,7 +305,7 @@ class _Complaints(logging.Handler):
         say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
-async def _run(plan: Plan, printer: EventPrinter) -> None:
+async def _run(plan: SupervisorOptions, printer: EventPrinter) -> None:
     stop, at_once = asyncio.Event(), asyncio.Event()
 
     def asked() -> None:

@@ -13,8 +13,8 @@ from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, Unbroken, progress, tell
-from tandem.gsd.rollback.report import Report
+from tandem.cli.terminal import Exit, NoWrap, progress, tell
+from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.rollback.rolling import roll_back
 
@@ -53,16 +53,16 @@ async def rollback(
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 
 
-def _lines(report: Report) -> Unbroken:
+def _lines(report: RollbackReport) -> NoWrap:
     """The report as lines that can be piped."""
     if report.already or not (report.reverted or report.finished):
-        return Unbroken(*_nothing_done(report))
-    return Unbroken(
+        return NoWrap(*_nothing_done(report))
+    return NoWrap(
         *_heading(report), *_taken(report), *_kept(report), *_files(report), *_checked(report), *_next(report)
     )
 
 
-def _nothing_done(report: Report) -> Iterator[Text]:
+def _nothing_done(report: RollbackReport) -> Iterator[Text]:
     by = ", ".join(commit[:_SHORT] for commit in report.already)
     yield Text(
         f"Already rolled back: what was committed of {report.review_id} is reverted by {by}. Nothing was changed."
@@ -74,7 +74,7 @@ def _nothing_done(report: Report) -> Iterator[Text]:
         )
 
 
-def _heading(report: Report) -> Iterator[Text]:
+def _heading(report: RollbackReport) -> Iterator[Text]:
     if report.dry_run:
         yield plain(f"Nothing was changed. Rolling back {report.review_id} on {report.branch} would do this:", "bold")
     elif report.finished:
@@ -83,7 +83,7 @@ def _heading(report: Report) -> Iterator[Text]:
         yield plain(f"Rolled back {report.review_id} on {report.branch}.", "bold")
 
 
-def _taken(report: Report) -> Iterator[Text]:
+def _taken(report: RollbackReport) -> Iterator[Text]:
     for one in report.reverted:
         by = "nothing of it was left" if one.reverted_by is None else f"by {one.reverted_by[:_SHORT]}"
         if report.dry_run and one.reverted_by is not None:
@@ -95,7 +95,7 @@ def _taken(report: Report) -> Iterator[Text]:
         yield _line("corrected", "green", commit, f"the counter-patch, round {report.counter_patch.round}", how[2:])
 
 
-def _kept(report: Report) -> Iterator[Text]:
+def _kept(report: RollbackReport) -> Iterator[Text]:
     for one in report.carried:
         becomes = "" if report.dry_run else f"is now {one.becomes[:_SHORT]}; "
         yield _line("replayed", "green", one.commit, one.subject, f"{becomes}{_APPROVAL[one.approval]}")
@@ -104,14 +104,14 @@ def _kept(report: Report) -> Iterator[Text]:
         yield _line("rework", "yellow", one.commit or "", what, one.reason)
 
 
-def _files(report: Report) -> Iterator[Text]:
+def _files(report: RollbackReport) -> Iterator[Text]:
     for path in report.files[:_SHOWN_FILES]:
         yield Text.assemble(("file".ljust(_WIDTH), "dim"), plain(path))
     if len(report.files) > _SHOWN_FILES:
         yield Text(f"and {len(report.files) - _SHOWN_FILES} more files (--json lists all)", "dim")
 
 
-def _checked(report: Report) -> Iterator[Text]:
+def _checked(report: RollbackReport) -> Iterator[Text]:
     if report.verify is not None:
         how = "will be run" if report.dry_run else "passed"
         yield Text.assemble(("verify".ljust(_WIDTH), "dim"), plain(" ".join(report.verify)), (f"  {how}", "dim"))
@@ -119,7 +119,7 @@ def _checked(report: Report) -> Iterator[Text]:
         yield Text.assemble(("told in".ljust(_WIDTH), "dim"), plain(report.summary))
 
 
-def _next(report: Report) -> Iterator[Text]:
+def _next(report: RollbackReport) -> Iterator[Text]:
     if report.dry_run:
         yield Text(f"To do it: tandem rollback {report.review_id}")
         return

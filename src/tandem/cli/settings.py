@@ -21,7 +21,7 @@ from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
 from tandem.setup import trust
-from tandem.setup.trust import Candidate, Project
+from tandem.setup.trust import Project, TrustCandidate
 
 
 def register(app: typer.Typer) -> None:
@@ -147,7 +147,7 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
         say(f"trusted{' already' if one.is_trusted else ''}: {one.file} in {project.root} (sha256 {one.sha256})")
 
 
-def ask_for(candidates: Sequence[Candidate], *, yes: bool = False) -> None:
+def ask_for(candidates: Sequence[TrustCandidate], *, yes: bool = False) -> None:
     """Show a person what would be trusted, exactly, and have them agree.
 
     Raises:
@@ -178,7 +178,7 @@ def _agreed(shown: str) -> str | None:
     return "yes"
 
 
-def _described(one: Candidate) -> str:
+def _described(one: TrustCandidate) -> str:
     lines = "".join(f"    {visible(line)}\n" for line in one.text.splitlines())
     whole = "Tandem's keys of " if one.file != ".tandem/config.toml" else ""
     return f"\n{whole}{visible_line(str(one.path))}\n  sha256 {one.sha256}\n{lines}"

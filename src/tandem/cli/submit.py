@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import Patience, given, present, verdict_status
+from tandem.cli.calls import WaitPolicy, given, present, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -94,10 +94,10 @@ def submit(  # noqa: PLR0913 an option each
     identity = given(phase=phase, plan=plan, task=task)
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
     order = SubmitOptions(source, stated, revise, parent)
-    return _put_up(order, options, Patience(wait, timeout))
+    return _put_up(order, options, WaitPolicy(wait, timeout))
 
 
-async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Patience) -> Exit:
+async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
     async with options.client() as client:
         async with progress("putting it up"):
             envelope = await client.call("create_review", await _request(client, order, options))

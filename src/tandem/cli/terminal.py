@@ -61,13 +61,13 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
-class Unbroken(Group):
+class NoWrap(Group):
     """Texts whose lines stay whole however narrow the console is, so that they can be copied and piped."""
 
 
 def show(renderable: RenderableType) -> None:
     """Print an answer."""
-    console().print(renderable, soft_wrap=isinstance(renderable, Unbroken))
+    console().print(renderable, soft_wrap=isinstance(renderable, NoWrap))
 
 
 def indented(text: str) -> str:

@@ -617,7 +617,7 @@ class Operations(ABC):
         mode: Literal["worker", "agent"] = "worker",
         model: str | None = None,
         projects: list[str] | None = None,
-        rules: pool_contract.Rules | None = None,
+        rules: pool_contract.PoolRules | None = None,
     ) -> pool_contract.Registered:
         """Register a supervisor at its start: reviewers of its earlier starts count as ended; the pool uses these rules."""
         return await self._operate("supervisor_register", locals())

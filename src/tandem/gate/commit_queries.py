@@ -10,7 +10,7 @@ from sqlalchemy import FromClause, and_, bindparam, exists, func, insert, or_, s
 from sqlalchemy.dialects import postgresql
 
 from tandem.gate import tables
-from tandem.gate.rules import Commit, commit_reviews_of
+from tandem.gate.rules import CommitRow, commit_reviews_of
 from tandem.reviews import tables as review_tables
 from tandem.reviews.rules import Rollback
 from tandem.store import ledger
@@ -161,24 +161,24 @@ def _page(name: str | None, *, after: bool) -> Statement:
     return Statement(statement.order_by(order).limit(bindparam("limit")))
 
 
-def find(unit: Unit, project: str, commit: str) -> Commit | None:
+def find(unit: Unit, project: str, commit: str) -> CommitRow | None:
     """A commit, if a hook told of it."""
     row = unit.one_or_none(_get, project=project, commit=commit)
-    return Commit(*row) if row else None
+    return CommitRow(*row) if row else None
 
 
 def list_page(
     unit: Unit, project: str, *, limit: int, after: int | None, plan: str | None = None, review_id: str | None = None
-) -> list[Commit]:
+) -> list[CommitRow]:
     """Commits in the order in which they were recorded, after an event's number; of one plan or of one review."""
     name = "plan" if plan is not None else "review_id" if review_id is not None else None
     given = {"plan": plan, "review_id": review_id, "after": after}
     params = {key: value for key, value in given.items() if value is not None}
     rows = unit.all(_page(name, after=after is not None), project=project, limit=limit, **params)
-    return [Commit(*row) for row in rows]
+    return [CommitRow(*row) for row in rows]
 
 
-def fate(unit: Unit, commit: Commit) -> tuple[str | None, str | None]:
+def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:
     """The commit that a commit became, and the one that reverted it."""
     newer = unit.one_or_none(_replaced, project=commit.project, commit=commit.id)
     taken = unit.all(_taken, project=commit.project, commit=commit.id)
@@ -186,7 +186,7 @@ def fate(unit: Unit, commit: Commit) -> tuple[str | None, str | None]:
     return (becomes or (newer[0] if newer else None), next((row[0] for row in taken if row[0]), None))
 
 
-def add(unit: Unit, commit: Commit, data: Mapping[str, Any]) -> Commit:
+def add(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> CommitRow:
     """Write a commit with its event, and note the plan if one of its reviews was decided against."""
     row = ledger.changes(None, commit)
     written = ledger.write(
@@ -229,7 +229,7 @@ def list_rolled_back(unit: Unit, project: str, plan: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row[0] for row in reversed(newest)))
 
 
-def list_inverse(unit: Unit, project: str, digest: str, digest_of_commit: str) -> list[Commit]:
+def list_inverse(unit: Unit, project: str, digest: str, digest_of_commit: str) -> list[CommitRow]:
     """Commits of optimistic or rejected changes that exactly this difference takes back, newest first.
 
     Args:
@@ -239,7 +239,7 @@ def list_inverse(unit: Unit, project: str, digest: str, digest_of_commit: str) -
         digest_of_commit: The digest of its inverse, which is what such a commit changed.
     """
     rows = unit.all(_inverses, project=project, digest=digest, digest_of_commit=digest_of_commit)
-    return [Commit(*row) for row in rows]
+    return [CommitRow(*row) for row in rows]
 
 
 def plan_of(unit: Unit, project: str, review_id: str, commits: Sequence[str]) -> str | None:

@@ -23,7 +23,7 @@ from tandem.gate.contract import (
     RollbackRecorded,
 )
 from tandem.gate.judging import changes_of, check_paths, exempt_patterns
-from tandem.gate.rules import Commit
+from tandem.gate.rules import CommitRow
 from tandem.gate.switch import require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
@@ -64,7 +64,7 @@ async def record_commit(services: Services, caller: Caller, request: RecordCommi
     if request.replaces == request.commit:
         raise InvalidInput("A commit cannot replace itself; name the commit that it was made from.", field="replaces")
     taking_back = await asyncio.to_thread(_inverse_digest, services, project, request, changes)
-    wanted = Commit(
+    wanted = CommitRow(
         project=project,
         id=request.commit,
         parent=request.parent,
@@ -177,7 +177,7 @@ def _json(items: Sequence[object]) -> str:
     return orjson.dumps(list(dict.fromkeys(items))).decode()
 
 
-def _facts(commit: Commit) -> dict[str, object]:
+def _facts(commit: CommitRow) -> dict[str, object]:
     return {
         "commit": commit.id,
         "branch": commit.branch,
@@ -227,7 +227,7 @@ def _rolled_back(rollback: Rollback) -> RollbackRecorded:
     )
 
 
-def _view(unit: Unit, commit: Commit) -> CommitRecord:
+def _view(unit: Unit, commit: CommitRow) -> CommitRecord:
     replaced_by, rolled_back_by = commits.fate(unit, commit)
     return shown(
         CommitRecord,

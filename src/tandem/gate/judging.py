@@ -16,7 +16,7 @@ from tandem.errors import InvalidInput, TandemError
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.gate.rules import Commit
+from tandem.gate.rules import CommitRow
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import report_queries as reports
@@ -48,7 +48,7 @@ class _Found:
     approvals: list[Approval]
     covered: dict[str, Approval]
     override: str | None = None
-    commits: Sequence[Commit] = ()
+    commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
 
 
@@ -156,14 +156,14 @@ def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Ch
 
 async def _taken_back(
     services: Services, request: CheckGate, judged: list[Change], found: _Found, patterns: tuple[str, ...]
-) -> Commit | None:
+) -> CommitRow | None:
     """The commit that the difference reverts, read from the repository itself: a hook may claim anything."""
     repository = await services.projects.repository(request.project)
     head = request.head
     if repository is None or head is None or not found.commits:
         return None
 
-    def look() -> Commit | None:
+    def look() -> CommitRow | None:
         wanted = {*inverse(judged)}
         for commit in found.commits:
             made = repository.change_on_the_way(commit.id, head=head, base=request.base, branches=found.branches)

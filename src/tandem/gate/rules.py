@@ -54,7 +54,7 @@ class Override(NamedTuple):
         return f"override:{self.project}/{self.id}"
 
 
-class Commit(NamedTuple):
+class CommitRow(NamedTuple):
     """One commit that a hook told of. Field order is the column order of its table.
 
     `review_ids` and `depends_on` are JSON lists; `inverse` is the digest of the change that takes it back, exempt

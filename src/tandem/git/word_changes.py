@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Run(NamedTuple):
+class CommonRun(NamedTuple):
     """Elements that both sequences have: from `left` in one, from `right` in the other."""
 
     left: int
@@ -15,7 +15,7 @@ class Run(NamedTuple):
     length: int
 
 
-def common_runs(left: Sequence[object], right: Sequence[object], most_edits: int) -> list[Run]:
+def common_runs(left: Sequence[object], right: Sequence[object], most_edits: int) -> list[CommonRun]:
     """The longest common subsequence as runs, found by Myers' algorithm.
 
     Args:
@@ -31,18 +31,19 @@ def common_runs(left: Sequence[object], right: Sequence[object], most_edits: int
     end = 0
     while end < shorter - start and left[-1 - end] == right[-1 - end]:
         end += 1
-    runs = [Run(0, 0, start)] if start else []
+    runs = [CommonRun(0, 0, start)] if start else []
     inner_left, inner_right = left[start : len(left) - end], right[start : len(right) - end]
     if inner_left and inner_right:
         runs += [
-            Run(run.left + start, run.right + start, run.length) for run in _myers(inner_left, inner_right, most_edits)
+            CommonRun(run.left + start, run.right + start, run.length)
+            for run in _myers(inner_left, inner_right, most_edits)
         ]
     if end:
-        runs.append(Run(len(left) - end, len(right) - end, end))
+        runs.append(CommonRun(len(left) - end, len(right) - end, end))
     return runs
 
 
-def _myers(left: Sequence[object], right: Sequence[object], most_edits: int) -> list[Run]:
+def _myers(left: Sequence[object], right: Sequence[object], most_edits: int) -> list[CommonRun]:
     n, m = len(left), len(right)
     trace: list[dict[int, int]] = []
     furthest = {1: 0}
@@ -68,13 +69,13 @@ def _step(furthest: dict[int, int], diagonal: int) -> tuple[int, bool]:
     return (down, True) if down >= right else (right, False)
 
 
-def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[Run]:
+def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[CommonRun]:
     """The runs on the way to a point, from what was reached with each number of edits before the last."""
-    runs: list[Run] = []
+    runs: list[CommonRun] = []
     for furthest in reversed([{1: 0}, *trace]):
         start, went_down = _step(furthest, x - y)
         if x > start:
-            runs.append(Run(start, start - x + y, x - start))
+            runs.append(CommonRun(start, start - x + y, x - start))
         x, y = (start, start - x + y - 1) if went_down else (start - 1, start - x + y)
     return runs[::-1]
 

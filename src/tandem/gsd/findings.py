@@ -8,7 +8,7 @@ from typing import Final
 
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import TandemError
-from tandem.gsd.overlay import Overlays, Plan
+from tandem.gsd.overlay import OverlayPlan, Overlays
 from tandem.gsd.rollback.publishing import Note
 from tandem.setup.doctor import Check, DoctorContext, Finding
 from tandem.setup.doctor.finding import note, ok, problem
@@ -30,7 +30,7 @@ def _overlaid(overlays: Overlays) -> list[Finding]:
         said = f"GSD {one.version} in {one.folder}"
         if any(change.alters for change in plan.changes):
 
-            async def again(plan: Plan = plan) -> None:
+            async def again(plan: OverlayPlan = plan) -> None:
                 await asyncio.to_thread(overlays.carry_out, [plan])
 
             found.append(problem("overlay", f"{said} lost pointers, as an update does.", "tandem gsd overlay", again))

@@ -32,7 +32,7 @@ from tandem.gsd.pointers import (
     without_tool,
 )
 from tandem.hooks import session
-from tandem.setup.edits.changes import Change, Manifest
+from tandem.setup.edits.changes import FileChange, Manifest
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.edits.installing import install
 
@@ -57,7 +57,7 @@ _HOME_VARIABLES: Final[Mapping[Client, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OverlayTarget:
     """A file that the overlay is for.
 
     Attributes:
@@ -89,16 +89,16 @@ class Install:
     folder: Path
     version: str
 
-    def targets(self) -> Iterator[Target]:
+    def targets(self) -> Iterator[OverlayTarget]:
         """The files that the overlay is for, whether or not they are there."""
         tool = TOOLS.get(self.client)
         for agent, pointers in AGENTS.items():
-            yield Target(f"agents/{agent}.md", pointers, tool)
+            yield OverlayTarget(f"agents/{agent}.md", pointers, tool)
             if self.client is Client.CODEX:
-                yield Target(f"agents/{agent}.toml", pointers)
+                yield OverlayTarget(f"agents/{agent}.toml", pointers)
         for workflow, pointers in WORKFLOWS.items():
             expected = self.is_at_least(NOT_BEFORE.get(workflow, (0, 0)))
-            yield Target(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
+            yield OverlayTarget(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
         if tool is not None:
             for command in COMMANDS:
                 for name in (
@@ -106,7 +106,7 @@ class Install:
                     f"skills/gsd-{command}/SKILL.md",
                     f"command/gsd-{command}.md",
                 ):
-                    yield Target(name, (), tool, is_expected=False)
+                    yield OverlayTarget(name, (), tool, is_expected=False)
 
     def is_at_least(self, version: tuple[int, int]) -> bool:
         """Whether it is of a version or a later one; one that cannot be read counts as the newest."""
@@ -154,7 +154,7 @@ def _expanded(path: str, home: Path) -> Path:
 
 
 @dataclass(slots=True)
-class Plan:
+class OverlayPlan:
     """What becomes of one installation.
 
     Attributes:
@@ -167,7 +167,7 @@ class Plan:
     """
 
     install: Install
-    changes: list[Change] = field(default_factory=list[Change])
+    changes: list[FileChange] = field(default_factory=list[FileChange])
     files: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     pointers: int = 0
     missing: list[str] = field(default_factory=list[str])
@@ -221,15 +221,15 @@ class Overlays:
                 found.append(Install(client, scope, Path(folder), version))
         return found
 
-    def plan(self, one: Install, *, remove: bool = False) -> Plan:
+    def plan(self, one: Install, *, remove: bool = False) -> OverlayPlan:
         """What has to be changed so that an installation has the overlay, or has it no more; nothing is changed yet.
 
         Raises:
             ConfigInvalid: A file cannot be read.
         """
-        return _Planning(one, self._stored.get(str(one.folder)), remove=remove).plan()
+        return _GsdPlanning(one, self._stored.get(str(one.folder)), remove=remove).plan()
 
-    def carry_out(self, plans: Iterable[Plan], *, remove: bool = False) -> None:
+    def carry_out(self, plans: Iterable[OverlayPlan], *, remove: bool = False) -> None:
         """Change the files: all of an installation, or none of it.
 
         Raises:
@@ -252,27 +252,27 @@ class Overlays:
         if gone:
             self._write([], self._data_dir)
 
-    def _write(self, changes: Iterable[Change], tree: Path) -> None:
+    def _write(self, changes: Iterable[FileChange], tree: Path) -> None:
         document = {"version": session.OVERLAYS_VERSION, "installs": self._stored}
         after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
-        store = Change(self._path, session.OVERLAYS_FILE, session.OVERLAYS_FILE, self._loaded, after)
+        store = FileChange(self._path, session.OVERLAYS_FILE, session.OVERLAYS_FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
         install([one for one in (store, *changes) if one.alters], manifest)
         self._loaded = after
 
 
-class _Planning:
+class _GsdPlanning:
     """One installation while its changes are worked out."""
 
     def __init__(self, one: Install, remembered: dict[str, Any] | None, *, remove: bool) -> None:
-        self._plan = Plan(one)
+        self._plan = OverlayPlan(one)
         self._remove = remove
         self._known: dict[str, dict[str, Any]] = (remembered or {}).get("files", {})
         self._is_remembered = remembered is not None
         self._hashes: list[tuple[str, set[str], str]] = []
 
-    def plan(self) -> Plan:
+    def plan(self) -> OverlayPlan:
         found = [
             (target, path, content) for target in self._plan.install.targets() for path, content in self._at(target)
         ]
@@ -283,7 +283,7 @@ class _Planning:
         self._add_manifest()
         return self._plan
 
-    def _at(self, target: Target) -> list[tuple[Path, bytes]]:
+    def _at(self, target: OverlayTarget) -> list[tuple[Path, bytes]]:
         """The target's file, if it is there and inside of the installation."""
         folder = self._plan.install.folder
         try:
@@ -298,7 +298,7 @@ class _Planning:
             return []
         return [(path, content)]
 
-    def _add(self, target: Target, path: Path, content: bytes, *, is_orphaned: bool) -> None:
+    def _add(self, target: OverlayTarget, path: Path, content: bytes, *, is_orphaned: bool) -> None:
         text = _text(content)
         known = self._known.get(target.name, {})
         stock = without_pointers(text)
@@ -318,7 +318,7 @@ class _Planning:
             self._hashes.append((target.name, {now, before}, after))
         self._change(target.name, path, content, _bytes(new))
 
-    def _overlaid(self, target: Target, stock: str) -> str:
+    def _overlaid(self, target: OverlayTarget, stock: str) -> str:
         text, missing = with_pointers(stock, target.pointers)
         self._plan.missing += [
             f"{target.name}: no line {pointer.anchors[0]!r} for the pointer '{pointer.gate}'"
@@ -348,7 +348,7 @@ class _Planning:
         self._change(_MANIFEST, path, content, _bytes(text))
 
     def _change(self, name: str, path: Path, before: bytes, after: bytes) -> None:
-        change = Change(path, name, name, before, after)
+        change = FileChange(path, name, name, before, after)
         if change.alters:
             self._plan.changes.append(change)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.hooks import planning, state
 from tandem.setup.clients import says
-from tandem.setup.edits.changes import Change, Manifest, changes, removals
+from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of, located, unusable
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
@@ -99,7 +99,7 @@ class GsdProject:
                 content = content_of(path)
                 after = JsonMember(path, (planning.ENABLED,), value=False, replaces=True).put(content).content
                 name = path.relative_to(os.path.realpath(self.root)).as_posix()
-                install([Change(path, name, name, content, after, manifest.files.get(name))], manifest)
+                install([FileChange(path, name, name, content, after, manifest.files.get(name))], manifest)
                 remarks.append(f"{source.file} had {planning.ENABLED} of its own; it says false now")
         return remarks
 

@@ -22,23 +22,23 @@ _ABSENT = "000000"
 _REGULAR = "100644"
 
 
-class Unclear(Exception):
+class UnknownContent(Exception):
     """What a file would hold cannot be told before it is written; the text says why."""
 
 
-class Writing(NamedTuple):
+class PendingWrite(NamedTuple):
     """A file that would be written.
 
     Attributes:
         path: Absolute.
-        content: Gives what it would hold; null if it would be gone. May raise `Unclear` or OSError.
+        content: Gives what it would hold; null if it would be gone. May raise `UnknownContent` or OSError.
     """
 
     path: str
     content: Callable[[], bytes | None]
 
 
-class Kind(NamedTuple):
+class DocumentKind(NamedTuple):
     """A kind of document that is reviewed before it is written.
 
     Attributes:
@@ -64,10 +64,10 @@ def _named(words: str) -> re.Pattern[str]:
 _TESTING = re.compile(rb"---\r?\n(?:(?!---)[^\n]*\n)*?status:[ \t]*testing[ \t]*\r?\n")
 
 _KINDS = (
-    Kind(_named("CONTEXT"), "context", "handoff"),
-    Kind(_named("VERIFICATION"), "verification", "verification"),
-    Kind(_named("UAT"), "verification", "verification", unfinished=_TESTING),
-    Kind(_named("PLAN"), "plan", "plan_review", when_strict=True),
+    DocumentKind(_named("CONTEXT"), "context", "handoff"),
+    DocumentKind(_named("VERIFICATION"), "verification", "verification"),
+    DocumentKind(_named("UAT"), "verification", "verification", unfinished=_TESTING),
+    DocumentKind(_named("PLAN"), "plan", "plan_review", when_strict=True),
 )
 
 
@@ -98,21 +98,21 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
     return None
 
 
-def _kind_of(path: str) -> Kind | None:
+def _kind_of(path: str) -> DocumentKind | None:
     folders = os.path.normpath(path).replace("\\", "/").split("/")
     if FOLDER not in (folder.lower() for folder in folders[:-1]):
         return None
     return next((kind for kind in _KINDS if kind.pattern.fullmatch(folders[-1])), None)
 
 
-def _ruling(gate: GateFile, asker: GateClient, kind: Kind, writing: Writing) -> list[str] | None:
+def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: PendingWrite) -> list[str] | None:
     if enforcement.enforcement(gate, git.branch(gate.place)) == enforcement.OPTIMISTIC:
         return None
     real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))
     path = os.path.relpath(real, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
     try:
         content = writing.content()
-    except Unclear as error:
+    except UnknownContent as error:
         return [f"What {path} would hold cannot be told: {error}.", "Write the whole file instead, as it was approved."]
     is_unfinished = kind.unfinished is not None and content is not None and kind.unfinished.match(content)
     if content is None or content == _present(writing.path) or is_unfinished:
@@ -155,15 +155,15 @@ def _present(path: str) -> bytes | None:
         return None
 
 
-def _writings(tool: str, given: dict[str, Any], folder: str) -> Iterator[Writing]:
+def _writings(tool: str, given: dict[str, Any], folder: str) -> Iterator[PendingWrite]:
     """The files that a call of a tool would write; none for a tool that does not write."""
     if tool == "apply_patch":
         yield from _patched(given["command"], folder)
     elif tool in {"Write", "write_file"}:
-        yield Writing(os.path.join(folder, given["file_path"]), given["content"].encode)
+        yield PendingWrite(os.path.join(folder, given["file_path"]), given["content"].encode)
     elif tool in {"Edit", "MultiEdit", "replace"}:
         path = os.path.join(folder, given["file_path"])
-        yield Writing(path, lambda: _edited(path, given.get("edits", [given])))
+        yield PendingWrite(path, lambda: _edited(path, given.get("edits", [given])))
 
 
 def _edited(path: str, edits: list[dict[str, Any]]) -> bytes:
@@ -173,12 +173,12 @@ def _edited(path: str, edits: list[dict[str, Any]]) -> bytes:
         old, new = edit["old_string"], edit["new_string"]
         if not old:
             if text:
-                raise Unclear("an edit without an old text is for a file that is not there yet")
+                raise UnknownContent("an edit without an old text is for a file that is not there yet")
             text = new
             continue
         if old not in text:
             # The clients then look for something like it.
-            raise Unclear("the old text is not in the file exactly")
+            raise UnknownContent("the old text is not in the file exactly")
         everywhere = bool(edit.get("replace_all") or edit.get("allow_multiple"))
         # Of several places the clients refuse one edit themselves.
         text = text.replace(old, new) if everywhere else text.replace(old, new, 1)
@@ -193,7 +193,7 @@ def _lines_of(path: str) -> tuple[str, str]:
     except FileNotFoundError:
         return "", "\n"
     except UnicodeDecodeError as error:
-        raise Unclear("the file is not UTF-8") from error
+        raise UnknownContent("the file is not UTF-8") from error
     return text.replace("\r\n", "\n"), "\r\n" if "\r\n" in text else "\n"
 
 
@@ -216,7 +216,7 @@ class _Section:
         self.lines: list[str] = []
 
 
-def _patched(text: str, folder: str) -> Iterator[Writing]:
+def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
     """The files of the patches in a text, which may be a command that changes the folder first.
 
     Raises:
@@ -227,7 +227,7 @@ def _patched(text: str, folder: str) -> Iterator[Writing]:
     for section in _sections(text):
         path = os.path.join(folder, section.path)
         target = os.path.join(folder, section.moved_to or section.path)
-        yield Writing(target, partial(_after, section, path))
+        yield PendingWrite(target, partial(_after, section, path))
 
 
 def _sections(text: str) -> list[_Section]:
@@ -245,9 +245,9 @@ def _sections(text: str) -> list[_Section]:
         elif section is not None:
             section.lines.append(line)
         elif line.strip():
-            raise Unclear("the patch does not begin with a file")
+            raise UnknownContent("the patch does not begin with a file")
     if is_inside:
-        raise Unclear("the patch has no end")
+        raise UnknownContent("the patch has no end")
     return found
 
 
@@ -261,7 +261,7 @@ def _after(section: _Section, path: str) -> bytes | None:
         return None
     if section.kind == "Add":
         if any(not line.startswith("+") for line in section.lines):
-            raise Unclear(f"a line of the new file {section.path} does not begin with +")
+            raise UnknownContent(f"a line of the new file {section.path} does not begin with +")
         return "".join(f"{line[1:]}\n" for line in section.lines).encode()
     lines = _lines_of(path)[0].split("\n")
     if not lines[-1]:
@@ -295,7 +295,7 @@ def _hunks(section: _Section) -> list[tuple[str | None, list[str], bool]]:
                 found.append((None, [], False))
             found[-1][1].append(line or " ")
         else:
-            raise Unclear(f"a line of the change to {section.path} begins with neither a space nor + nor -")
+            raise UnknownContent(f"a line of the change to {section.path} begins with neither a space nor + nor -")
     return found
 
 
@@ -303,4 +303,4 @@ def _find(lines: Sequence[str], wanted: Sequence[str], start: int, path: str) ->
     for at in range(start, len(lines) - len(wanted) + 1):
         if list(lines[at : at + len(wanted)]) == list(wanted):
             return at
-    raise Unclear(f"the patch does not fit {path} exactly")
+    raise UnknownContent(f"the patch does not fit {path} exactly")

@@ -50,7 +50,7 @@ _UNNAMEABLE = ""
 _NOWHERE = (("", ""), ("", "-"))
 
 
-class Finding:
+class CommitFinding:
     """What is known of one difference.
 
     Attributes:
@@ -84,18 +84,18 @@ class Finding:
         return self.verdict not in {UNREVIEWED, UNAPPROVED}
 
 
-_NOTHING = Finding("empty", "it changes nothing")
+_NOTHING = CommitFinding("empty", "it changes nothing")
 
 
-class Checks:
+class CheckCache:
     """The findings of one repository, remembered."""
 
     def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
         self._check = check
         self._changes: dict[Pair, list[Change] | str] = {}
-        self._found: dict[Pair, Finding] = {}
-        self._answers: dict[frozenset[tuple[str, ...]], Finding] = {}
+        self._found: dict[Pair, CommitFinding] = {}
+        self._answers: dict[frozenset[tuple[str, ...]], CommitFinding] = {}
 
     def prepare(self, pairs: Iterable[Pair]) -> None:
         """Have git compute these differences at once, as each call of it costs more than a difference.
@@ -115,7 +115,7 @@ class Checks:
         self.prepare([(before, after)])
         return self._changes[before, after]
 
-    def finding(self, before: str | None, after: str) -> Finding:
+    def finding(self, before: str | None, after: str) -> CommitFinding:
         """Whether the difference of two commits passes.
 
         Raises:
@@ -128,7 +128,7 @@ class Checks:
             self._found[pair] = self.asked(self.changes(before, after))
         return self._found[pair]
 
-    def asked(self, changes: list[Change] | str) -> Finding:
+    def asked(self, changes: list[Change] | str) -> CommitFinding:
         """Whether some changes pass.
 
         Raises:
@@ -138,7 +138,7 @@ class Checks:
         if not changes:
             return _NOTHING
         if isinstance(changes, str):
-            return Finding(UNAPPROVED, changes)
+            return CommitFinding(UNAPPROVED, changes)
         asked = frozenset(tuple(change.values()) for change in changes)
         if asked not in self._answers:
             try:
@@ -146,11 +146,11 @@ class Checks:
             except Refused as refusal:
                 if refusal.code not in _UNANSWERABLE:
                     raise
-                self._answers[asked] = Finding(UNAPPROVED, str(refusal))
+                self._answers[asked] = CommitFinding(UNAPPROVED, str(refusal))
         return self._answers[asked]
 
 
-def _found(decision: dict[str, Any]) -> Finding:
+def _found(decision: dict[str, Any]) -> CommitFinding:
     """What an answer of `check_gate` says."""
     reviews = tuple(decision["review_ids"])
     exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
@@ -158,10 +158,10 @@ def _found(decision: dict[str, Any]) -> Finding:
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)
-        return Finding(UNAPPROVED, decision["reason"], reviews, paths, exempt)
+        return CommitFinding(UNAPPROVED, decision["reason"], reviews, paths, exempt)
     kinds = {one["kind"] for one in decision["paths"]}
     verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
-    return Finding(verdict, decision["reason"], reviews, exempt=exempt)
+    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
 
 
 class UnapprovedContent:
@@ -180,7 +180,7 @@ class UnapprovedContent:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def after(self, changes: list[Change] | str, finding: Finding) -> UnapprovedContent:
+    def after(self, changes: list[Change] | str, finding: CommitFinding) -> UnapprovedContent:
         """The debt after a commit.
 
         Args:
@@ -236,11 +236,11 @@ def all_changes(entries: Entries) -> list[Change]:
     ]
 
 
-_MERGE = Finding("merge", "git makes the same of what it merges")
-_TAKEN_BACK = Finding(ROLLBACK, "takes back what was not approved")
+_MERGE = CommitFinding("merge", "git makes the same of what it merges")
+_TAKEN_BACK = CommitFinding(ROLLBACK, "takes back what was not approved")
 
 
-class CommitResult(Finding):
+class CommitResult(CommitFinding):
     """What is known of one commit.
 
     Attributes:
@@ -250,7 +250,7 @@ class CommitResult(Finding):
 
     __slots__ = ("commit", "subject")
 
-    def __init__(self, commit: Commit, finding: Finding) -> None:
+    def __init__(self, commit: Commit, finding: CommitFinding) -> None:
         super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths)
         self.commit = commit.oid
         self.subject = commit.subject
@@ -285,7 +285,7 @@ class RangeChecker:
 
     def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
-        self._checks = Checks(place, check)
+        self._checks = CheckCache(place, check)
         self._merges = git.Merges(place)
         self._siblings: dict[tuple[str, ...], list[str]] | None = None
         self._sides: dict[tuple[str, str], bool] = {}
@@ -356,7 +356,7 @@ class RangeChecker:
         kept = self._reach(new, ends)
         return [commit for commit in everything if commit.oid in kept]
 
-    def _whole(self, inside: Sequence[Commit]) -> Finding | None:
+    def _whole(self, inside: Sequence[Commit]) -> CommitFinding | None:
         """The range as one change, if it is approved as that; asked first where that is likely."""
         outside = {parent for commit in inside for parent in commit.parents} - {commit.oid for commit in inside}
         if len(inside) == 1 or self._old is None or outside != {self._old}:
@@ -375,10 +375,10 @@ class RangeChecker:
                 left += self._by[oid].parents
         return seen
 
-    def _settle(self, inside: Sequence[Commit]) -> dict[str, Finding]:
+    def _settle(self, inside: Sequence[Commit]) -> dict[str, CommitFinding]:
         """Those of some commits, parents first, whose content is good if that of every other commit is."""
         names = {commit.oid for commit in inside}
-        good: dict[str, Finding] = {}
+        good: dict[str, CommitFinding] = {}
         debts: dict[str, UnapprovedContent] = {}
         for commit in inside:
             before = debts.get(_first(commit) or "", UnapprovedContent())
@@ -388,8 +388,8 @@ class RangeChecker:
         return good
 
     def _step(
-        self, commit: Commit, names: set[str], good: dict[str, Finding], before: UnapprovedContent
-    ) -> tuple[Finding | None, UnapprovedContent]:
+        self, commit: Commit, names: set[str], good: dict[str, CommitFinding], before: UnapprovedContent
+    ) -> tuple[CommitFinding | None, UnapprovedContent]:
         """Whether a commit is good, and what is not approved at it if it is not."""
         first = _first(commit)
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
@@ -402,7 +402,7 @@ class RangeChecker:
         whole = whole or self._by_amends(commit, names, good)
         return whole, (UnapprovedContent() if whole else debt)
 
-    def _merge(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+    def _merge(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
         """A merge that adds nothing to its first parent but what is good."""
         if not self._is_clean(commit):
             return None
@@ -427,8 +427,8 @@ class RangeChecker:
         return self._sides[ours, theirs]
 
     def _together(
-        self, commit: Commit, names: set[str], good: dict[str, Finding], debt: UnapprovedContent
-    ) -> tuple[Finding | None, UnapprovedContent]:
+        self, commit: Commit, names: set[str], good: dict[str, CommitFinding], debt: UnapprovedContent
+    ) -> tuple[CommitFinding | None, UnapprovedContent]:
         """A commit together with commits before it: all that is not approved, or all since a good one."""
         if not self._may_ask(commit):
             return None, debt
@@ -452,7 +452,7 @@ class RangeChecker:
         return self._tries >= 0 or commit.oid == self._new
 
     def _nets(
-        self, commit: Commit, names: set[str], good: dict[str, Finding]
+        self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
     ) -> Iterator[tuple[str | None, list[Change]]]:
         """What changed since good commits on the line of first parents: the nearest ones, and where it begins."""
         net: Entries = {}
@@ -470,7 +470,9 @@ class RangeChecker:
                 yield parent, all_changes(net)
             at = None if parent is None or is_start else self._by[parent]
 
-    def _by_other_parents(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+    def _by_other_parents(
+        self, commit: Commit, names: set[str], good: dict[str, CommitFinding]
+    ) -> CommitFinding | None:
         """Against a good parent of a merge that is not the first, and against what the range replaces."""
         grounds = [other for other in commit.parents[1:] if _sound(other, names, good)]
         if commit.oid == self._new and self._old is not None:
@@ -481,7 +483,7 @@ class RangeChecker:
                 return _as_a_whole(finding, f"all since {ground[:_SHORT]}")
         return None
 
-    def _by_amends(self, commit: Commit, names: set[str], good: dict[str, Finding]) -> Finding | None:
+    def _by_amends(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
         """An amended commit: from its parent to it over the commits that stood in its place before."""
         if len(commit.parents) != 1 or not _sound(commit.parents[0], names, good) or self._tries <= 0:
             return None
@@ -499,9 +501,9 @@ class RangeChecker:
                     break
         if commit.oid not in reached:
             return None
-        return Finding("approved", "approved, amend by amend", reached[commit.oid])
+        return CommitFinding("approved", "approved, amend by amend", reached[commit.oid])
 
-    def _judgement(self, inside: Sequence[Commit], good: dict[str, Finding]) -> Judgement:
+    def _judgement(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> Judgement:
         covered = self._covered(inside, good)
         rows = [
             CommitResult(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid)))
@@ -513,10 +515,10 @@ class RangeChecker:
             rows[-1].reason = "it stands on content that is approved only together with what came after it"
         return Judgement(rows, passes=passes)
 
-    def _covered(self, inside: Sequence[Commit], good: dict[str, Finding]) -> dict[str, Finding]:
+    def _covered(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> dict[str, CommitFinding]:
         """The commits that are good only as parts of a later one, with what is known of that."""
         names = {commit.oid for commit in inside}
-        covered: dict[str, Finding] = {}
+        covered: dict[str, CommitFinding] = {}
         for commit in inside:
             left = [*commit.parents] if commit.oid in good else []
             while left:
@@ -526,10 +528,10 @@ class RangeChecker:
                     left += self._by[oid].parents
         return covered
 
-    def _row(self, commit: Commit, covering: Finding | None) -> Finding:
+    def _row(self, commit: Commit, covering: CommitFinding | None) -> CommitFinding:
         """What is known of a commit that is no ground to stand on."""
         if covering is None and self._is_clean(commit):
-            return Finding(_MERGE.verdict, f"{_MERGE.reason}; that is judged by itself")
+            return CommitFinding(_MERGE.verdict, f"{_MERGE.reason}; that is judged by itself")
         finding = self._checks.finding(_first(commit), commit.oid)
         if finding.passes or covering is None:
             return finding
@@ -540,17 +542,17 @@ def _first(commit: Commit) -> str | None:
     return commit.parents[0] if commit.parents else None
 
 
-def _sound(oid: str, names: set[str], good: dict[str, Finding]) -> bool:
+def _sound(oid: str, names: set[str], good: dict[str, CommitFinding]) -> bool:
     return oid not in names or oid in good
 
 
-def _as_a_whole(finding: Finding, since: str) -> Finding:
+def _as_a_whole(finding: CommitFinding, since: str) -> CommitFinding:
     if finding.verdict == "empty":
         return _TAKEN_BACK
-    return Finding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
+    return CommitFinding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
 
 
-def _part(whole: Commit, finding: Finding) -> Finding:
+def _part(whole: Commit, finding: CommitFinding) -> CommitFinding:
     verdict = ROLLBACK if finding.verdict == ROLLBACK else "approved"
     words = "taken back by" if verdict == ROLLBACK else "approved as a part of what ends with"
-    return Finding(verdict, f"{words} {whole.oid[:_SHORT]}", finding.review_ids)
+    return CommitFinding(verdict, f"{words} {whole.oid[:_SHORT]}", finding.review_ids)

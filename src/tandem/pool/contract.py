@@ -61,7 +61,7 @@ _ExitCode = Annotated[int, Field(ge=-(2**31), le=2**32)]
 RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 
 
-class Rules(BaseModel):
+class PoolRules(BaseModel):
     """The numbers that a pool is run by; from the supervisor's own configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -135,8 +135,8 @@ class SupervisorRegister(WriteRequest):
     projects: Annotated[
         list[Name] | None, Field(max_length=1000, description="Those it serves; default: all registered.")
     ] = None
-    rules: Annotated[Rules, Field(description="The numbers that the pool is run by; see the pool's settings.")] = Field(
-        default_factory=Rules
+    rules: Annotated[PoolRules, Field(description="The numbers that the pool is run by; see the pool's settings.")] = (
+        Field(default_factory=PoolRules)
     )
 
 

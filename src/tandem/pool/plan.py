@@ -14,7 +14,7 @@ import orjson
 from tandem.core.clock import MICROSECONDS, isoformat, utc_day
 from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
 from tandem.pool import queries as reviewers
-from tandem.pool.contract import Rules
+from tandem.pool.contract import PoolRules
 from tandem.pool.rules import (
     AT_ONCE_SECONDS,
     CIRCUIT_FAILURES,
@@ -39,7 +39,7 @@ _ONE_DAY_US = 86_400 * MICROSECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PoolDecision:
     """What was decided: it is written already.
 
     Attributes:
@@ -53,7 +53,9 @@ class Decision:
     again_us: int
 
 
-def decide(unit: Unit, pool: Pool, projects: Collection[str], *, quiet: bool, closing: bool, now_us: int) -> Decision:
+def decide(
+    unit: Unit, pool: Pool, projects: Collection[str], *, quiet: bool, closing: bool, now_us: int
+) -> PoolDecision:
     """Drain, start, pause and resume what is due; the unit has the log's lock.
 
     Args:
@@ -86,7 +88,7 @@ def decide(unit: Unit, pool: Pool, projects: Collection[str], *, quiet: bool, cl
     if pool.circuit_until is not None:
         again.append(pool.circuit_until)
     ahead = [instant for instant in again if instant > now_us]
-    return Decision(pool, tuple(own), min(ahead, default=now_us + _ONE_DAY_US))
+    return PoolDecision(pool, tuple(own), min(ahead, default=now_us + _ONE_DAY_US))
 
 
 def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Reviewer:
@@ -196,7 +198,7 @@ def _demands(
     ]
 
 
-def _opens_at(unit: Unit, pool: Pool, rules: Rules) -> int:
+def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:
     """When the pool may start its next reviewer."""
     newest = reviewers.list_newest(unit, pool, _LOOKED_AT)
     opens = start_at(newest[0] if newest else None, failures_in_a_row(newest, pool.forgiven), rules)
@@ -219,15 +221,15 @@ def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
     return pool
 
 
-def _idle_at(reviewer: Reviewer, rules: Rules) -> int:
+def _idle_at(reviewer: Reviewer, rules: PoolRules) -> int:
     idle = reviewer.last_active_at + round(rules.idle_timeout_seconds * MICROSECONDS)
     old = reviewer.spawned_at + round(rules.max_ttl_seconds * MICROSECONDS)
     return min(idle, old) + 1000
 
 
-def rules_of(pool: Pool) -> Rules:
+def rules_of(pool: Pool) -> PoolRules:
     """The numbers that a pool is run by."""
-    return Rules.model_validate_json(pool.rules)
+    return PoolRules.model_validate_json(pool.rules)
 
 
 def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_us: int) -> Pool:

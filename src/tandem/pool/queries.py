@@ -102,7 +102,7 @@ def _update(table: str, names: tuple[str, ...]) -> Statement:
     )
 
 
-class Spent(NamedTuple):
+class DailyUsage(NamedTuple):
     """What a pool's runs used up in a day."""
 
     cost_microusd: int
@@ -170,10 +170,10 @@ def next_retry(unit: Unit, now_us: int) -> int | None:
     return row[0] if row else None
 
 
-def spent_on(unit: Unit, pool_id: str, day: str) -> Spent:
+def spent_on(unit: Unit, pool_id: str, day: str) -> DailyUsage:
     """What a pool used up on a day (ISO date, UTC)."""
     found = {row[0]: int(row[1]) for row in unit.all(_spent, day=day, pool_id=pool_id)}
-    return Spent(found.get("cost_microusd", 0), found.get("tokens_in", 0) + found.get("tokens_out", 0))
+    return DailyUsage(found.get("cost_microusd", 0), found.get("tokens_in", 0) + found.get("tokens_out", 0))
 
 
 def put(

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.contract import Rules
+from tandem.pool.contract import PoolRules
 
 Wanted = Literal["run", "drain", "kill"]
 PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
@@ -68,7 +68,7 @@ class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
     Times are microseconds since the epoch, UTC. `projects` is a JSON list, null for all that are registered;
-    `rules` the JSON of `Rules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
+    `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
     in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
     """
 
@@ -207,7 +207,7 @@ class ProjectQueue:
         return self.pending > 0 and (self.active == 0 or self.pending > ratio * self.active)
 
 
-def next_start(demands: Iterable[ProjectQueue], rules: Rules, size: int) -> str | None:
+def next_start(demands: Iterable[ProjectQueue], rules: PoolRules, size: int) -> str | None:
     """The project that the pool's next reviewer is for; null if none is due.
 
     Args:
@@ -224,7 +224,7 @@ def next_start(demands: Iterable[ProjectQueue], rules: Rules, size: int) -> str 
     return due
 
 
-def drain_reason(reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, now_us: int) -> DrainReason | None:
+def drain_reason(reviewer: Reviewer, rules: PoolRules, *, busy: bool, spare: bool, now_us: int) -> DrainReason | None:
     """Why an active reviewer should end, if it should.
 
     Args:
@@ -241,7 +241,7 @@ def drain_reason(reviewer: Reviewer, rules: Rules, *, busy: bool, spare: bool, n
     return None
 
 
-def start_at(newest: Reviewer | None, failures: int, rules: Rules) -> int:
+def start_at(newest: Reviewer | None, failures: int, rules: PoolRules) -> int:
     """When the next reviewer may be started: after the cooldown, which grows with quick exits in a row."""
     if newest is None:
         return 0
@@ -265,13 +265,13 @@ def circuit_seconds(times_opened: int) -> int:
     return min(_CIRCUIT_SECONDS * 2 ** min(times_opened, 10), _LONGEST_CIRCUIT_SECONDS)
 
 
-def over_budget(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
+def over_budget(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
     """Whether one run cost more than a review may."""
     limits = ((cost_usd, rules.budget_per_review), (tokens, rules.token_budget_per_review))
     return any(limit is not None and amount > limit for amount, limit in limits)
 
 
-def spent(rules: Rules, *, cost_usd: float, tokens: int) -> bool:
+def spent(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
     """Whether a day's runs cost as much as they may."""
     limits = ((cost_usd, rules.budget_per_day), (tokens, rules.token_budget_per_day))
     return any(limit is not None and amount >= limit for amount, limit in limits)

@@ -15,7 +15,7 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import Order, Orders, Registered, ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
-from tandem.pool.plan import Decision
+from tandem.pool.plan import PoolDecision
 from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
 from tandem.store import events
 from tandem.store.base import Unit
@@ -178,7 +178,9 @@ def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
     return pool
 
 
-def _orders(unit: Unit, services: Services, decision: Decision, known: dict[str, str | None], now_us: int) -> Orders:
+def _orders(
+    unit: Unit, services: Services, decision: PoolDecision, known: dict[str, str | None], now_us: int
+) -> Orders:
     held = reviewers.held_reviews(unit)
     deadline_seconds = services.policy.review_deadline_seconds
     pass_seconds = pool_plan.rules_of(decision.pool).max_ttl_seconds + deadline_seconds + _PASS_GRACE_SECONDS

@@ -16,7 +16,7 @@ from tandem.reviews import views
 from tandem.reviews.page_answers import FoundReview, SearchPage
 from tandem.reviews.page_requests import SearchReviews
 from tandem.reviews.rules import PRIORITIES, Review, State
-from tandem.reviews.search_queries import KEYS, Candidate, Key, Shape
+from tandem.reviews.search_queries import KEYS, Key, SearchHit, Shape
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import Services
@@ -103,7 +103,7 @@ def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str,
     return shape, given
 
 
-def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None) -> Iterator[Candidate]:
+def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None) -> Iterator[SearchHit]:
     while True:
         asked = replace(shape, after=after is not None)
         piece = search.list_candidates(unit, asked, after=after, limit=_PIECE, given=given)
@@ -113,7 +113,7 @@ def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None)
         after = shape.place(piece[-1].review)
 
 
-def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int) -> Iterator[Candidate]:
+def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int) -> Iterator[SearchHit]:
     while True:
         piece = search.list_active(unit, project=project, texts=shape.texts, before=before, floor=floor, limit=_PIECE)
         yield from piece
@@ -122,7 +122,7 @@ def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int)
         before = piece[-1].review.event_seq
 
 
-def _fits(wanted: SearchReviews, project: str | None, words: tuple[str, ...], candidate: Candidate) -> bool:
+def _fits(wanted: SearchReviews, project: str | None, words: tuple[str, ...], candidate: SearchHit) -> bool:
     if not _has_row(wanted, project, candidate.review):
         return False
     if wanted.path is not None and not _has_path(wanted.path, views.files_from(candidate.affected_files)):
@@ -169,6 +169,6 @@ def _missing_words(words: Sequence[str], review: Review) -> list[str]:
     return [word for word in words if word not in whole]
 
 
-def _found(candidate: Candidate) -> FoundReview:
+def _found(candidate: SearchHit) -> FoundReview:
     files = len(orjson.loads(candidate.affected_files))
     return views.row_as(FoundReview, candidate.review, files=files)

@@ -48,7 +48,7 @@ BEFORE_ALL: Final = 2**62
 """Behind every event."""
 
 
-class Candidate(NamedTuple):
+class SearchHit(NamedTuple):
     """A review that may be what is looked for.
 
     Attributes:
@@ -100,7 +100,7 @@ class Shape:
 
 def list_candidates(
     unit: Unit, shape: Shape, *, after: Key | None, limit: int, given: dict[str, Any]
-) -> list[Candidate]:
+) -> list[SearchHit]:
     """The next reviews in an order.
 
     Args:
@@ -117,7 +117,7 @@ def list_candidates(
 
 def list_active(
     unit: Unit, *, project: str | None, texts: bool, before: int, floor: int, limit: int
-) -> list[Candidate]:
+) -> list[SearchHit]:
     """The next reviews by latest activity, found by going back in the log from one event to another."""
     params: dict[str, Any] = {} if project is None else {"project": project}
     statement = _active(project=project is not None, texts=texts)
@@ -132,9 +132,9 @@ def find_log_end(unit: Unit, *, project: str | None, before: int) -> tuple[int, 
     return (row[0], row[1]) if row else None
 
 
-def _candidate(row: tuple[Any, ...], texts: bool) -> Candidate:  # noqa: FBT001 - by the order of the columns
+def _candidate(row: tuple[Any, ...], texts: bool) -> SearchHit:  # noqa: FBT001 - by the order of the columns
     description = row[_REVIEW_COLUMNS + 1] if texts else None
-    return Candidate(Review(*row[:_REVIEW_COLUMNS]), row[_REVIEW_COLUMNS], description)
+    return SearchHit(Review(*row[:_REVIEW_COLUMNS]), row[_REVIEW_COLUMNS], description)
 
 
 def _aside(column: Any) -> Any:

@@ -258,7 +258,7 @@ class LoadedSettings:
 
 
 @dataclass(slots=True)
-class _ProjectSays:
+class _ProjectFileSettings:
     """What the files of a project come to.
 
     Attributes:
@@ -290,7 +290,7 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
             what is allowed.
     """
     user = _file_layer(user_file())
-    project = _project(project_root, user) if project_root is not None else _ProjectSays()
+    project = _project(project_root, user) if project_root is not None else _ProjectFileSettings()
     merged = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
@@ -335,13 +335,13 @@ def _flag(key: str) -> str:
     return "--" + key.replace("_", "-")
 
 
-def _project(root: Path, user: _Layer) -> _ProjectSays:
+def _project(root: Path, user: _Layer) -> _ProjectFileSettings:
     """What the project's files come to: what tightens, or what a person has trusted.
 
     Raises:
         ConfigInvalid: A trusted file, or one that tightens, has a value that cannot be used.
     """
-    path, says = root / PROJECT_FILE, _ProjectSays()
+    path, says = root / PROJECT_FILE, _ProjectFileSettings()
     content, origin = _read(path), str(path)
     document = _parsed(path, content)
     if document and _trusts(root, trust.PROJECT_FILE, content):
@@ -359,7 +359,7 @@ def _trusts(root: Path, file: str, content: bytes) -> bool:
     return trust.is_trusted(str(user_file().parent), project, file, trust.digest(file, content))
 
 
-def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectSays) -> None:
+def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectFileSettings) -> None:
     direction = _direction(key)
     if direction is None:
         says.ignored.append(Ignored(key, origin, f"a repository may not set this; {_OWN}"))
@@ -374,7 +374,7 @@ def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectSays) 
     says.ignored.append(Ignored(key, origin, f"a repository may only tighten this: {allowed}"))
 
 
-def _add_pool(root: Path, user: _Layer, says: _ProjectSays) -> None:
+def _add_pool(root: Path, user: _Layer, says: _ProjectFileSettings) -> None:
     """Lay `reviewer_pool` of GSD's file over that of the user, file by file."""
     before = says.values.get(pool_settings.TABLE) or user.get(pool_settings.TABLE)
     settings = cast("PoolSettings", before[0]) if before else PoolSettings()
@@ -403,7 +403,7 @@ def _replaced(settings: PoolSettings, stated: Mapping[str, Any], origin: str) ->
 
 
 def _tightened(
-    settings: PoolSettings, stated: Mapping[str, Any], origin: str, says: _ProjectSays
+    settings: PoolSettings, stated: Mapping[str, Any], origin: str, says: _ProjectFileSettings
 ) -> tuple[PoolSettings, set[str]]:
     """The settings after those values that make them stricter, and which these are."""
     taken: set[str] = set()

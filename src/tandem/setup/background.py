@@ -30,7 +30,7 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class BrokerAddress:
     """A broker that answers.
 
     Attributes:
@@ -42,17 +42,17 @@ class Reached:
     started: bool
 
 
-async def find_broker(stated: str | None) -> Reached | None:
+async def find_broker(stated: str | None) -> BrokerAddress | None:
     """The broker that was named, else the one of this user's data folder; null if it does not answer."""
     usual = None if stated_data_dir() else DEFAULT_URL
     for url in (stated,) if stated else (published_url(find_data_dir()), usual):
         # That it refuses, or is not ready, is an answer.
         if url is not None and "ok" in await asyncio.to_thread(health, url):
-            return Reached(url, started=False)
+            return BrokerAddress(url, started=False)
     return None
 
 
-async def reach_broker(stated: str | None) -> Reached:
+async def reach_broker(stated: str | None) -> BrokerAddress:
     """As `find_broker`, but one that does not run is started, unless it was named.
 
     Raises:
@@ -69,7 +69,7 @@ async def reach_broker(stated: str | None) -> Reached:
 
         raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
     running = await run_in_background(Path(find_data_dir()))
-    return Reached(running.url, started=True)
+    return BrokerAddress(running.url, started=True)
 
 
 async def run_in_background(

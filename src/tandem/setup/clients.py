@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
 from tandem.setup.edits.edit import Edit, at
-from tandem.setup.edits.json_edits import Document, JsonItems, JsonMember
+from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.teaching import ClientName
 
@@ -361,7 +361,7 @@ def says(file: Path, *keys: str) -> Any:
         if file.suffix == ".toml":
             found: Any = tomllib.loads(content.decode("utf-8-sig"))
         else:
-            root = Document(file, content).root
+            root = JsonText(file, content).root
             found = None if root is None else root.value
     except (OSError, ValueError, ConfigInvalid):
         return None

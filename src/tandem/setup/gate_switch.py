@@ -33,7 +33,7 @@ _USUAL = ("main", "master", "trunk")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class GateOptions:
     """What a person wants the gate to be; null for what it was, or the default.
 
     Attributes:
@@ -75,7 +75,7 @@ def switch(place: HookRepository) -> GateFile | None:
         return None
 
 
-def loosened(place: HookRepository, wish: Wish) -> list[str]:
+def loosened(place: HookRepository, wish: GateOptions) -> list[str]:
     """What of a gate that is on would hold less if it became what is wished: that is a person's to decide."""
     before = switch(place)
     if before is None:
@@ -111,7 +111,7 @@ def _explained(what: str) -> Generator[None]:
         raise Unavailable(f"{what}: {error}.") from error
 
 
-async def switch_on(call: Call, place: HookRepository, wish: Wish) -> GateFile:
+async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> GateFile:
     """Register the project if it is none yet, switch the gate on at the broker and here, and install the hooks.
 
     Raises:
@@ -124,7 +124,7 @@ async def switch_on(call: Call, place: HookRepository, wish: Wish) -> GateFile:
             accepted = before.accepted if wish.accepted is None else wish.accepted
             project, broker = wish.project or before.project, wish.broker or before.broker
             strict = before.strict if wish.strict is None else wish.strict
-            wish = Wish(project, broker, wish.branches or before.branches, accepted, wish.reason, strict)
+            wish = GateOptions(project, broker, wish.branches or before.branches, accepted, wish.reason, strict)
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         branches = wish.branches or base_branches(place)
@@ -176,7 +176,7 @@ async def salvaged(call: Call, place: HookRepository) -> GateFile:
         name = await registered_as(call, root)
     except TandemError:
         name = None
-    return _gate(place, root, name or root.name, Wish(), githooks.found(place))
+    return _gate(place, root, name or root.name, GateOptions(), githooks.found(place))
 
 
 def write(gate: GateFile) -> None:
@@ -226,7 +226,7 @@ async def _registered(call: Call, name: str | None, root: Path) -> str:
     return project
 
 
-def _gate(place: HookRepository, root: Path, project: str, wish: Wish, installed: Installed) -> GateFile:
+def _gate(place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed) -> GateFile:
     facts = {
         "project": project,
         "root": str(root),

@@ -30,7 +30,7 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import Change, Manifest, changes, removals
+from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
 from tandem.setup.edits.installing import install
 from tandem.setup.gate_switch import Call
@@ -101,7 +101,7 @@ def load_record(folder: Path) -> InitRecord | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class InitOptions:
     """What a person wants.
 
     Attributes:
@@ -118,7 +118,7 @@ class Wish:
 
 
 @dataclass
-class Plan:
+class SetupPlan:
     """What is to be changed. Nothing of it has been.
 
     Attributes:
@@ -139,12 +139,12 @@ class Plan:
     clients: list[FoundClient]
     before: InitRecord | None
     gate: bool
-    trees: list[tuple[Manifest, list[Change]]] = field(default_factory=list[tuple[Manifest, list[Change]]])
+    trees: list[tuple[Manifest, list[FileChange]]] = field(default_factory=list[tuple[Manifest, list[FileChange]]])
     remarks: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[FileChange]:
         """All that changes a file."""
         return [change for _, changes in self.trees for change in changes if change.alters]
 
@@ -164,7 +164,7 @@ class Plan:
         )
 
 
-def _owners_after(manifest: Manifest, changes: Sequence[Change]) -> set[str]:
+def _owners_after(manifest: Manifest, changes: Sequence[FileChange]) -> set[str]:
     """Everybody who will have something in a tree."""
     files = manifest.files | {change.key: change.record for change in changes}
     return {owner for record in files.values() if record is not None for owner in record.owners()}
@@ -175,7 +175,7 @@ def user_owner(root: Path) -> str:
     return f"{OWNER}:{root}"
 
 
-def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wish) -> Plan:
+def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: InitOptions) -> SetupPlan:
     """What `tandem init` has to change for the repository that a folder is in.
 
     Raises:
@@ -190,14 +190,14 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: Wi
     chosen = _chosen(site, wish, before)
     gate = wish.gate or (before is not None and before.gate)
     needed = setup_for([one.client for one in chosen], site, gate=gate)
-    plan = Plan(place, root, own, chosen, before, gate)
+    plan = SetupPlan(place, root, own, chosen, before, gate)
     for manifest, edits, owner in _trees(plan, site, needed):
         _add(plan, manifest, changes(edits, manifest, owner=owner))
     plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
     return plan
 
 
-def plan_uninit(folder: Path) -> Plan:
+def plan_uninit(folder: Path) -> SetupPlan:
     """What `tandem uninit` has to change for the repository that a folder is in.
 
     Raises:
@@ -207,7 +207,7 @@ def plan_uninit(folder: Path) -> Plan:
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
     before = load_record(own)
-    plan = Plan(place, root, own, [], before, gate=False)
+    plan = SetupPlan(place, root, own, [], before, gate=False)
     manifest = Manifest.load(own / MANIFEST, root)
     _add(plan, manifest, removals(manifest, owner=OWNER))
     for ledger in before.ledgers if before else ():
@@ -216,12 +216,12 @@ def plan_uninit(folder: Path) -> Plan:
     return plan
 
 
-def _add(plan: Plan, manifest: Manifest, planned: list[Change]) -> None:
+def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
     plan.trees.append((manifest, planned))
     plan.remarks += [remark for change in planned for remark in change.remarks]
 
 
-def _chosen(site: Site, wish: Wish, before: InitRecord | None) -> list[FoundClient]:
+def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[FoundClient]:
     """The clients that were named, or are installed, and those that were set up before.
 
     Raises:
@@ -242,7 +242,7 @@ def _chosen(site: Site, wish: Wish, before: InitRecord | None) -> list[FoundClie
     return sorted(chosen, key=found.index)
 
 
-def _trees(plan: Plan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
+def _trees(plan: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
     """The manifests and what is wanted in each: the project's, and those of the user's folders."""
     found: list[tuple[Manifest, Sequence[Edit], str]] = [
         (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)
@@ -286,7 +286,7 @@ class Done:
     remarks: list[str] = field(default_factory=list[str])
 
 
-async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
+async def set_up(call: Call, plan: SetupPlan, wish: InitOptions) -> Done:
     """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
 
     Raises:
@@ -315,7 +315,7 @@ async def set_up(call: Call, plan: Plan, wish: Wish) -> Done:
     return Done(project, is_new, gate is not None and gate.enabled, switched)
 
 
-async def take_back(call: Call, plan: Plan) -> Done:
+async def take_back(call: Call, plan: SetupPlan) -> Done:
     """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
 
     Raises:
@@ -341,7 +341,7 @@ async def take_back(call: Call, plan: Plan) -> Done:
     return done
 
 
-async def _register(call: Call, plan: Plan, wish: Wish, undo: AsyncExitStack) -> str:
+async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
     root = str(gate_switch.main_worktree(plan.place))
     answer = await call("register_project", {"root": root} | ({"name": wish.name} if wish.name else {}))
     name: str = answer["project"]
@@ -354,14 +354,14 @@ async def _register(call: Call, plan: Plan, wish: Wish, undo: AsyncExitStack) ->
     return name
 
 
-def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
+def _write(plan: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
     """Change the files, and what is kept about that; yields what takes each step back.
 
     Raises:
         Unavailable: A file cannot be written.
     """
     file = plan.folder / FILE
-    kept = Change(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
+    kept = FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
     project, *others = plan.trees
     # What finds the others' manifests is written first, and taken away last.
     for manifest, planned in [project, *others] if record is not None else [*others, project]:
@@ -369,7 +369,7 @@ def _write(plan: Plan, record: InitRecord | None) -> Iterator[Callable[[], objec
         yield install([*planned, *more], manifest)
 
 
-async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -> bool:
+async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | None) -> bool:
     """Switch the gate on unless it is, whole; whether that was needed.
 
     Raises:
@@ -378,5 +378,5 @@ async def _switch_on(call: Call, plan: Plan, project: str, broker: str | None) -
     status = await gate_switch.gate_status(call, plan.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
-    await gate_switch.switch_on(call, plan.place, gate_switch.Wish(project, broker, reason="tandem init --gate"))
+    await gate_switch.switch_on(call, plan.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate"))
     return True

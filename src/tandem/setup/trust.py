@@ -29,7 +29,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TrustCandidate:
     """A file of a project that may loosen once it is trusted.
 
     Attributes:
@@ -72,7 +72,7 @@ class Project:
         """The project that a folder belongs to."""
         return cls(planning.project_root(folder), top_level(folder) or os.path.realpath(folder), config_dir)
 
-    def candidates(self, paths: Iterable[Path] = ()) -> list[Candidate]:
+    def candidates(self, paths: Iterable[Path] = ()) -> list[TrustCandidate]:
         """What could be trusted: the files that are named, or all there are.
 
         Raises:
@@ -84,7 +84,7 @@ class Project:
         found = (self._candidate(file, known[file]) for file in dict.fromkeys(wanted))
         return [one for one in found if one is not None]
 
-    def candidate(self, file: str) -> Candidate | None:
+    def candidate(self, file: str) -> TrustCandidate | None:
         """One of the project's files as it is now; null if it is not there, or says nothing of ours."""
         path = self._known().get(file)
         return self._candidate(file, path) if path else None
@@ -120,7 +120,7 @@ class Project:
             allowed=list(known),
         )
 
-    def _candidate(self, file: str, path: Path) -> Candidate | None:
+    def _candidate(self, file: str, path: Path) -> TrustCandidate | None:
         try:
             content = path.read_bytes()
             text = _text(file, content)
@@ -132,7 +132,7 @@ class Project:
             return None
         sha256 = trust.digest(file, content)
         known = trust.is_trusted(str(self.config_dir), self.root, file, sha256)
-        return Candidate(self.root, file, path, sha256, text, known)
+        return TrustCandidate(self.root, file, path, sha256, text, known)
 
 
 def _text(file: str, content: bytes) -> str | None:
@@ -144,7 +144,7 @@ def _text(file: str, content: bytes) -> str | None:
     return text
 
 
-def add(config_dir: Path, candidates: Iterable[Candidate]) -> list[Trusted]:
+def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:
     """Put contents on the list; those that are on it stay as they are.
 
     Raises:

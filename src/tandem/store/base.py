@@ -91,7 +91,7 @@ class Unit(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class StoreStatistics:
     """What a store has done since it was opened."""
 
     units: int = 0
@@ -201,7 +201,7 @@ class Store(ABC):
             if self._opened:
                 self._stop()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> StoreStatistics:
         """What was done so far; for metrics and tests."""
         return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
 
@@ -231,7 +231,7 @@ class Store(ABC):
     def _stop(self) -> None: ...
 
     @abstractmethod
-    def _counted(self) -> Statistics: ...
+    def _counted(self) -> StoreStatistics: ...
 
     def _run_thread(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from tandem.errors import ConfigInvalid
-from tandem.store.base import REREAD, Conflict, Row, Statistics, Store, StoreError, Unit
+from tandem.store.base import REREAD, Conflict, Row, Store, StoreError, StoreStatistics, Unit
 from tandem.store.event import Seal, unkeyed
 from tandem.store.schema import Schema
 from tandem.store.sqlite import SqliteStore
@@ -17,9 +17,9 @@ __all__ = [
     "Conflict",
     "Row",
     "Statement",
-    "Statistics",
     "Store",
     "StoreError",
+    "StoreStatistics",
     "Unit",
     "make_store",
 ]

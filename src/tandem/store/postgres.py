@@ -10,11 +10,11 @@ from sqlalchemy import BigInteger, cast, func, select
 
 from tandem.errors import Unavailable
 from tandem.store.advisory import AdvisoryLocks
-from tandem.store.base import Statistics, Store
+from tandem.store.base import Store, StoreStatistics
 from tandem.store.connector import Connector
 from tandem.store.listener import Listener
 from tandem.store.postgres_unit import translated
-from tandem.store.postgres_worker import READ, WRITE, Worker
+from tandem.store.postgres_worker import READ, WRITE, PostgresWorker
 from tandem.store.statement import Statement
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ class PostgresStore(Store):
         self._listener = Listener(self._connector, self._delivery, node)
         writers = max(1, connections // 2)
         self._writers = [
-            Worker(self._connector, self._writes, self._delivery, begin=WRITE, node=node, seal=seal)
+            PostgresWorker(self._connector, self._writes, self._delivery, begin=WRITE, node=node, seal=seal)
             for _ in range(writers)
         ]
         self._readers = [
-            Worker(self._connector, self._reads, self._delivery, begin=READ, node=node, seal=seal)
+            PostgresWorker(self._connector, self._reads, self._delivery, begin=READ, node=node, seal=seal)
             for _ in range(max(1, connections - writers))
         ]
 
@@ -85,9 +85,9 @@ class PostgresStore(Store):
         self._listener.end()
         self._threads[0].join()
 
-    def _counted(self) -> Statistics:
+    def _counted(self) -> StoreStatistics:
         counted = [worker.statistics() for worker in self._writers]
-        return Statistics(
+        return StoreStatistics(
             units=sum(each.units for each in counted),
             commits=sum(each.commits for each in counted),
             failed=sum(each.failed for each in counted),

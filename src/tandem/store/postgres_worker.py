@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, LiteralString
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Row, Statistics, StoreError, outcome_unknown
+from tandem.store.base import HIDDEN_ERROR, Row, StoreError, StoreStatistics, outcome_unknown
 from tandem.store.listener import commit_with_notice
 from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
 
@@ -32,11 +32,11 @@ class _RunAgain(Exception):
     """Nothing of the unit was kept, and the same unit may well succeed."""
 
 
-class _Lost(Exception):
+class _ConnectionLost(Exception):
     """The connection went away before the commit was asked for, or where only was read: nothing was kept."""
 
 
-class Worker:
+class PostgresWorker:
     """Runs the units of one inbox, each in a transaction, on a connection of its own."""
 
     def __init__(
@@ -68,9 +68,9 @@ class Worker:
             del job
         self._drop()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> StoreStatistics:
         """What was done so far."""
-        return Statistics(self._units, self._units, self._failed, self._dropped, self._repeated)
+        return StoreStatistics(self._units, self._units, self._failed, self._dropped, self._repeated)
 
     def _serve(self, job: Job) -> None:
         notice = 0
@@ -93,7 +93,7 @@ class Worker:
                     raise exc.__cause__ or exc from None
                 # At random, so that two that met do not meet again.
                 time.sleep(random.uniform(0, _BACKOFF_SECONDS * attempt))  # noqa: S311 - no secret
-            except _Lost as exc:
+            except _ConnectionLost as exc:
                 if lost:
                     raise Unavailable(f"the connection to PostgreSQL was lost twice; try again ({exc})") from exc
                 lost = True
@@ -126,7 +126,7 @@ class Worker:
                 if lost and committing and self._begin == WRITE:
                     raise outcome_unknown("The connection to PostgreSQL was lost during the commit") from exc
                 if lost:
-                    raise _Lost(str(exc)) from exc
+                    raise _ConnectionLost(str(exc)) from exc
             raise
         finally:
             unit.end()

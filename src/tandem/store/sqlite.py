@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final, Literal
 
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
-from tandem.store.base import Statistics, Store
+from tandem.store.base import Store, StoreStatistics
 from tandem.store.sqlite_file import DatabaseFile
 from tandem.store.sqlite_unit import SqliteUnit, legible, translated
 from tandem.store.writer import WAL_LIMIT_BYTES, Writer
@@ -91,7 +91,7 @@ class SqliteStore(Store):
         self._threads[0].join()
         self._file.unlock()
 
-    def _counted(self) -> Statistics:
+    def _counted(self) -> StoreStatistics:
         return self._writer.statistics()
 
     def _connect(self) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Statistics, StoreError, outcome_unknown
+from tandem.store.base import HIDDEN_ERROR, StoreError, StoreStatistics, outcome_unknown
 from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, translated
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ class Writer:
             del job
         self._close()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> StoreStatistics:
         """What was done so far."""
-        return Statistics(units=self._units, commits=self._commits, failed=self._failed, dropped=self._dropped)
+        return StoreStatistics(units=self._units, commits=self._commits, failed=self._failed, dropped=self._dropped)
 
     def _serve(self, first: Job) -> None:
         batch = _Batch()

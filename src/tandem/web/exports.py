@@ -54,7 +54,7 @@ _FACTS = (
 _SAID = {"message": "wrote", "comment": "commented", "verdict": "decided", "counter_patch": "proposed a counter-patch"}
 
 
-class Said(NamedTuple):
+class DiscussionRow(NamedTuple):
     """An entry of the discussion.
 
     Attributes:
@@ -80,7 +80,7 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     return found
 
 
-def said(entry: DiscussionEntry) -> Said:
+def said(entry: DiscussionEntry) -> DiscussionRow:
     """An entry of the discussion in words."""
     title = f"{entry.author} ({entry.sender_role}) {_SAID.get(entry.kind, entry.kind)}"
     if entry.kind == "verdict" and entry.verdict:
@@ -90,7 +90,9 @@ def said(entry: DiscussionEntry) -> Said:
     remark = f"resolved by {entry.resolved_by}" if entry.resolved_by else None
     if entry.kind == "counter_patch" and entry.status:
         remark = entry.status
-    return Said(f"{title}, round {entry.round}, {entry.at}", entry.body or entry.description or "", entry.diff, remark)
+    return DiscussionRow(
+        f"{title}, round {entry.round}, {entry.at}", entry.body or entry.description or "", entry.diff, remark
+    )
 
 
 def happened(event: EventView) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSI
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, state
-from tandem.cli.terminal import Unbroken
+from tandem.cli.terminal import NoWrap
 from tandem.cycles import answers
 from tandem.reviews.answers import ReviewStatus
 from tandem.settings.workflows import COMPLETE
@@ -253,17 +253,17 @@ def _handoff_cells(handoff: answers.HandoffView) -> tuple[Cell, ...]:
     return str(handoff.number), *way, status, ago(handoff.written_at), ago(handoff.advanced_at), review
 
 
-def payloads(answer: answers.CycleHistory) -> Unbroken:
+def payloads(answer: answers.CycleHistory) -> NoWrap:
     """What was handed over in a cycle, each with who to whom."""
     lines: list[Text] = []
     for handoff in answer.handoffs:
         lines += [plain(f"{handoff.number}: {handoff.producer} to {handoff.target}", "bold"), _json(handoff.payload)]
-    return Unbroken(*lines)
+    return NoWrap(*lines)
 
 
-def payload(content: dict[str, Any]) -> Unbroken:
+def payload(content: dict[str, Any]) -> NoWrap:
     """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
-    return Unbroken(_json(content))
+    return NoWrap(_json(content))
 
 
 def _json(content: dict[str, Any]) -> Text:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tandem.cli.terminal import Unbroken
+from tandem.cli.terminal import NoWrap
 from tandem.core.visible import visible, visible_line
 from tandem.git.changes import AffectedFile
 from tandem.reviews.answers import ReviewRow
@@ -98,12 +98,12 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
     return table
 
 
-def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Unbroken:
+def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> NoWrap:
     """Names and values as `facts` has them, for values that are to be copied: none is ever broken."""
     given = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in given), default=0)
     lines = [Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)) for name, value in given]
-    return Unbroken(*lines, *(Text(remark, style="dim") for remark in remarks))
+    return NoWrap(*lines, *(Text(remark, style="dim") for remark in remarks))
 
 
 def listing(columns: str, rows: Iterable[Iterable[Cell]]) -> Table:

@@ -13,7 +13,7 @@ from tandem.access import contract as access_contract
 from tandem.cli.render import parts
 from tandem.cli.render.answers import render
 from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
-from tandem.cli.terminal import Unbroken
+from tandem.cli.terminal import NoWrap
 from tandem.gate import contract as gate_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
@@ -202,7 +202,7 @@ def _(answer: access_contract.TokenRevoked) -> RenderableType:
 
 @render.register
 def _(answer: access_contract.Login) -> RenderableType:
-    return Unbroken(Text(answer.path))
+    return NoWrap(Text(answer.path))
 
 
 @render.register
@@ -217,8 +217,8 @@ def _(answer: file_answers.RoundFile) -> RenderableType:
     lines = (Text.assemble((f"{number:>{width}}  ", "dim"), block(line)) for number, line in numbered)
     shown = answer.first_line + len(answer.lines) - 1
     if shown >= answer.total_lines:
-        return Unbroken(*lines)
-    return Unbroken(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
+        return NoWrap(*lines)
+    return NoWrap(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
 
 
 @render.register
@@ -237,7 +237,7 @@ def _(answer: contract.ReviewerLog) -> RenderableType:
         return plain(
             f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
         )
-    return Unbroken(*map(block, answer.lines))
+    return NoWrap(*map(block, answer.lines))
 
 
 @render.register

@@ -8,7 +8,7 @@ from textual import events
 from textual.app import App
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.review_screen.desk import BrokerLink, Desk, Drafts, News, follow
+from tandem.cli.review_screen.desk import BrokerLink, Drafts, ScreenClient, WaitResult, follow
 from tandem.cli.review_screen.dialogs import Confirm, NameDialog
 from tandem.cli.review_screen.inbox_screen import InboxScreen
 from tandem.cli.review_screen.live_screen import LiveScreen
@@ -28,7 +28,7 @@ class ReviewApp(App[None]):
     CSS_PATH = "screen.tcss"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ScreenClient) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (_WIDE_COLUMNS, "-wide")]
         self.desk = desk
@@ -51,7 +51,7 @@ class ReviewApp(App[None]):
         self.run_worker(follow(self.desk.line, self.hear), group="live")
         self.set_interval(_RENEWAL_SECONDS, self._renew)
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: WaitResult) -> None:
         """Pass on what has happened to every screen that shows some of it."""
         for screen in self.screen_stack:
             if isinstance(screen, LiveScreen) and screen.is_mounted:
@@ -97,7 +97,7 @@ async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
     line = BrokerLink(options)
     try:
         project = await find_project(line.client, options)
-        app = ReviewApp(Desk(line, person or "", project, project, Drafts()))
+        app = ReviewApp(ScreenClient(line, person or "", project, project, Drafts()))
         await app.run_async()
     finally:
         await line.close()

@@ -30,7 +30,7 @@ Side = Literal["proposer", "reviewer"]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class WaitResult:
     """What a wait came back with.
 
     Attributes:
@@ -75,7 +75,7 @@ class BrokerLink:
         await self.client.close()
 
 
-async def follow(line: BrokerLink, tell: Callable[[News], None]) -> None:
+async def follow(line: BrokerLink, tell: Callable[[WaitResult], None]) -> None:
     """Tell what happens for as long as the task lasts.
 
     Args:
@@ -100,15 +100,15 @@ async def follow(line: BrokerLink, tell: Callable[[News], None]) -> None:
             continue
         except TandemError as error:
             is_away = True
-            tell(News(trouble=_trouble(error)))
+            tell(WaitResult(trouble=_trouble(error)))
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
             await line.look_again()
             continue
         if is_away:
-            tell(News())
+            tell(WaitResult())
         elif page.changed:
-            tell(News(frozenset(event.subject for event in page.events)))
+            tell(WaitResult(frozenset(event.subject for event in page.events)))
         elif time.monotonic() - began < _EARLY_SECONDS:
             await asyncio.sleep(_FIRST_PAUSE_SECONDS)
         cursor, is_away, pause_seconds = page.cursor, False, _FIRST_PAUSE_SECONDS
@@ -121,7 +121,7 @@ def _trouble(error: TandemError) -> str:
 
 
 @dataclass(slots=True)
-class Draft:
+class ScreenDraft:
     """A text that is being written, and what was chosen with it.
 
     Attributes:
@@ -138,7 +138,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class LineRef:
     """A line of a round's content.
 
     Attributes:
@@ -154,18 +154,20 @@ class Spot:
 class Drafts:
     """Everything unsent, by review."""
 
-    _texts: dict[tuple[str, str], Draft] = field(default_factory=dict[tuple[str, str], Draft])
-    _remarks: dict[tuple[str, int], dict[Spot, str]] = field(default_factory=dict[tuple[str, int], dict[Spot, str]])
+    _texts: dict[tuple[str, str], ScreenDraft] = field(default_factory=dict[tuple[str, str], ScreenDraft])
+    _remarks: dict[tuple[str, int], dict[LineRef, str]] = field(
+        default_factory=dict[tuple[str, int], dict[LineRef, str]]
+    )
 
-    def text(self, review_id: str, purpose: str) -> Draft:
+    def text(self, review_id: str, purpose: str) -> ScreenDraft:
         """The draft of a dialog, which is the same one each time it is opened."""
-        return self._texts.setdefault((review_id, purpose), Draft())
+        return self._texts.setdefault((review_id, purpose), ScreenDraft())
 
-    def remarks(self, review_id: str, round_number: int) -> Mapping[Spot, str]:
+    def remarks(self, review_id: str, round_number: int) -> Mapping[LineRef, str]:
         """The comments on lines of a round that go with the next verdict."""
         return self._remarks.get((review_id, round_number), {})
 
-    def remark(self, review_id: str, round_number: int, spot: Spot, body: str) -> None:
+    def remark(self, review_id: str, round_number: int, spot: LineRef, body: str) -> None:
         """Keep a comment on a line; an empty one is taken back."""
         kept = self._remarks.setdefault((review_id, round_number), {})
         if body.strip():
@@ -185,7 +187,7 @@ class Drafts:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadedReview:
     """A review as it was read.
 
     Attributes:
@@ -234,7 +236,7 @@ class Reading:
         return "proposer" if is_proposer or is_others else "reviewer"
 
 
-async def read(client: TandemClient, review_id: str, shown: int | None, since: int | None) -> Reading:
+async def read(client: TandemClient, review_id: str, shown: int | None, since: int | None) -> LoadedReview:
     """Ask the broker for a review.
 
     Args:
@@ -251,11 +253,11 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     while page is not None and len(entries) < _MOST_ENTRIES:
         following = await client.get_discussion(review_id, limit=_PAGE, page=page)
         entries, page = entries + following.entries, following.next_page
-    return Reading(found.status, found.proposal, entries, is_whole=page is None)
+    return LoadedReview(found.status, found.proposal, entries, is_whole=page is None)
 
 
 @dataclass(slots=True)
-class Desk:
+class ScreenClient:
     """One person at one broker.
 
     Attributes:
@@ -277,7 +279,7 @@ class Desk:
         """The broker's client as it is now."""
         return self.line.client
 
-    async def release(self, reading: Reading) -> None:
+    async def release(self, reading: LoadedReview) -> None:
         """Give the claim back.
 
         Raises:
@@ -292,7 +294,13 @@ class Desk:
         await self.client.release_claim(status.review_id, claim_generation=status.claim_generation)
 
     async def decide(
-        self, reading: Reading, round_number: int, verdict: str, reason: str, remarks: Mapping[Spot, str], key: str
+        self,
+        reading: LoadedReview,
+        round_number: int,
+        verdict: str,
+        reason: str,
+        remarks: Mapping[LineRef, str],
+        key: str,
     ) -> None:
         """Give a verdict on a round, on a claim that is made first if the person has none.
 
@@ -321,7 +329,7 @@ class Desk:
         )
         self.drafts.sent(status.review_id, round_number)
 
-    async def say(self, reading: Reading, side: str, body: str, resolves: str | None, key: str) -> None:
+    async def say(self, reading: LoadedReview, side: str, body: str, resolves: str | None, key: str) -> None:
         """Say something for one of the two sides; for the reviewer of what nobody has claimed, on a new claim."""
         status = reading.status
         is_reviewer, generation = side == "reviewer", None
@@ -340,7 +348,9 @@ class Desk:
             idempotency_key=key,
         )
 
-    async def answer_counter_patch(self, reading: Reading, answer: str, patch_id: str, reason: str, key: str) -> None:
+    async def answer_counter_patch(
+        self, reading: LoadedReview, answer: str, patch_id: str, reason: str, key: str
+    ) -> None:
         """Accept a counter-patch, or decline it, for the proposer."""
         method = self.client.accept_counter_patch if answer == "accept" else self.client.reject_counter_patch
         review_id = reading.status.review_id

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, TextArea
 
 from tandem.cli.review_screen import identity, texts
-from tandem.cli.review_screen.desk import Draft
+from tandem.cli.review_screen.desk import ScreenDraft
 from tandem.client.session import Unreachable
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError
@@ -45,7 +45,7 @@ class Question:
     """
 
     title: str
-    draft: Draft
+    draft: ScreenDraft
     send: Send
     about: str = ""
     choices: Mapping[str, str] = field(default_factory=dict[str, str])

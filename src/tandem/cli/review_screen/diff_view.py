@@ -24,7 +24,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tandem.cli.review_screen.desk import Spot
+from tandem.cli.review_screen.desk import LineRef
 from tandem.cli.review_screen.dialogs import TextDialog, host
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
@@ -64,9 +64,9 @@ class Row:
     whole: str = ""
 
     @property
-    def spot(self) -> Spot:
+    def spot(self) -> LineRef:
         """What a comment on this line is about; the file where there is no line after the change."""
-        return Spot(self.path, self.new)
+        return LineRef(self.path, self.new)
 
 
 def shown(text: str, differs_at: int = 0) -> str:
@@ -148,12 +148,12 @@ def of_text(path: str, text: str) -> list[Row]:
     return [Row("file", shown(path), path), *body]
 
 
-def with_remarks(rows: Sequence[Row], said: Iterable[DiscussionEntry], drafts: Mapping[Spot, str]) -> list[Row]:
+def with_remarks(rows: Sequence[Row], said: Iterable[DiscussionEntry], drafts: Mapping[LineRef, str]) -> list[Row]:
     """The rows with what was said about each beneath it; what is about no line that is there, beneath its file."""
-    waiting: dict[Spot, list[Row]] = {}
+    waiting: dict[LineRef, list[Row]] = {}
     for entry in said:
         if entry.kind == "comment" and entry.file is not None:
-            spot = Spot(entry.file, entry.line)
+            spot = LineRef(entry.file, entry.line)
             settled = ", settled" if entry.resolved_by else ""
             waiting.setdefault(spot, []).extend(_remark("remark", spot, f"{entry.author}{settled}", entry.body or ""))
     for spot, body in drafts.items():
@@ -164,14 +164,14 @@ def with_remarks(rows: Sequence[Row], said: Iterable[DiscussionEntry], drafts: M
     return list(_placed(rows, _moved_to_files(waiting, there)))
 
 
-def _moved_to_files(waiting: Mapping[Spot, list[Row]], there: set[Spot]) -> dict[Spot, list[Row]]:
-    placed: dict[Spot, list[Row]] = {}
+def _moved_to_files(waiting: Mapping[LineRef, list[Row]], there: set[LineRef]) -> dict[LineRef, list[Row]]:
+    placed: dict[LineRef, list[Row]] = {}
     for spot, rows in waiting.items():
-        placed.setdefault(spot if spot in there else Spot(spot.path, None), []).extend(rows)
+        placed.setdefault(spot if spot in there else LineRef(spot.path, None), []).extend(rows)
     return placed
 
 
-def _placed(rows: Sequence[Row], waiting: dict[Spot, list[Row]]) -> Iterator[Row]:
+def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[Row]:
     for row in rows:
         yield row
         if row.new is not None or row.kind == "file":
@@ -180,7 +180,7 @@ def _placed(rows: Sequence[Row], waiting: dict[Spot, list[Row]]) -> Iterator[Row
         yield from left
 
 
-def _remark(kind: Literal["remark", "draft"], spot: Spot, who: str, body: str) -> Iterator[Row]:
+def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str) -> Iterator[Row]:
     place = "" if spot.line is None else f" on line {spot.line}"
     yield Row(kind, shown(f"{who}{place}:"), spot.path, new=spot.line)
     for line in body.splitlines() or [""]:

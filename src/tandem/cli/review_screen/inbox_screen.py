@@ -12,7 +12,7 @@ from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import texts
-from tandem.cli.review_screen.desk import Desk
+from tandem.cli.review_screen.desk import ScreenClient
 from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
@@ -36,7 +36,7 @@ class InboxScreen(LiveScreen):
         Binding("q", "app.quit", "Quit"),
     ]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ScreenClient) -> None:
         super().__init__(desk)
         self._inbox: Inbox | None = None
         self._items: dict[str, InboxItem] = {}

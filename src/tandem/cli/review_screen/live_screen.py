@@ -14,7 +14,7 @@ from textual.widget import MountError
 from textual.widgets import Static, Tabs
 
 from tandem.cli.review_screen import texts
-from tandem.cli.review_screen.desk import Desk, News
+from tandem.cli.review_screen.desk import ScreenClient, WaitResult
 from tandem.cli.review_screen.dialogs import host, keys_dialog
 from tandem.core.visible import visible
 from tandem.errors import TandemError
@@ -31,7 +31,7 @@ class LiveScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "Keys")]
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: ScreenClient) -> None:
         super().__init__()
         self.desk = desk
         self._due = asyncio.Event()
@@ -73,7 +73,7 @@ class LiveScreen(Screen[None]):
         """Whether events on these concern what is shown."""
         return True
 
-    def hear(self, news: News) -> None:
+    def hear(self, news: WaitResult) -> None:
         """Read again if the news is about what is shown; say so if there is none."""
         self.show_trouble(news.trouble or "")
         if news.trouble is None and (news.subjects is None or self.is_about_this(news.subjects)):

@@ -18,11 +18,11 @@ from textual.widgets import Footer, OptionList, Static, Tab, TabbedContent, TabP
 from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import diff_view, texts
-from tandem.cli.review_screen.desk import Desk, Reading, Spot, read
+from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
 from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.diff_view import DiffView, Row
 from tandem.cli.review_screen.live_screen import LiveScreen
-from tandem.cli.review_screen.texts import DiscussionView, Document
+from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible
 from tandem.errors import TandemError
@@ -76,10 +76,10 @@ class ReviewScreen(LiveScreen):
         Binding("escape,q", "back", "Back"),
     ]
 
-    def __init__(self, desk: Desk, review_id: str) -> None:
+    def __init__(self, desk: ScreenClient, review_id: str) -> None:
         super().__init__(desk)
         self.review_id = review_id
-        self.reading: Reading | None = None
+        self.reading: LoadedReview | None = None
         self.unusual: tuple[str, ...] = ()
         self._shown: int | None = None
         self._since: int | None = None
@@ -98,7 +98,7 @@ class ReviewScreen(LiveScreen):
                 yield OptionList(id="files", markup=False)
                 yield DiffView(id="diff")
             with TabPane("Texts", id="texts"), VerticalScroll(id="document"):
-                yield Document(id="markdown")
+                yield MarkdownView(id="markdown")
             with TabPane("Discussion", id="discussion"):
                 yield DiscussionView(id="talk")
             with TabPane("Counter-patch", id="counter"):
@@ -112,7 +112,7 @@ class ReviewScreen(LiveScreen):
         self.query_one("#diff").focus()
 
     @property
-    def spot(self) -> Spot | None:
+    def spot(self) -> LineRef | None:
         """The line under the cursor, while the change is looked at."""
         row = self._diff.row
         return row.spot if row is not None and row.path and self._tab == "change" else None
@@ -191,13 +191,13 @@ class ReviewScreen(LiveScreen):
                 self._drawn = (self._rows, said, drafts)
                 self._diff.show_rows(diff_view.with_remarks(self._rows, said, drafts), keep_place=keep_place)
 
-    def _show_files(self, found: Reading) -> None:
+    def _show_files(self, found: LoadedReview) -> None:
         heads = self._heads
         files = self.query_one("#files", OptionList)
         files.set_options([Option(text, id=f"f{at}") for at, text in enumerate(heads.values())])
         files.set_class(len(heads) < 2 or found.proposal.path is not None, "-needless")  # noqa: PLR2004 - a list has two
 
-    async def _show_texts(self, found: Reading) -> None:
+    async def _show_texts(self, found: LoadedReview) -> None:
         text = texts.markdown(found)
         if text == self._texts:
             return
@@ -207,9 +207,9 @@ class ReviewScreen(LiveScreen):
             rest = f"\n\n*… {cut:,} more characters: tandem review proposal has them.*" if cut > 0 else ""
             as_written = textwrap.indent(text[:_LARGEST_DOCUMENT], "    ", lambda _: True)
             text = f"*The text is shown as it was written.*\n\n{as_written}{rest}"
-        await self.query_one(Document).update(text)
+        await self.query_one(MarkdownView).update(text)
 
-    def _show_counter_patch(self, found: Reading) -> None:
+    def _show_counter_patch(self, found: LoadedReview) -> None:
         patch = found.proposal.counter_patch
         self._counter_tab.display = patch is not None
         if patch is None:
@@ -335,7 +335,7 @@ class ReviewScreen(LiveScreen):
             "Your verdict is given.",
         )
 
-    def _about_verdict(self, reading: Reading, remarks: int) -> str:
+    def _about_verdict(self, reading: LoadedReview, remarks: int) -> str:
         said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
         if not reading.is_held_by(self.desk.person):
             said.append("You have not claimed it; sending claims it first.")
@@ -343,7 +343,7 @@ class ReviewScreen(LiveScreen):
             said.append(f"Goes with it: {remarks} comment{'s' if remarks > 1 else ''} on lines.")
         return "\n".join(said)
 
-    def _may_decide(self, reading: Reading) -> bool:
+    def _may_decide(self, reading: LoadedReview) -> bool:
         """Whether a verdict can be the person's; says why not."""
         if not reading.is_own(self.desk.person):
             return True
@@ -351,7 +351,7 @@ class ReviewScreen(LiveScreen):
         self.notify(texts.OWN + release, severity="warning", markup=False)
         return False
 
-    def _is_current(self, reading: Reading, why: str) -> bool:
+    def _is_current(self, reading: LoadedReview, why: str) -> bool:
         if reading.is_current:
             return True
         message = f"{why} Round {reading.proposal.round} is shown; ] goes on to round {reading.status.round}."
@@ -461,7 +461,7 @@ class ReviewScreen(LiveScreen):
         host(self).push_screen(Composer(replace(question, send=send)), ended)
 
 
-def _content(found: Reading, since: int | None) -> list[Row]:
+def _content(found: LoadedReview, since: int | None) -> list[Row]:
     proposal = found.proposal
     if since is not None:
         return diff_view.of_diff(proposal.interdiff or "") or diff_view.nothing(f"Nothing changed since round {since}.")

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from tandem.cli.render.parts import STATUS_STYLES, ago
-from tandem.cli.review_screen.desk import Reading
+from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
@@ -86,12 +86,12 @@ def lease(until: str | None, *, now: datetime | None = None) -> str:
     return f"claim ends {ago(until, now=now)}" if left > 0 else "claim has ended"
 
 
-def headline(reading: Reading) -> Text:
+def headline(reading: LoadedReview) -> Text:
     """What the change is for."""
     return Text(visible_line(reading.proposal.intent), no_wrap=True, overflow="ellipsis")
 
 
-def lines(reading: Reading, person: str, since: int | None) -> Text:
+def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
     """Where it stands, in a line or two."""
     status, proposal = reading.status, reading.proposal
     first = Text().append_text(state(status.status, status.outcome))
@@ -109,7 +109,7 @@ def lines(reading: Reading, person: str, since: int | None) -> Text:
     return Text("\n").join((first, second))
 
 
-def _round(reading: Reading, since: int | None) -> str:
+def _round(reading: LoadedReview, since: int | None) -> str:
     shown, current = reading.proposal.round, reading.status.round
     said = f"round {shown} of {current}" if current > 1 else f"round {shown}"
     if since is not None:
@@ -119,7 +119,7 @@ def _round(reading: Reading, since: int | None) -> str:
     return said
 
 
-def _held(reading: Reading, person: str) -> str:
+def _held(reading: LoadedReview, person: str) -> str:
     status = reading.status
     if reading.is_held_by(person):
         return f"yours, {lease(status.lease_expires_at)}."
@@ -147,7 +147,7 @@ def look_at(found: Iterable[str]) -> list[str]:
     return ["Look at these before you decide:", *lines] if lines else []
 
 
-def markdown(reading: Reading) -> str:
+def markdown(reading: LoadedReview) -> str:
     """The texts as Markdown: the description, or the whole text that is up for review; and the last reason."""
     status, proposal = reading.status, reading.proposal
     shown: list[str] = []
@@ -161,7 +161,7 @@ def markdown(reading: Reading) -> str:
     return "\n\n".join(part for part in shown if part)
 
 
-def _table(reading: Reading) -> str:
+def _table(reading: LoadedReview) -> str:
     proposal = reading.proposal
     known = (
         ("review", proposal.review_id),
@@ -187,7 +187,7 @@ _LONGEST = 20_000
 """Characters of one entry that are shown; the rest is for `tandem review discussion`."""
 
 
-class Document(Markdown):
+class MarkdownView(Markdown):
     """A rendered text. HTML and comments in it are shown as they were written; a link names where it leads."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's own name for it
@@ -225,7 +225,7 @@ def _with_targets(tokens: list[Token]) -> list[Token]:
     return found
 
 
-class Entry(Static, can_focus=True):
+class TextEntry(Static, can_focus=True):
     """One thing that was said."""
 
     def __init__(self, entry: DiscussionEntry) -> None:
@@ -249,7 +249,7 @@ class DiscussionView(VerticalScroll):
     def chosen(self) -> DiscussionEntry | None:
         """The entry that has the focus."""
         focused = self.screen.focused
-        return focused.entry if isinstance(focused, Entry) else None
+        return focused.entry if isinstance(focused, TextEntry) else None
 
     async def show_entries(self, entries: tuple[DiscussionEntry, ...], *, is_whole: bool) -> None:
         """Show what was said; the focus stays on the entry that it is on."""
@@ -257,22 +257,22 @@ class DiscussionView(VerticalScroll):
             return
         self._shown = entries
         chosen = self.chosen
-        shown: list[Widget] = [Entry(entry) for entry in entries]
+        shown: list[Widget] = [TextEntry(entry) for entry in entries]
         if not entries:
             shown.append(Static("Nothing has been said yet.", markup=False))
         if not is_whole:
             shown.append(Static("There is more: see 'tandem review discussion'.", markup=False))
         await self.remove_children()
         await self.mount_all(shown)
-        for one in self.query(Entry):
+        for one in self.query(TextEntry):
             if chosen is not None and one.entry.id == chosen.id:
                 one.focus()
 
     def action_step(self, by: int) -> None:
         """Put the focus on the next, or previous, entry."""
-        entries = list(self.query(Entry))
+        entries = list(self.query(TextEntry))
         focused = self.screen.focused
-        at = entries.index(focused) + by if isinstance(focused, Entry) and focused in entries else 0
+        at = entries.index(focused) + by if isinstance(focused, TextEntry) and focused in entries else 0
         if entries:
             entries[max(0, min(at, len(entries) - 1))].focus()
 

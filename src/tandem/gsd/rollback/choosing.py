@@ -12,7 +12,7 @@ from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.gate.contract import CommitRecord
 from tandem.gsd.rollback.repository import (
     Checkout,
-    Difference,
+    RawDifference,
     RepositoryCommit,
     Tip,
     differences,
@@ -36,7 +36,7 @@ _PAGE_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class RollbackReview:
     """A review with what a rollback has to know of it.
 
     Attributes:
@@ -104,12 +104,12 @@ class Review:
             return None
         return None if self.decisions.get(newest.round) in _AGAINST else newest
 
-    def round_of(self, difference: Difference) -> int | None:
+    def round_of(self, difference: RawDifference) -> int | None:
         """The newest round that has exactly a commit's content; null if none has."""
         digests = {difference.digest, difference.text_digest} - {None}
         return max((one.round for one in self.full.rounds if one.digest in digests), default=None)
 
-    def is_against(self, difference: Difference | None) -> bool:
+    def is_against(self, difference: RawDifference | None) -> bool:
         """Whether a commit's content was decided against.
 
         Args:
@@ -136,9 +136,9 @@ class Reviews:
 
     client: TandemClient
     project: str
-    _known: dict[str, Review | None] = field(default_factory=dict[str, "Review | None"])
+    _known: dict[str, RollbackReview | None] = field(default_factory=dict[str, "RollbackReview | None"])
 
-    async def review(self, review_id: str) -> Review:
+    async def review(self, review_id: str) -> RollbackReview:
         """A review.
 
         Raises:
@@ -146,13 +146,13 @@ class Reviews:
         """
         full = await self.client.get_review(review_id, project=self.project)
         first = full.proposal if full.proposal.round == 1 else await self.content(review_id, 1)
-        return Review(full, first)
+        return RollbackReview(full, first)
 
     async def content(self, review_id: str, number: int) -> Proposal:
         """A round's content."""
         return await self.client.get_proposal(review_id, project=self.project, round=number)
 
-    async def find(self, review_id: str) -> Review | None:
+    async def find(self, review_id: str) -> RollbackReview | None:
         """A review; null if the project has none of that name, as anybody can write a trailer."""
         if review_id not in self._known:
             try:
@@ -177,7 +177,7 @@ async def recorded_commits(
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCommit:
     """Where a review's content is in the branch.
 
     Attributes:
@@ -194,7 +194,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class RevertedBefore:
     """A commit that is taken back.
 
     Attributes:
@@ -207,7 +207,7 @@ class Taken:
     """
 
     commit: RepositoryCommit
-    difference: Difference
+    difference: RawDifference
     review_ids: tuple[str, ...]
     because: str
     is_dependent: bool = False
@@ -223,11 +223,11 @@ class Choice:
         squashed: Reviews that were squashed into one of them, and are not the one that is rolled back.
     """
 
-    taken: tuple[Taken, ...]
+    taken: tuple[RevertedBefore, ...]
     squashed: tuple[str, ...]
 
 
-async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -> Found:
+async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: RollbackReview) -> FoundCommit:
     """The commits of a review: recorded and still there, else named by a trailer, else with the same patch id.
 
     Raises:
@@ -256,7 +256,7 @@ async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -
     return found
 
 
-def _ensure_branch(checkout: Checkout, tip: Tip, review: Review, records: Iterable[CommitRecord]) -> None:
+def _ensure_branch(checkout: Checkout, tip: Tip, review: RollbackReview, records: Iterable[CommitRecord]) -> None:
     """Refuses another branch than that of the commit, as long as that branch is there."""
     branches = [branch for branch in (*(record.branch for record in records), review.branch) if branch]
     if branches and tip.branch not in branches and checkout.resolve(f"refs/heads/{branches[-1]}") is not None:
@@ -273,14 +273,14 @@ def _other_branch(here: str, branches: Sequence[str]) -> InvalidInput:
     )
 
 
-def _among(checkout: Checkout, tip: Tip, how: How, commits: Sequence[str]) -> Found | None:
+def _among(checkout: Checkout, tip: Tip, how: How, commits: Sequence[str]) -> FoundCommit | None:
     """What became of some commits of the branch; null if there are none."""
     line = line_from(checkout, commits, tip.head) if commits else []
     chosen = [commit for commit in line if commit.id in commits and not commit.reverts]
     if not chosen:
         return None
     gone = reverted_by(line)
-    return Found(
+    return FoundCommit(
         how,
         tuple(line),
         tuple(commit for commit in chosen if commit.id not in gone),
@@ -309,7 +309,7 @@ def _named(checkout: Checkout, where: str, review_id: str) -> list[str]:
     return [commit.id for commit in found if review_id in commit.review_ids and not commit.reverts]
 
 
-async def _with_patch_of(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -> list[str]:
+async def _with_patch_of(reviews: Reviews, checkout: Checkout, tip: Tip, review: RollbackReview) -> list[str]:
     """The commits that make one of the review's changes: by their digest, else by git's patch id."""
     rounds = [await reviews.content(review.id, one.round) for one in review.full.rounds]
     paths = {path for one in rounds for file in one.affected_files for path in (file.path, file.old_path) if path}
@@ -341,7 +341,7 @@ def _patch_ids(checkout: Checkout, patches: bytes) -> list[tuple[str, str]]:
     return [(patch_id, commit) for patch_id, commit in (line.split(" ", 1) for line in lines)]
 
 
-async def _of_plan(reviews: Reviews, checkout: Checkout, tip: Tip, review: Review) -> list[str]:
+async def _of_plan(reviews: Reviews, checkout: Checkout, tip: Tip, review: RollbackReview) -> list[str]:
     """All commits of the review's plan: those recorded for it, else those since its base that say so."""
     recorded = _present(checkout, tip, await recorded_commits(reviews.client, reviews.project, plan=review.plan))
     base = review.first.base_commit
@@ -370,7 +370,7 @@ def _nowhere(checkout: Checkout, tip: Tip, review_id: str, records: Iterable[Com
     )
 
 
-async def choose(reviews: Reviews, checkout: Checkout, review: Review, found: Found) -> Choice | None:
+async def choose(reviews: Reviews, checkout: Checkout, review: RollbackReview, found: FoundCommit) -> Choice | None:
     """The review's commits that were decided against, and what goes with them; null if they are all gone already.
 
     Raises:
@@ -389,14 +389,14 @@ async def choose(reviews: Reviews, checkout: Checkout, review: Review, found: Fo
     squashed = [other.id for commit in ours for other in await plan.others_in(commit)]
     verdict = list(review.decisions.values() or ["withdrawn"])[-1]
     why = f"{review.id}: {verdict.replace('_', ' ')}"
-    first = {one.id: Taken(one, changed[one.id], _ids(await plan.reviews_of(one)), why) for one in ours}
+    first = {one.id: RevertedBefore(one, changed[one.id], _ids(await plan.reviews_of(one)), why) for one in ours}
     taken = await _with_dependents(plan, checkout, found, first)
     for one in taken:
         _ensure_no_merge(one.commit)
     return Choice(tuple(taken), tuple(dict.fromkeys(squashed)))
 
 
-def _not_against(review: Review) -> InvalidTransition:
+def _not_against(review: RollbackReview) -> InvalidTransition:
     status = review.full.status
     stands = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
     return InvalidTransition(
@@ -419,12 +419,14 @@ def _ensure_no_merge(commit: RepositoryCommit) -> None:
         )
 
 
-async def _with_dependents(plan: _Plan, checkout: Checkout, found: Found, first: Mapping[str, Taken]) -> list[Taken]:
+async def _with_dependents(
+    plan: _Plan, checkout: Checkout, found: FoundCommit, first: Mapping[str, RevertedBefore]
+) -> list[RevertedBefore]:
     """The first ones and, transitively, the plan's later commits that build upon them; newest first."""
     gone = reverted_by(found.line)
     standing = [one for one in found.line if one.id not in gone and not one.reverts and one.id not in first]
     changed = differences(checkout, [one for one in standing if await plan.has(one)])
-    taken: dict[str, Taken] = {}
+    taken: dict[str, RevertedBefore] = {}
     touched: set[str] = set()
     names: set[str] = set()
     for commit in reversed(found.line):
@@ -442,18 +444,18 @@ async def _with_dependents(plan: _Plan, checkout: Checkout, found: Found, first:
 class _Plan:
     """What belongs to the review's plan, by the broker's records where there are any, else by the messages."""
 
-    def __init__(self, reviews: Reviews, review: Review, records: Mapping[str, CommitRecord]) -> None:
+    def __init__(self, reviews: Reviews, review: RollbackReview, records: Mapping[str, CommitRecord]) -> None:
         self._reviews = reviews
         self._review = review
         self._records = records
 
-    async def reviews_of(self, commit: RepositoryCommit) -> list[Review]:
+    async def reviews_of(self, commit: RepositoryCommit) -> list[RollbackReview]:
         """The reviews of a commit, as recorded and as its message names them."""
         record = self._records.get(commit.id)
         named = dict.fromkeys((*(record.review_ids if record else ()), *commit.review_ids))
         return [review for one in named if (review := await self._reviews.find(one)) is not None]
 
-    async def others_in(self, commit: RepositoryCommit) -> list[Review]:
+    async def others_in(self, commit: RepositoryCommit) -> list[RollbackReview]:
         """The other reviews inside a commit that is taken back.
 
         Raises:
@@ -483,11 +485,11 @@ class _Plan:
     def as_dependent(
         self,
         commit: RepositoryCommit,
-        difference: Difference,
-        reviews: Sequence[Review],
+        difference: RawDifference,
+        reviews: Sequence[RollbackReview],
         touched: set[str],
         names: set[str],
-    ) -> Taken | None:
+    ) -> RevertedBefore | None:
         """A later commit of the plan, if it builds upon what is taken back."""
         record = self._records.get(commit.id)
         stated = (name for review in reviews for name in review.depends_on)
@@ -500,14 +502,14 @@ class _Plan:
         else:
             return None
         against = next((review.id for review in reviews if review.is_against(difference)), None)
-        return Taken(commit, difference, _ids(reviews), because, is_dependent=True, against=against)
+        return RevertedBefore(commit, difference, _ids(reviews), because, is_dependent=True, against=against)
 
-    def tasks_of(self, commit: RepositoryCommit, reviews: Iterable[Review]) -> set[str]:
+    def tasks_of(self, commit: RepositoryCommit, reviews: Iterable[RollbackReview]) -> set[str]:
         """The names by which a later commit may mean this one's task."""
         record = self._records.get(commit.id)
         found = {commit.task, record.task if record else None, *(review.first.task for review in reviews)} - {None, ""}
         return {name for task in found for name in (str(task), f"{self._review.plan}-{task}")}
 
 
-def _ids(reviews: Iterable[Review]) -> tuple[str, ...]:
+def _ids(reviews: Iterable[RollbackReview]) -> tuple[str, ...]:
     return tuple(review.id for review in reviews)

@@ -14,8 +14,8 @@ from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.repository import Repository
 from tandem.git.runner import Output
 from tandem.git.validation import parse_only
-from tandem.gsd.rollback.choosing import Choice, Taken
-from tandem.gsd.rollback.report import Carried, CounterPatch, Report, Reverted, Rework
+from tandem.gsd.rollback.choosing import Choice, RevertedBefore
+from tandem.gsd.rollback.report import Carried, ConflictPatch, Reverted, Rework, RollbackReport
 from tandem.gsd.rollback.repository import ROLLBACK, Checkout, RepositoryCommit, differences, log
 from tandem.hooks.message import REVIEW
 from tandem.reviews.answers import Proposal
@@ -39,7 +39,7 @@ _SETTINGS = (
 _AS_IT_IS = ("--quiet", "--no-verify", "--no-edit", "--cleanup=verbatim")
 
 
-class Conflict(Exception):
+class RevertConflict(Exception):
     """A commit cannot be reverted or replayed where the scratch worktree is; it is as it was before.
 
     Attributes:
@@ -173,7 +173,7 @@ class Scratch:
             return
         unmerged = self.git("diff", "--name-only", "--diff-filter=U", "-z").stdout.split(b"\0")[:-1]
         self._put_back()
-        raise Conflict([os.fsdecode(path) for path in dict.fromkeys(unmerged)] or [output.words.splitlines()[0]])
+        raise RevertConflict([os.fsdecode(path) for path in dict.fromkeys(unmerged)] or [output.words.splitlines()[0]])
 
     def _put_back(self) -> None:
         self.git("reset", "--quiet", "--hard")
@@ -186,7 +186,7 @@ class Scratch:
         try:
             content = parse_only(diff).content.encode()
         except InvalidDiff as error:
-            raise Conflict([error.message]) from error
+            raise RevertConflict([error.message]) from error
         # In the index only: filters have no say in what was approved.
         options = ["apply", "--cached", "--whitespace=nowarn", "--binary"]
         if self.git(*options, stdin=content, accept=(0, 1, 128)).status_code != 0:
@@ -210,7 +210,7 @@ class Scratch:
         return self.head
 
 
-class Maker:
+class RollbackBuilder:
     """Makes the reverts, the counter-patch and the dependents, one after the other; all methods block."""
 
     def __init__(self, checkout: Checkout, scratch: Scratch, review_id: str, say: Say) -> None:
@@ -220,7 +220,7 @@ class Maker:
         self._say = say
         self._rework: list[Rework] = []
 
-    def make(self, report: Report, choice: Choice, counter_patch: Proposal | None) -> Report:
+    def make(self, report: RollbackReport, choice: Choice, counter_patch: Proposal | None) -> RollbackReport:
         """Reverts newest to oldest, applies the counter-patch, replays the dependents oldest to newest.
 
         Args:
@@ -248,16 +248,16 @@ class Maker:
             rework=tuple(self._rework),
         )
 
-    def _revert(self, one: Taken, choice: Choice) -> Reverted:
+    def _revert(self, one: RevertedBefore, choice: Choice) -> Reverted:
         commit = one.commit
         self._say(f"reverting {commit.id[:_SHORT]} {commit.subject}")
         try:
             made = self._scratch.revert(commit, one.review_ids, self._review_id)
-        except Conflict as conflict:
+        except RevertConflict as conflict:
             raise self._blocked(commit, conflict, choice) from conflict
         return Reverted(commit.id, commit.subject, one.review_ids, one.because, made)
 
-    def _blocked(self, commit: RepositoryCommit, conflict: Conflict, choice: Choice) -> InvalidInput:
+    def _blocked(self, commit: RepositoryCommit, conflict: RevertConflict, choice: Choice) -> InvalidInput:
         """The error for a commit upon which somebody else built."""
         ours = {one.commit.id for one in choice.taken}
         paths = [f":(top,literal){path}" for path in conflict.paths]
@@ -275,30 +275,30 @@ class Maker:
             commits=[one.id for one in others],
         )
 
-    def _apply(self, round_: Proposal, choice: Choice) -> CounterPatch | None:
+    def _apply(self, round_: Proposal, choice: Choice) -> ConflictPatch | None:
         self._say(f"applying the counter-patch, round {round_.round}")
         # The oldest is what was reviewed; the others only go with it.
         subject = choice.taken[-1].commit.subject
         try:
             made = self._scratch.apply(round_, subject)
-        except Conflict as conflict:
+        except RevertConflict as conflict:
             reason = f"the counter-patch does not fit what is there now: {', '.join(conflict.paths)}"
             self._rework.append(Rework(None, subject, (round_.review_id,), reason))
             return None
         if made is None:
             return None
-        return CounterPatch(
+        return ConflictPatch(
             round_.round, made, exact=round_.digest is not None and round_.digest in self._digests(made)
         )
 
-    def _carry(self, one: Taken) -> Carried | None:
+    def _carry(self, one: RevertedBefore) -> Carried | None:
         commit = one.commit
         try:
             if one.against is not None:
                 return self._give_up(one, f"{one.against} was decided against as well")
             self._say(f"replaying {commit.id[:_SHORT]} {commit.subject}")
             made = self._scratch.replay(commit)
-        except Conflict as conflict:
+        except RevertConflict as conflict:
             return self._give_up(one, f"it does not apply any more: {', '.join(conflict.paths)}")
         if made is None:
             return self._give_up(one, "nothing of it is left to do")
@@ -306,7 +306,7 @@ class Maker:
         approval = "none" if not one.review_ids else "carried" if same else "re_review"
         return Carried(commit.id, made, commit.subject, one.review_ids, approval)
 
-    def _give_up(self, one: Taken, reason: str) -> None:
+    def _give_up(self, one: RevertedBefore, reason: str) -> None:
         self._rework.append(Rework(one.commit.id, one.commit.subject, one.review_ids, reason))
 
     def _digests(self, commit: str) -> tuple[str | None, ...]:

@@ -21,7 +21,7 @@ from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
-from tandem.gsd.rollback.report import Report
+from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
 
 NOTE = "rollback.json"
@@ -82,14 +82,14 @@ class Note:
         """
         self._path = git_dir / "tandem" / NOTE
 
-    def read(self) -> Report | None:
+    def read(self) -> RollbackReport | None:
         """The report; null if there is no note.
 
         Raises:
             Unavailable: It cannot be read.
         """
         try:
-            return TypeAdapter(Report).validate_json(self._path.read_bytes())
+            return TypeAdapter(RollbackReport).validate_json(self._path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -99,7 +99,7 @@ class Note:
                 path=str(self._path),
             ) from error
 
-    def write(self, report: Report) -> None:
+    def write(self, report: RollbackReport) -> None:
         """Keeps a report; it survives a crash from here on.
 
         Raises:
@@ -169,7 +169,7 @@ def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
     return {other for other in found if changed.get(other, "A") == "A"}
 
 
-def publish(checkout: Checkout, tip: Tip, report: Report) -> None:
+def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
     """Moves the branch, the index and the working tree to a commit that follows the branch's newest one.
 
     Args:
@@ -217,7 +217,7 @@ def _ensure_unmoved(checkout: Checkout, tip: Tip) -> None:
         )
 
 
-def settle(checkout: Checkout, report: Report, *, was_killed: bool = True) -> bool:
+def settle(checkout: Checkout, report: RollbackReport, *, was_killed: bool = True) -> bool:
     """Ends a publication that broke off: everything is as after it, or as before it and the note is gone.
 
     Args:
@@ -246,11 +246,11 @@ def settle(checkout: Checkout, report: Report, *, was_killed: bool = True) -> bo
     return False
 
 
-def _is_published(checkout: Checkout, report: Report) -> bool:
+def _is_published(checkout: Checkout, report: RollbackReport) -> bool:
     return checkout.is_ancestor(report.head_after, f"refs/heads/{report.branch}")
 
 
-def _release_locks(checkout: Checkout, report: Report, since: float) -> None:
+def _release_locks(checkout: Checkout, report: RollbackReport, since: float) -> None:
     """Waits for the git that publishes, and removes the lock files that it left if it was killed."""
     layout = checkout.layout
     locks = [

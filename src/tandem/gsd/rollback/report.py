@@ -66,7 +66,7 @@ class Rework:
 
 
 @dataclass(frozen=True, slots=True)
-class CounterPatch:
+class ConflictPatch:
     """The accepted counter-patch.
 
     Attributes:
@@ -98,7 +98,7 @@ class ReReview:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RollbackReport:
     """What a rollback did, or with `dry_run` would do.
 
     Attributes:
@@ -135,7 +135,7 @@ class Report:
     head_before: str
     head_after: str
     reverted: tuple[Reverted, ...] = ()
-    counter_patch: CounterPatch | None = None
+    counter_patch: ConflictPatch | None = None
     carried: tuple[Carried, ...] = ()
     rework: tuple[Rework, ...] = ()
     files: tuple[str, ...] = ()

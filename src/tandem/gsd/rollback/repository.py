@@ -207,7 +207,7 @@ class RepositoryCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RawDifference:
     """What a commit changed against its first parent.
 
     Attributes:
@@ -272,7 +272,7 @@ def reverted_by(line: Sequence[RepositoryCommit]) -> dict[str, str]:
     return gone
 
 
-def differences(checkout: Checkout, commits: Sequence[RepositoryCommit]) -> dict[str, Difference]:
+def differences(checkout: Checkout, commits: Sequence[RepositoryCommit]) -> dict[str, RawDifference]:
     """What each commit changed; merges change nothing here."""
     wanted = [commit.id for commit in commits if not commit.is_merge]
     found = {commit.id: _difference([]) for commit in commits}
@@ -294,11 +294,11 @@ def differences(checkout: Checkout, commits: Sequence[RepositoryCommit]) -> dict
     return found
 
 
-def _difference(fields: Sequence[bytes]) -> Difference:
+def _difference(fields: Sequence[bytes]) -> RawDifference:
     raw = b"".join(field + b"\0" for field in fields)
     paths = [os.fsdecode(path) for path in fields[1::2]]
     text = None
     if len(paths) == 1:
         blob_after = fields[0].split(b" ")[3].decode("ascii")
         text = f"{blob_after}:{paths[0]}" if blob_after.strip("0") else None
-    return Difference(frozenset(paths), hashlib.sha256(raw).hexdigest(), text)
+    return RawDifference(frozenset(paths), hashlib.sha256(raw).hexdigest(), text)

@@ -20,10 +20,10 @@ from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, TandemError, Unavailable
 from tandem.git.runner import end
 from tandem.git.time_limits import TimeLimit
-from tandem.gsd.rollback.choosing import Choice, Found, Review, Reviews, choose, find
-from tandem.gsd.rollback.making import Maker, Say, remove_leftovers, scratch_worktree
+from tandem.gsd.rollback.choosing import Choice, FoundCommit, Reviews, RollbackReview, choose, find
+from tandem.gsd.rollback.making import RollbackBuilder, Say, remove_leftovers, scratch_worktree
 from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, locked, publish, settle
-from tandem.gsd.rollback.report import Report
+from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
 from tandem.gsd.rollback.telling import record_commits, tell, write_section
 from tandem.hooks.planning import project_root
@@ -36,7 +36,7 @@ _SHOWN_BYTES = 4_000
 
 async def roll_back(
     client: TandemClient, checkout: Checkout, review_id: str, project: str, say: Say, *, dry_run: bool = False
-) -> Report:
+) -> RollbackReport:
     """Takes back what was committed of a review that was decided against; all of it, or nothing.
 
     Args:
@@ -73,7 +73,7 @@ class _Rollback:
         self._note = Note(checkout.layout.git_dir)
         self._stop = threading.Event()
 
-    async def finish_earlier(self, review_id: str, *, dry_run: bool) -> Report | None:
+    async def finish_earlier(self, review_id: str, *, dry_run: bool) -> RollbackReport | None:
         """Ends what an earlier rollback left; its report if it was of this review and only had to be told."""
         earlier = await asyncio.to_thread(self._note.read)
         if earlier is None:
@@ -99,7 +99,7 @@ class _Rollback:
             )
         return None
 
-    async def run(self, review_id: str, *, dry_run: bool) -> Report:
+    async def run(self, review_id: str, *, dry_run: bool) -> RollbackReport:
         """Rolls a review back."""
         reviews = Reviews(self._client, self._project)
         tip = await asyncio.to_thread(self._checkout.tip)
@@ -107,7 +107,7 @@ class _Rollback:
         self._say("looking for its commit")
         found = await find(reviews, self._checkout, tip, review)
         choice = await choose(reviews, self._checkout, review, found)
-        report = Report(
+        report = RollbackReport(
             review_id=review_id,
             project=self._project,
             plan=review.plan if review.names_plan else tip.branch,
@@ -141,12 +141,16 @@ class _Rollback:
             raise Unavailable("The rollback was broken off; nothing was changed.")
         self._tell_step(doing)
 
-    def _make_and_publish(self, tip: Tip, review: Review, choice: Choice, report: Report) -> Report:
+    def _make_and_publish(
+        self, tip: Tip, review: RollbackReview, choice: Choice, report: RollbackReport
+    ) -> RollbackReport:
         """Everything that git does, in one thread."""
         command = verify_command(self._checkout.root)
         self._say("making a scratch worktree")
         with scratch_worktree(self._checkout, tip.head) as scratch:
-            report = Maker(self._checkout, scratch, review.id, self._say).make(report, choice, review.counter_patch)
+            report = RollbackBuilder(self._checkout, scratch, review.id, self._say).make(
+                report, choice, review.counter_patch
+            )
             changed = changed_paths(self._checkout, tip.head, report.head_after)
             report = replace(report, files=tuple(changed), verify=command.argv if command is not None else None)
             ensure_free(self._checkout, changed)
@@ -159,7 +163,7 @@ class _Rollback:
             publish(self._checkout, tip, report)
         return report
 
-    async def _told(self, report: Report) -> Report:
+    async def _told(self, report: RollbackReport) -> RollbackReport:
         """Tells the broker and the plan's summary; what cannot be told now is told by the next call."""
         self._say("telling the broker")
         try:
@@ -176,7 +180,7 @@ class _Rollback:
         return report
 
 
-def _nothing_to_do(report: Report, review: Review, found: Found) -> Report:
+def _nothing_to_do(report: RollbackReport, review: RollbackReview, found: FoundCommit) -> RollbackReport:
     patch = review.counter_patch
     missing = patch is not None and not any(commit.rollback_of for commit in found.commits)
     return replace(

@@ -16,7 +16,7 @@ from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.rollback.report import Report, ReReview
+from tandem.gsd.rollback.report import ReReview, RollbackReport
 from tandem.hooks import planning, record, state
 
 _FOLDER = ".planning"
@@ -28,7 +28,7 @@ _KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "propos
 """What a review that is put up again takes over from its last round."""
 
 
-async def tell(client: TandemClient, report: Report) -> Report:
+async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
     """Records the rollback and puts up again what changed; telling the same again has no further effect.
 
     Args:
@@ -70,7 +70,9 @@ async def tell(client: TandemClient, report: Report) -> Report:
     return replace(report, re_reviews=tuple(again), unsaid="; ".join(refused) or None)
 
 
-async def record_commits(client: TandemClient, report: Report, commits: Iterable[tuple[str, str | None]]) -> None:
+async def record_commits(
+    client: TandemClient, report: RollbackReport, commits: Iterable[tuple[str, str | None]]
+) -> None:
     """Has the broker know commits of the plan; those that it knows stay as they are.
 
     Args:
@@ -94,7 +96,7 @@ async def record_commits(client: TandemClient, report: Report, commits: Iterable
         await client.record_commit(project=report.project, **asked)
 
 
-def _to_review(report: Report) -> Iterable[tuple[str, str]]:
+def _to_review(report: RollbackReport) -> Iterable[tuple[str, str]]:
     """The commits whose content is no longer what was put up, and under which review it was."""
     if report.counter_patch is not None and not report.counter_patch.exact:
         yield report.counter_patch.commit, report.review_id
@@ -104,7 +106,7 @@ def _to_review(report: Report) -> Iterable[tuple[str, str]]:
             yield one.becomes, one.review_ids[0]
 
 
-async def _put_up(client: TandemClient, root: Path, commit: str, review_id: str, report: Report) -> ReReview:
+async def _put_up(client: TandemClient, root: Path, commit: str, review_id: str, report: RollbackReport) -> ReReview:
     """Puts a commit's content up as the next round of its review, or as a new one where that is over."""
     current = await client.get_proposal(review_id, project=report.project)
     facts: dict[str, Any] = {
@@ -128,7 +130,7 @@ def _content(root: Path, commit: str) -> dict[str, Any]:
     return {"diff": found.diff, "base": found.base}
 
 
-def write_section(root: Path, report: Report) -> str | None:
+def write_section(root: Path, report: RollbackReport) -> str | None:
     """Adds a section to the plan's summary in the working tree, if there is one; once for each rollback.
 
     Args:
@@ -175,7 +177,7 @@ def _summaries(top: Path, name: str) -> Iterator[Path]:
             yield file
 
 
-def _lines(report: Report, mark: str) -> Iterator[str]:
+def _lines(report: RollbackReport, mark: str) -> Iterator[str]:
     yield f"## Reverted after review: {report.review_id}"
     yield ""
     yield mark

@@ -37,7 +37,7 @@ _FRONT_LINE = re.compile(r"^(?P<key>[a-z_]+):[ \t]*(?P<value>[^#\n]*)", re.MULTI
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DocumentIdentity:
     """What a change belongs to; null where nobody said.
 
     Attributes:
@@ -59,9 +59,9 @@ class Identity:
         stated = {"phase": self.phase, "plan": self.plan, "task": self.task}
         return {name: value for name, value in stated.items() if value is not None}
 
-    def over(self, other: Identity) -> Identity:
+    def over(self, other: DocumentIdentity) -> DocumentIdentity:
         """This one, with the other's where nothing is said here."""
-        return Identity(self.phase or other.phase, self.plan or other.plan, self.task or other.task)
+        return DocumentIdentity(self.phase or other.phase, self.plan or other.plan, self.task or other.task)
 
     @property
     def words(self) -> str:
@@ -71,25 +71,25 @@ class Identity:
         return "" if self.phase is None else f"phase {self.phase}"
 
 
-NOBODY = Identity()
+NOBODY = DocumentIdentity()
 """Of what nobody said anything about."""
 
 
-def stated(phase: str | None, plan: str | None, task: str | None) -> Identity:
+def stated(phase: str | None, plan: str | None, task: str | None) -> DocumentIdentity:
     """What was said on the command line; a plan may be said with its phase, as `03-02`."""
     match = _PLAN_AND_PHASE.fullmatch(plan) if plan and phase is None else None
     if match:
-        return Identity(match["phase"], match["plan"], task)
+        return DocumentIdentity(match["phase"], match["plan"], task)
     if plan and phase and plan.startswith(f"{phase}-"):
         plan = plan.removeprefix(f"{phase}-")
-    return Identity(phase, plan, task)
+    return DocumentIdentity(phase, plan, task)
 
 
-def identify(file: Path, text: str) -> Identity:
+def identify(file: Path, text: str) -> DocumentIdentity:
     """What a document belongs to, by its name, its head and its folder."""
     named = _PLAN_NAME.fullmatch(file.name)
     if named:
-        return Identity(named["phase"], named["plan"])
+        return DocumentIdentity(named["phase"], named["plan"])
     head = front_matter(text)
     phase = next(
         (
@@ -103,7 +103,7 @@ def identify(file: Path, text: str) -> Identity:
         ),
         None,
     )
-    return Identity(phase, head.get("plan") or None)
+    return DocumentIdentity(phase, head.get("plan") or None)
 
 
 def front_matter(text: str) -> dict[str, str]:
@@ -145,7 +145,7 @@ def plans_under_way(planning_dir: Path) -> list[Path]:
     return [plan for plan in plans if not plan.with_name(_SUMMARY.sub("SUMMARY.md", plan.name)).exists()] or plans
 
 
-def find_plan(identity: Identity, planning_dirs: Sequence[Path]) -> Path | None:
+def find_plan(identity: DocumentIdentity, planning_dirs: Sequence[Path]) -> Path | None:
     """The file of a plan; null when there is none by that name."""
     for folder in planning_dirs:
         for file in candidates("plan", folder):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from tandem.client import TandemClient
 from tandem.errors import NotFound
 from tandem.gsd.rollback.choosing import recorded_commits
-from tandem.gsd.steps.outcomes import StepResult, Word, of_review
-from tandem.gsd.steps.pointers import Pointer, Pointers
+from tandem.gsd.steps.outcomes import StepResult, StepWord, of_review
+from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.situation import Deadline, StepRequest
 from tandem.gsd.steps.verdicts import AGAINST, word_of
 from tandem.reviews.answers import ReviewStatus
@@ -18,7 +18,7 @@ BLOCKING = "blocking"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PlanStatus:
     """Where a plan stands.
 
     Attributes:
@@ -44,7 +44,7 @@ class Plans:
     project: str
     pointers: Pointers
 
-    async def standing(self, keys: Iterable[str]) -> Standing:
+    async def standing(self, keys: Iterable[str]) -> PlanStatus:
         """Where a plan stands, which commits may name in several ways."""
         against: list[str] = []
         settled: set[str] = set()
@@ -57,7 +57,7 @@ class Plans:
                 is_blocking = is_blocking or plan.mode == BLOCKING
             against += [status.review_id for status in await self._of_pointers(key) if _is_against(status)]
         standing = tuple(one for one in dict.fromkeys(against) if one not in settled)
-        return Standing(standing, is_blocking or bool(standing))
+        return PlanStatus(standing, is_blocking or bool(standing))
 
     async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
         """Wait until every change of a plan is decided, and say what came of it."""
@@ -66,15 +66,15 @@ class Plans:
         ids = [review_id for key in known for review_id in await self._reviews(key)]
         for review_id in dict.fromkeys(ids):
             status = await self._verdict(review_id, deadline.left)
-            if status is not None and word_of(status, 0) is not Word.APPROVED:
+            if status is not None and word_of(status, 0) is not StepWord.APPROVED:
                 outcome = await self._undecided(order, known, status)
                 if outcome is not None:
                     return outcome
         if not ids:
             nothing = "No change of this plan was submitted."
-            return StepResult(Word.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
+            return StepResult(StepWord.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
         return StepResult(
-            Word.APPROVED,
+            StepWord.APPROVED,
             order.step,
             ("Merge the branch as it is; a later change of it needs another review.",),
             review_id=ids[-1],
@@ -90,8 +90,8 @@ class Plans:
             return rollback(order, against, self.project) if status.review_id in against else None
         word = word_of(status, 0)
         advice = {
-            Word.WAITING: f"There is no verdict yet. Run the same command again: {order.command}",
-            Word.CHANGES: f"Decide the counter-patch: tandem review proposal {status.review_id}",
+            StepWord.WAITING: f"There is no verdict yet. Run the same command again: {order.command}",
+            StepWord.CHANGES: f"Decide the counter-patch: tandem review proposal {status.review_id}",
         }
         wanted = advice.get(word, f"Stop, and ask the person: tandem review proposal {status.review_id}")
         if status.next_action == "answer_message":
@@ -121,14 +121,14 @@ class Plans:
                 continue
         return found
 
-    def _pointed(self, key: str) -> list[Pointer]:
+    def _pointed(self, key: str) -> list[StepPointer]:
         return [one for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
 
 
 def rollback(order: StepRequest, against: tuple[str, ...], project: str) -> StepResult:
     """The outcome that a change has to be taken back first."""
     return StepResult(
-        Word.ROLLBACK,
+        StepWord.ROLLBACK,
         order.step,
         (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {order.command}"),
         review_id=against[0],

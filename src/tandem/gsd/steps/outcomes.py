@@ -9,7 +9,7 @@ from typing import Any
 from tandem.reviews.answers import ReviewStatus
 
 
-class Word(StrEnum):
+class StepWord(StrEnum):
     """The first word that a step prints. It is part of the contract: instructions and agents branch on it.
 
     What has to be dealt with first stands first.
@@ -36,7 +36,7 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class StepRemark:
     """A reviewer's comment on a line.
 
     Attributes:
@@ -92,7 +92,7 @@ class StepResult:
         parts: The outcomes that this one sums up: of a wave, one a branch.
     """
 
-    word: Word
+    word: StepWord
     step: str
     next: tuple[str, ...] = ()
     review_id: str | None = None
@@ -107,7 +107,7 @@ class StepResult:
     round: int | None = None
     reason: str | None = None
     question: str | None = None
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[StepRemark, ...] = ()
     counter_patch: Patch | None = None
     parts: tuple[StepResult, ...] = ()
 

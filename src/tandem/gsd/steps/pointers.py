@@ -27,7 +27,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class StepPointer:
     """What a step put up last.
 
     Attributes:
@@ -55,7 +55,7 @@ class Pointer:
 
 class _Document(BaseModel):
     version: int = _VERSION
-    pointers: dict[str, Pointer]
+    pointers: dict[str, StepPointer]
 
 
 class Pointers:
@@ -65,18 +65,18 @@ class Pointers:
         self._folder = folder
         self._file = folder / FILE
 
-    def find(self, key: str) -> Pointer | None:
+    def find(self, key: str) -> StepPointer | None:
         """What was put up last under a key."""
         return self.all().get(key)
 
-    def all(self) -> dict[str, Pointer]:
+    def all(self) -> dict[str, StepPointer]:
         """Every pointer by its key, oldest first; none where the file cannot be read, as nothing hangs on it."""
         try:
             return _Document.model_validate_json(self._file.read_bytes()).pointers
         except (OSError, ValueError):
             return {}
 
-    def put(self, key: str, pointer: Pointer) -> None:
+    def put(self, key: str, pointer: StepPointer) -> None:
         """Remember a pointer as the newest."""
         with self._changing() as pointers:
             pointers.pop(key, None)
@@ -95,7 +95,7 @@ class Pointers:
                 pointers[key] = replace(pointers[key], approved=digest or pointers[key].digest)
 
     @contextmanager
-    def _changing(self) -> Generator[dict[str, Pointer]]:
+    def _changing(self) -> Generator[dict[str, StepPointer]]:
         """The pointers, to be changed; one process at a time, for as long as it lives."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)

@@ -18,10 +18,10 @@ from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.steps.outcomes import Patch, Remark, StepResult, Word, of_review
-from tandem.gsd.steps.pointers import Pointer, Pointers
+from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
+from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
-from tandem.gsd.steps.verdicts import Move, advice, approved, decide, is_same, is_superseded, word_of
+from tandem.gsd.steps.verdicts import NextMove, advice, approved, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
 from tandem.hooks import person
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
@@ -35,7 +35,7 @@ EXEMPT = "exempt"
 
 
 @dataclass(frozen=True, slots=True)
-class Submitter:
+class ReviewSubmitter:
     """Puts contents up for review, and follows their reviews.
 
     Attributes:
@@ -56,7 +56,7 @@ class Submitter:
     agent_type: str | None
     say: Callable[[str], None]
 
-    async def submit(self, subject: Subject) -> StepResult | tuple[Subject, Pointer]:
+    async def submit(self, subject: Subject) -> StepResult | tuple[Subject, StepPointer]:
         """Put a content up unless it is up or approved already; the outcome where that is known at once.
 
         Raises:
@@ -82,13 +82,13 @@ class Submitter:
             subject = subject.without(self.repository, spare)
         return None, subject
 
-    async def _put_up(self, subject: Subject) -> Pointer:
+    async def _put_up(self, subject: Subject) -> StepPointer:
         """The pointer to the review of this content: a new one, a new round, or the one that is there."""
         pointer = self.pointers.find(subject.key)
         status = await self._status(pointer)
         was_committed = pointer is not None and self._is_committed(pointer)
         move = decide(subject, pointer, status, was_committed=was_committed)
-        if pointer is not None and move in {Move.WAIT, Move.TELL}:
+        if pointer is not None and move in {NextMove.WAIT, NextMove.TELL}:
             return pointer
         request: dict[str, Any] = {
             "agent_type": self.agent_type or ROLES[subject.step],
@@ -97,17 +97,17 @@ class Submitter:
         }
         request = person.marked(request, str(self.repository.root))
         before = 0
-        if pointer is not None and move is Move.REVISE:
+        if pointer is not None and move is NextMove.REVISE:
             request["review_id"] = pointer.review_id
             before = pointer.rounds_before
         else:
             request["project"] = self.project
-        if pointer is not None and status is not None and move is Move.RESUBMIT:
+        if pointer is not None and status is not None and move is NextMove.RESUBMIT:
             request["parent_id"] = pointer.review_id
             before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
         created = await self.client.create_review(**request)
-        made = Pointer(
+        made = StepPointer(
             created.review_id,
             created.round,
             created.digest or subject.digest,
@@ -119,17 +119,17 @@ class Submitter:
         )
         self.pointers.put(subject.key, made)
         self.say(f"{created.review_id} is up, round {created.round}")
-        if pointer is not None and move is Move.RESUBMIT:
+        if pointer is not None and move is NextMove.RESUBMIT:
             # It is over: this one goes on instead.
             await self.client.close_review(pointer.review_id, reason=f"followed by {created.review_id}")
         return made
 
-    async def follow(self, subject: Subject, pointer: Pointer, *, timeout_seconds: float | None) -> StepResult:
+    async def follow(self, subject: Subject, pointer: StepPointer, *, timeout_seconds: float | None) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
         status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
         return await self._told(subject, pointer, status)
 
-    async def _status(self, pointer: Pointer | None) -> ReviewStatus | None:
+    async def _status(self, pointer: StepPointer | None) -> ReviewStatus | None:
         """How the review of a pointer stands; null if there is none, or it is another project's."""
         if pointer is None:
             return None
@@ -139,18 +139,18 @@ class Submitter:
             return None
         return status if status.project == self.project else None
 
-    async def _told(self, subject: Subject, pointer: Pointer, status: ReviewStatus) -> StepResult:
+    async def _told(self, subject: Subject, pointer: StepPointer, status: ReviewStatus) -> StepResult:
         """The outcome that a review's status is for this content."""
         word = word_of(status, pointer.rounds_before)
         superseded = is_superseded(subject, pointer, status)
         patch = await self._patch(status)
-        if word is Word.APPROVED:
+        if word is StepWord.APPROVED:
             await self._note_approval(subject, status)
         is_asked = status.next_action == "answer_message"
-        has_remarks = word in {Word.CHANGES, Word.REJECTED, Word.ESCALATE}
+        has_remarks = word in {StepWord.CHANGES, StepWord.REJECTED, StepWord.ESCALATE}
         said = await self._said(status) if is_asked or has_remarks else ()
         asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
-        remarks = (Remark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
+        remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
         return subject.outcome(
             word,
             **of_review(status),
@@ -160,7 +160,7 @@ class Submitter:
             next=advice(word, subject, status, patch, is_superseded=superseded),
         )
 
-    async def accept(self, subject: Subject) -> Pointer:
+    async def accept(self, subject: Subject) -> StepPointer:
         """Accept the pending counter-patch, and bring the files to it unless they are still to be written.
 
         Returns:
@@ -212,7 +212,7 @@ class Submitter:
                     await self.client.close_review(pointer.review_id, reason="approved and committed")
                 self.pointers.forget(key, pointer.review_id)
 
-    def _is_committed(self, pointer: Pointer) -> bool:
+    def _is_committed(self, pointer: StepPointer) -> bool:
         return is_committed(self.repository, self.checkout, pointer)
 
     async def _check(self, subject: Subject) -> GateDecision:
@@ -232,12 +232,12 @@ class Submitter:
         ids = decision.review_ids
         if not ids:
             is_exempt = all(path.kind == EXEMPT for path in decision.paths)
-            word = Word.NOTHING if is_exempt else Word.GO
+            word = StepWord.NOTHING if is_exempt else StepWord.GO
             return subject.outcome(word, project=self.project, reason=decision.reason, next=("Go on.",))
         status = await self.client.get_review_status(ids[0])
         await self._note_approval(subject, status)
         return subject.outcome(
-            Word.APPROVED,
+            StepWord.APPROVED,
             **(of_review(status) | {"review_ids": ids, "reason": decision.reason}),
             next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
         )
@@ -272,7 +272,7 @@ class Submitter:
         return found.entries
 
 
-def _key(request: dict[str, Any], pointer: Pointer | None, status: ReviewStatus | None) -> str:
+def _key(request: dict[str, Any], pointer: StepPointer | None, status: ReviewStatus | None) -> str:
     """The same for two runs that put the same content up after the same review, so that they make one."""
     before = (pointer.review_id, pointer.round) if pointer else None
     stood = (status.status, status.round) if status else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.gsd.steps.documents import NOBODY, Identity
+from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
 from tandem.hooks import ask, git, planning, state, trust
 
 
@@ -40,7 +40,7 @@ class StepRequest:
     step: str
     command: str
     accept_command: str
-    identity: Identity = NOBODY
+    identity: DocumentIdentity = NOBODY
     file: Path | None = None
     draft: bytes | None = None
     result: str | None = None
@@ -66,7 +66,7 @@ class Deadline:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class StepContext:
     """One working tree and what holds in it.
 
     Attributes:
@@ -150,7 +150,7 @@ class Situation:
         return url
 
 
-def look(folder: Path) -> Situation:
+def look(folder: Path) -> StepContext:
     """The situation in a folder.
 
     Raises:
@@ -162,4 +162,4 @@ def look(folder: Path) -> Situation:
         gate = None if place is None else state.find(place)
     except state.GateUnreadable as problem:
         raise ConfigInvalid(str(problem), setting="gate", origin=problem.path) from problem
-    return Situation(folder, place, planning.read(here), gate if gate is not None and gate.enabled else None)
+    return StepContext(folder, place, planning.read(here), gate if gate is not None and gate.enabled else None)

@@ -12,27 +12,27 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps import optimism, subjects, waves
-from tandem.gsd.steps.documents import Identity
-from tandem.gsd.steps.outcomes import StepResult, Word
-from tandem.gsd.steps.pointers import Pointer, Pointers
-from tandem.gsd.steps.reviewing import Submitter
-from tandem.gsd.steps.situation import Deadline, Situation, StepRequest
-from tandem.gsd.steps.subjects import Document, Subject, Work, document_key
+from tandem.gsd.steps.documents import DocumentIdentity
+from tandem.gsd.steps.outcomes import StepResult, StepWord
+from tandem.gsd.steps.pointers import Pointers, StepPointer
+from tandem.gsd.steps.reviewing import ReviewSubmitter
+from tandem.gsd.steps.situation import Deadline, StepContext, StepRequest
+from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
 from tandem.hooks import pending, planning
 from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
 
 _GO_ON = (planning.GO_ON,)
 
 
-def without_network(order: StepRequest, situation: Situation) -> StepResult | None:
+def without_network(order: StepRequest, situation: StepContext) -> StepResult | None:
     """The outcome where local files say it all; null where the broker has to be asked."""
     if situation.is_disabled:
-        return StepResult(Word.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
+        return StepResult(StepWord.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
     if order.step == "task" and not situation.is_strict_here:
         holds = situation.effective()
         if holds.granularity == PER_PLAN and holds.mode != OPTIMISTIC:
             return StepResult(
-                Word.GO,
+                StepWord.GO,
                 order.step,
                 ("Commit, and go on with the next task.", "After the plan's last task: tandem gate wave"),
                 reason="The plan is reviewed as a whole (review_granularity is per_plan).",
@@ -41,12 +41,12 @@ def without_network(order: StepRequest, situation: Situation) -> StepResult | No
         holds = situation.effective()
         if holds.is_strict and not (order.branches or order.since or order.accept):
             why = "Every task is reviewed before its commit (review_granularity is per_task)."
-            return StepResult(Word.GO, order.step, _GO_ON, reason=why)
+            return StepResult(StepWord.GO, order.step, _GO_ON, reason=why)
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StepRun:
     """One run of a step that the broker has to be asked about.
 
     Attributes:
@@ -59,7 +59,7 @@ class Run:
     """
 
     order: StepRequest
-    situation: Situation
+    situation: StepContext
     client: TandemClient
     project: str
     say: Callable[[str], None]
@@ -96,7 +96,7 @@ class Run:
 
             return await self._settled(self._submitter(repository), build)
 
-    async def _document(self) -> Document:
+    async def _document(self) -> StepDocument:
         order, situation = self.order, self.situation
         draft = order.draft
         if order.accept and draft is None and order.file is not None:
@@ -131,7 +131,7 @@ class Run:
             if not found.changes:
                 where = "The index" if order.staged else "The working tree"
                 return StepResult(
-                    Word.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project
+                    StepWord.NOTHING, order.step, _GO_ON, reason=f"{where} equals HEAD.", project=self.project
                 )
 
             def build() -> Subject:
@@ -145,7 +145,7 @@ class Run:
 
             return await self._put_up_only(submitter, build()) if is_free else await self._settled(submitter, build)
 
-    async def _optimistic(self, known: Work) -> tuple[StepResult | None, bool]:
+    async def _optimistic(self, known: TaskContext) -> tuple[StepResult | None, bool]:
         """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
         order, situation = self.order, self.situation
         standing = await self._plans.standing(self._keys(known.identity))
@@ -156,9 +156,9 @@ class Run:
         if situation.gate is None:
             return None, True
         why = "The change is reviewed after its commit, which puts it up (execution_mode is optimistic)."
-        return StepResult(Word.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
+        return StepResult(StepWord.GO, order.step, ("Commit, and go on.",), project=self.project, reason=why), False
 
-    async def _put_up_only(self, submitter: Submitter, subject: Subject) -> StepResult:
+    async def _put_up_only(self, submitter: ReviewSubmitter, subject: Subject) -> StepResult:
         """Without a gate no hook puts the commit up, so this does."""
         part = await submitter.submit(subject)
         if isinstance(part, StepResult):
@@ -166,7 +166,7 @@ class Run:
         subject, pointer = part
         trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
         return subject.outcome(
-            Word.GO,
+            StepWord.GO,
             review_id=pointer.review_id,
             review_ids=(pointer.review_id,),
             project=self.project,
@@ -197,8 +197,8 @@ class Run:
         return ended[0] if len(ended) == 1 else _summed(tuple(ended))
 
     async def _up(
-        self, submitter: Submitter, repository: Repository, branch: waves.Branch, *, is_only: bool
-    ) -> StepResult | tuple[Subject, Pointer]:
+        self, submitter: ReviewSubmitter, repository: Repository, branch: waves.WaveBranch, *, is_only: bool
+    ) -> StepResult | tuple[Subject, StepPointer]:
         """A branch of a wave, put up; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
         command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
@@ -206,7 +206,7 @@ class Run:
         subject = waves.subject(situation, repository, branch, told)
         if subject is None:
             why = f"The commits of {branch.name} change nothing."
-            return StepResult(Word.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
+            return StepResult(StepWord.NOTHING, order.step, _GO_ON, reason=why, project=self.project)
         if order.accept:
             if not is_only or branch.name != situation.branch:
                 raise InvalidInput(
@@ -216,7 +216,7 @@ class Run:
             return subject, await submitter.accept(subject)
         return await submitter.submit(subject)
 
-    async def _settled(self, submitter: Submitter, build: Callable[[], Subject]) -> StepResult:
+    async def _settled(self, submitter: ReviewSubmitter, build: Callable[[], Subject]) -> StepResult:
         order = self.order
         subject = build()
         if not order.accept:
@@ -231,7 +231,7 @@ class Run:
             self._pointers.put(subject.key, pointer)
         return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
 
-    def _keys(self, identity: Identity) -> list[str]:
+    def _keys(self, identity: DocumentIdentity) -> list[str]:
         """The names that the plan's commits may go by: the plan's, or the branch's for free subjects."""
         branch = self.situation.branch
         return [identity.key(branch), *([branch] if branch else [])]
@@ -244,14 +244,16 @@ class Run:
     def _plans(self) -> optimism.Plans:
         return optimism.Plans(self.client, self.project, self._pointers)
 
-    def _submitter(self, repository: Repository) -> Submitter:
+    def _submitter(self, repository: Repository) -> ReviewSubmitter:
         checkout = Checkout.at(repository.root)
-        return Submitter(self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say)
+        return ReviewSubmitter(
+            self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say
+        )
 
 
 def _summed(parts: tuple[StepResult, ...]) -> StepResult:
     """One outcome for several branches: the word of the one that has to be dealt with first."""
-    first = min(parts, key=lambda part: list(Word).index(part.word))
+    first = min(parts, key=lambda part: list(StepWord).index(part.word))
     ids = tuple(review_id for part in parts for review_id in part.review_ids)
     each = "Deal with each branch as it says below." if first.word not in _GOOD else "Merge the branches as they are."
     return StepResult(
@@ -259,4 +261,4 @@ def _summed(parts: tuple[StepResult, ...]) -> StepResult:
     )
 
 
-_GOOD = frozenset({Word.APPROVED, Word.GO, Word.NOTHING})
+_GOOD = frozenset({StepWord.APPROVED, StepWord.GO, StepWord.NOTHING})

@@ -16,9 +16,9 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.steps import documents
-from tandem.gsd.steps.documents import FOLDER, NOBODY, Identity, Task, tasks_touching
-from tandem.gsd.steps.outcomes import StepResult, Word
-from tandem.gsd.steps.situation import Situation, StepRequest
+from tandem.gsd.steps.documents import FOLDER, NOBODY, DocumentIdentity, Task, tasks_touching
+from tandem.gsd.steps.outcomes import StepResult, StepWord
+from tandem.gsd.steps.situation import StepContext, StepRequest
 
 ROLES = {
     "plan": "planner",
@@ -74,7 +74,7 @@ class Subject:
     """
 
     order: StepRequest
-    identity: Identity
+    identity: DocumentIdentity
     intent: str
     description: str
     changes: tuple[Change, ...]
@@ -139,7 +139,7 @@ class Subject:
         changes = repository.validate_diff(diff, self.base).changes
         return replace(self, diff=diff, changes=changes, digest=digest_of(changes))
 
-    def outcome(self, word: Word, **facts: Any) -> StepResult:
+    def outcome(self, word: StepWord, **facts: Any) -> StepResult:
         """An outcome of the step with what is known of the content."""
         known: dict[str, Any] = {
             "phase": self.identity.phase,
@@ -152,7 +152,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class StepDocument:
     """A document that is to be put up.
 
     Attributes:
@@ -166,7 +166,7 @@ class Document:
     is_draft: bool
 
 
-def planning_dirs(situation: Situation) -> list[Path]:
+def planning_dirs(situation: StepContext) -> list[Path]:
     """Where this working tree's documents are, then the main one's: a linked tree may lack an ignored `.planning`."""
     workstream = situation.planning.workstream
     inner = [Path("workstreams", workstream)] if workstream else []
@@ -174,7 +174,7 @@ def planning_dirs(situation: Situation) -> list[Path]:
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
-def read_document(situation: Situation, step: str, file: Path | None, draft: bytes | None) -> Document:
+def read_document(situation: StepContext, step: str, file: Path | None, draft: bytes | None) -> StepDocument:
     """The document that a step is about.
 
     Args:
@@ -198,10 +198,10 @@ def read_document(situation: Situation, step: str, file: Path | None, draft: byt
         raise InvalidInput(words, field="file") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file.name} is not UTF-8; write it as UTF-8 text.", field="file") from error
-    return Document(file, text, is_draft=draft is not None and draft != present)
+    return StepDocument(file, text, is_draft=draft is not None and draft != present)
 
 
-def repository_of(situation: Situation, document: Document) -> Repository:
+def repository_of(situation: StepContext, document: StepDocument) -> Repository:
     """The working tree that a document is in: this one, else the main one.
 
     Raises:
@@ -216,7 +216,7 @@ def repository_of(situation: Situation, document: Document) -> Repository:
 
 
 def document_subject(
-    situation: Situation, repository: Repository, order: StepRequest, document: Document, claim: str | None
+    situation: StepContext, repository: Repository, order: StepRequest, document: StepDocument, claim: str | None
 ) -> Subject:
     """What is put up for a document, with what is claimed of it: an approval is then of that as well."""
     path = document.file.relative_to(repository.root.resolve()).as_posix()
@@ -239,20 +239,20 @@ def document_subject(
     )
 
 
-def missing_path(situation: Situation, file: Path) -> str | None:
+def missing_path(situation: StepContext, file: Path) -> str | None:
     """The path from the root of a document that is not in its file yet; null if it is, or is not in the repository."""
     file = _absolute(situation, file)
     root = situation.root.resolve()
     return file.relative_to(root).as_posix() if file.is_relative_to(root) and not file.exists() else None
 
 
-def _absolute(situation: Situation, file: Path) -> Path:
+def _absolute(situation: StepContext, file: Path) -> Path:
     """The file's own name is kept: a link is refused by the broker, not followed here."""
     file = situation.folder / file.expanduser()
     return file.parent.resolve() / file.name
 
 
-def claim_of(document: Document, stated: str | None) -> str:
+def claim_of(document: StepDocument, stated: str | None) -> str:
     """Whether a verification says that the work passed.
 
     Raises:
@@ -272,7 +272,7 @@ def claim_of(document: Document, stated: str | None) -> str:
     )
 
 
-def _intent(step: str, identity: Identity, document: Document) -> str:
+def _intent(step: str, identity: DocumentIdentity, document: StepDocument) -> str:
     subject = identity.words or document.file.name
     if step != "plan":
         return f"{step.capitalize()} of {subject}"
@@ -281,7 +281,7 @@ def _intent(step: str, identity: Identity, document: Document) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class StepChange:
     """A change that was found.
 
     Attributes:
@@ -298,7 +298,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TaskContext:
     """What is known of the work that a change does.
 
     Attributes:
@@ -308,13 +308,13 @@ class Work:
         remarks: What was taken where nothing was named.
     """
 
-    identity: Identity
+    identity: DocumentIdentity
     plan_text: str | None
     task: Task | None
     remarks: tuple[str, ...] = ()
 
 
-def difference(repository: Repository, scope: Scope) -> Difference:
+def difference(repository: Repository, scope: Scope) -> StepChange:
     """What there is to put up.
 
     Raises:
@@ -323,10 +323,10 @@ def difference(repository: Repository, scope: Scope) -> Difference:
     working = repository.working_diff(scope)
     changes = repository.validate_diff(working.diff, working.base).changes if working.diff else ()
     remarks = tuple(f"left out: {folder} is a git repository of its own" for folder in working.left_out)
-    return Difference(working.diff, working.base, changes, remarks)
+    return StepChange(working.diff, working.base, changes, remarks)
 
 
-def work(situation: Situation, said: Identity, found: Difference) -> Work:
+def work(situation: StepContext, said: DocumentIdentity, found: StepChange) -> TaskContext:
     """The plan and the task of a change: as they were named, else those that name its files."""
     paths = [change.path for change in found.changes]
     folders = planning_dirs(situation)
@@ -341,11 +341,11 @@ def work(situation: Situation, said: Identity, found: Difference) -> Work:
     # The file's spelling is that of the plan's commits: 03-02, where 3-2 was said.
     named = NOBODY if file is None else documents.identify(file, text or "")
     task = _task(text, said.task, paths)
-    found_task = Identity(task=str(task.number)) if task is not None else NOBODY
-    return Work(named.over(said).over(found_task), text, task, remarks)
+    found_task = DocumentIdentity(task=str(task.number)) if task is not None else NOBODY
+    return TaskContext(named.over(said).over(found_task), text, task, remarks)
 
 
-def change_subject(situation: Situation, found: Difference, known: Work, order: StepRequest) -> Subject:
+def change_subject(situation: StepContext, found: StepChange, known: TaskContext, order: StepRequest) -> Subject:
     """What is put up for a task's change."""
     task, label = known.task, known.identity.task
     what = task.name if task is not None and task.name else f"task {label}" if label else _files(found)
@@ -363,7 +363,7 @@ def change_subject(situation: Situation, found: Difference, known: Work, order: 
     )
 
 
-def _likely(folders: list[Path], said: Identity, paths: list[str]) -> Path | None:
+def _likely(folders: list[Path], said: DocumentIdentity, paths: list[str]) -> Path | None:
     """The plan under way that names most of the files, the newest of equals."""
     for folder in folders:
         plans = [
@@ -394,7 +394,7 @@ def _task(plan: str | None, wanted: str | None, paths: list[str]) -> Task | None
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _files(found: Difference) -> str:
+def _files(found: StepChange) -> str:
     paths = [change.path for change in found.changes]
     more = f" and {len(paths) - _NAMED_PATHS} more" if len(paths) > _NAMED_PATHS else ""
     return f"change to {', '.join(paths[:_NAMED_PATHS])}{more}"

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from enum import Enum
 
-from tandem.gsd.steps.outcomes import Patch, Word
-from tandem.gsd.steps.pointers import Pointer
+from tandem.gsd.steps.outcomes import Patch, StepWord
+from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.rules import ESCALATION_ROUND
@@ -17,7 +17,7 @@ _MOST_NAMED = 20
 """Of files in a command; more are added together."""
 
 
-class Move(Enum):
+class NextMove(Enum):
     """One thing to do."""
 
     NEW = "new"
@@ -32,20 +32,20 @@ class Move(Enum):
     """Say how the review stands; nothing has changed since."""
 
 
-def is_same(subject: Subject, pointer: Pointer, status: ReviewStatus) -> bool:
+def is_same(subject: Subject, pointer: StepPointer, status: ReviewStatus) -> bool:
     """Whether the review's current round is exactly this content."""
     return (status.digest or pointer.digest) == subject.digest and pointer.claim == subject.claim
 
 
-def is_superseded(subject: Subject, pointer: Pointer, status: ReviewStatus) -> bool:
+def is_superseded(subject: Subject, pointer: StepPointer, status: ReviewStatus) -> bool:
     """Whether the round is another content that was agreed on since, such as an accepted counter-patch."""
     put_up_here = pointer.digest == subject.digest and pointer.claim == subject.claim
     return put_up_here and status.round > pointer.round and not is_same(subject, pointer, status)
 
 
 def decide(  # noqa: PLR0911 - a line each state reads best
-    subject: Subject, pointer: Pointer | None, status: ReviewStatus | None, *, was_committed: bool
-) -> Move:
+    subject: Subject, pointer: StepPointer | None, status: ReviewStatus | None, *, was_committed: bool
+) -> NextMove:
     """The move.
 
     Args:
@@ -55,65 +55,67 @@ def decide(  # noqa: PLR0911 - a line each state reads best
         was_committed: Whether what was put up before is in a commit: an approval of it must then not be ended.
     """
     if pointer is None or status is None:
-        return Move.NEW
+        return NextMove.NEW
     is_known = is_same(subject, pointer, status) or is_superseded(subject, pointer, status)
     is_over = pointer.rounds_before + status.round >= ESCALATION_ROUND
     match status.status:
         case "closed" if status.outcome == "withdrawn" or not is_known:
             # Whoever closed it was done with it.
-            return Move.NEW
+            return NextMove.NEW
         case "rejected":
-            return Move.TELL if is_known or is_over else Move.RESUBMIT
+            return NextMove.TELL if is_known or is_over else NextMove.RESUBMIT
         case "closed":
-            return Move.TELL
+            return NextMove.TELL
         case "approved":
-            return Move.TELL if is_known else Move.NEW if was_committed else Move.REVISE
+            return NextMove.TELL if is_known else NextMove.NEW if was_committed else NextMove.REVISE
         case "changes_requested":
             if is_known:
-                return Move.WAIT if status.next_action == "wait" else Move.TELL
-            return Move.TELL if is_over else Move.REVISE
+                return NextMove.WAIT if status.next_action == "wait" else NextMove.TELL
+            return NextMove.TELL if is_over else NextMove.REVISE
         case _:
-            return Move.WAIT if is_known else Move.REVISE
+            return NextMove.WAIT if is_known else NextMove.REVISE
 
 
-def word_of(status: ReviewStatus, rounds_before: int) -> Word:  # noqa: PLR0911 - as `decide`
+def word_of(status: ReviewStatus, rounds_before: int) -> StepWord:  # noqa: PLR0911 - as `decide`
     """The word for how a review stands."""
     is_over = rounds_before + status.round >= ESCALATION_ROUND
     if status.attention is not None:
-        return Word.ESCALATE
+        return StepWord.ESCALATE
     match status.status:
         case "approved":
-            return Word.APPROVED
+            return StepWord.APPROVED
         case "closed":
-            return {"approved": Word.APPROVED, "rejected": Word.REJECTED}.get(status.outcome or "", Word.ESCALATE)
+            return {"approved": StepWord.APPROVED, "rejected": StepWord.REJECTED}.get(
+                status.outcome or "", StepWord.ESCALATE
+            )
         case "rejected":
-            return Word.ESCALATE if is_over else Word.REJECTED
+            return StepWord.ESCALATE if is_over else StepWord.REJECTED
         case _ if status.next_action == "decide_counter_patch":
-            return Word.CHANGES
+            return StepWord.CHANGES
         case "changes_requested" if status.next_action != "wait":
-            return Word.ESCALATE if is_over else Word.CHANGES
+            return StepWord.ESCALATE if is_over else StepWord.CHANGES
         case _:
-            return Word.WAITING
+            return StepWord.WAITING
 
 
 def advice(
-    word: Word, subject: Subject, status: ReviewStatus, patch: Patch | None, *, is_superseded: bool
+    word: StepWord, subject: Subject, status: ReviewStatus, patch: Patch | None, *, is_superseded: bool
 ) -> tuple[str, ...]:
     """What follows from a word."""
     review_id = status.review_id
     match word:
-        case Word.APPROVED:
+        case StepWord.APPROVED:
             return approved(subject, review_id, is_superseded=is_superseded)
-        case Word.CHANGES:
+        case StepWord.CHANGES:
             return _changes(subject, review_id, patch)
-        case Word.REJECTED:
+        case StepWord.REJECTED:
             return _take_back(subject)
-        case Word.WAITING if status.next_action == "answer_message":
+        case StepWord.WAITING if status.next_action == "answer_message":
             return (
                 f"Answer: tandem review message {review_id} --sender-role proposer --body '…'",
                 f"Then run again: {subject.command}",
             )
-        case Word.WAITING:
+        case StepWord.WAITING:
             return (f"There is no verdict yet. Run the same command again: {subject.command}",)
         case _:
             return _escalation(subject, status)

@@ -12,9 +12,9 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
-from tandem.gsd.steps.documents import NOBODY, Identity, find_plan, objective
-from tandem.gsd.steps.pointers import Pointer
-from tandem.gsd.steps.situation import Situation, StepRequest
+from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, find_plan, objective
+from tandem.gsd.steps.pointers import StepPointer
+from tandem.gsd.steps.situation import StepContext, StepRequest
 from tandem.gsd.steps.subjects import Subject, difference, planning_dirs, read_text
 
 _LOOKED_AT = 200
@@ -27,7 +27,7 @@ _SHORT = 12
 _MOST_SUBJECTS = 200
 
 
-def is_committed(repository: Repository, checkout: Checkout, pointer: Pointer) -> bool:
+def is_committed(repository: Repository, checkout: Checkout, pointer: StepPointer) -> bool:
     """Whether what a pointer names, as it was approved, is in a commit of this branch."""
     digest = pointer.approved or pointer.digest
     blob, colon, path = digest.partition(":")
@@ -45,7 +45,7 @@ def is_committed(repository: Repository, checkout: Checkout, pointer: Pointer) -
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class WaveBranch:
     """One line of commits that a wave made.
 
     Attributes:
@@ -60,10 +60,10 @@ class Branch:
     tip: str
     base: str
     commits: tuple[RepositoryCommit, ...]
-    identity: Identity
+    identity: DocumentIdentity
 
 
-def branches(situation: Situation, checkout: Checkout, order: StepRequest) -> tuple[Branch, ...]:
+def branches(situation: StepContext, checkout: Checkout, order: StepRequest) -> tuple[WaveBranch, ...]:
     """The branches of a wave: those that were named; else this one; on the base branch those of linked working trees.
 
     Raises:
@@ -78,7 +78,7 @@ def branches(situation: Situation, checkout: Checkout, order: StepRequest) -> tu
     return tuple(branch for branch in linked if wave.carries_out(branch)) or (wave.on_base(),)
 
 
-def subject(situation: Situation, repository: Repository, branch: Branch, order: StepRequest) -> Subject | None:
+def subject(situation: StepContext, repository: Repository, branch: WaveBranch, order: StepRequest) -> Subject | None:
     """What is put up for a branch; null when its commits change nothing together."""
     found = difference(repository, Scope(revision=f"{branch.base}..{branch.tip}"))
     if not found.changes:
@@ -99,7 +99,7 @@ def subject(situation: Situation, repository: Repository, branch: Branch, order:
     )
 
 
-def _description(situation: Situation, branch: Branch, result: str | None) -> str:
+def _description(situation: StepContext, branch: WaveBranch, result: str | None) -> str:
     subjects = [f"- {commit.id[:_SHORT]} {commit.subject}" for commit in branch.commits[:_MOST_SUBJECTS]]
     if len(branch.commits) > _MOST_SUBJECTS:
         subjects.append(f"- and {len(branch.commits) - _MOST_SUBJECTS} more")
@@ -114,20 +114,20 @@ def _description(situation: Situation, branch: Branch, result: str | None) -> st
 class _Wave:
     """Finds where the branches of a wave begin and end."""
 
-    def __init__(self, situation: Situation, checkout: Checkout, said: Identity) -> None:
+    def __init__(self, situation: StepContext, checkout: Checkout, said: DocumentIdentity) -> None:
         self._situation = situation
         self._checkout = checkout
         self._said = said
         self.here = situation.branch or self._resolved("HEAD", "branch")
         self.bases = situation.gate.branches if situation.gate is not None else _USUAL_BASES
 
-    def branch(self, name: str, since: str | None = None) -> Branch:
+    def branch(self, name: str, since: str | None = None) -> WaveBranch:
         """A branch since it parted from its base, or since the plan's first commit on it."""
         tip = self._resolved(name, "branch")
         if since is not None:
             base = self._resolved(since, "since")
             found = self._commits(f"{base}..{tip}")
-            return Branch(name, tip, base, found, self._identity(self._said, found))
+            return WaveBranch(name, tip, base, found, self._identity(self._said, found))
         base = self._parted(name, tip)
         found = self._commits(f"{base}..{tip}")
         identity = self._identity(self._said, found)
@@ -135,19 +135,19 @@ class _Wave:
         if own and own[0] != found[0]:
             base = self._parent(own[0])
             found = self._commits(f"{base}..{tip}")
-        return Branch(name, tip, base, found, identity)
+        return WaveBranch(name, tip, base, found, identity)
 
-    def carries_out(self, branch: Branch) -> bool:
+    def carries_out(self, branch: WaveBranch) -> bool:
         """Whether a branch has commits, and none of them say that they are of another plan than the one meant."""
         named, said = self._identity(NOBODY, branch.commits), self._said
         return bool(branch.commits) and (said.plan is None or named.plan is None or named.key(None) == said.key(None))
 
-    def on_base(self) -> Branch:
+    def on_base(self) -> WaveBranch:
         """The plan's commits on the base branch itself, where no gate keeps them from being made there."""
         tip = self._resolved("HEAD", "branch")
         recent = self._commits("HEAD")
         matches = (SUBJECT.match(commit.subject) for commit in reversed(recent))
-        last = next((Identity(match["phase"], match["plan"]) for match in matches if match), NOBODY)
+        last = next((DocumentIdentity(match["phase"], match["plan"]) for match in matches if match), NOBODY)
         identity = self._said if self._said.plan is not None else last
         own = self._of_plan(recent, identity)
         if not own:
@@ -157,7 +157,7 @@ class _Wave:
                 field="since",
             )
         base = self._parent(own[0])
-        return Branch(self.here, tip, base, self._commits(f"{base}..{tip}"), identity)
+        return WaveBranch(self.here, tip, base, self._commits(f"{base}..{tip}"), identity)
 
     def linked(self) -> list[str]:
         """The branches of the other working trees."""
@@ -210,7 +210,7 @@ class _Wave:
         return found
 
     @staticmethod
-    def _of_plan(found: Sequence[RepositoryCommit], identity: Identity) -> list[RepositoryCommit]:
+    def _of_plan(found: Sequence[RepositoryCommit], identity: DocumentIdentity) -> list[RepositoryCommit]:
         """The commits whose subject names the plan, as `feat(03-02): …`."""
         if identity.plan is None:
             return []
@@ -219,10 +219,10 @@ class _Wave:
         return [commit for commit in found if scope.match(commit.subject)]
 
     @staticmethod
-    def _identity(said: Identity, found: Sequence[RepositoryCommit]) -> Identity:
+    def _identity(said: DocumentIdentity, found: Sequence[RepositoryCommit]) -> DocumentIdentity:
         """What was said, else the plan that most of the commits name."""
         scopes = Counter(match.group("phase", "plan") for commit in found if (match := SUBJECT.match(commit.subject)))
         if said.plan is not None or not scopes:
             return said
         phase, plan = scopes.most_common(1)[0][0]
-        return said.over(Identity(phase, plan))
+        return said.over(DocumentIdentity(phase, plan))

@@ -90,7 +90,7 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RunLimits:
     """What one run may take.
 
     Attributes:
@@ -131,7 +131,7 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ProgramOutput:
     """What a program's output says.
 
     Attributes:
@@ -182,5 +182,5 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def read(self, finished: Finished, context: RunContext) -> Reply:
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
         """The answer and the costs of a run that `review` described."""

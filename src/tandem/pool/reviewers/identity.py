@@ -32,7 +32,7 @@ _SECRET_BYTES = 32
 _log = logging.getLogger("tandem.supervisor")
 
 
-class Identity:
+class SupervisorIdentity:
     """The one supervisor of a data folder, between `take` and `release`.
 
     Attributes:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tandem.pool.reviewers import Effort, Limits
+from tandem.pool.reviewers import Effort, RunLimits
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -33,7 +33,7 @@ CANCEL: Final = b"cancel\n"
 """A line on standard input after the job: break it off, say so to the broker, and end."""
 
 
-class Exit(IntEnum):
+class WorkerExit(IntEnum):
     """The exit status of a reviewer process."""
 
     IN_ORDER = 0
@@ -51,7 +51,7 @@ class Exit(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job(Limits):
+class ReviewJob(RunLimits):
     r"""What one reviewer process is to do. The names are those of the JSON.
 
     Attributes:
@@ -100,11 +100,11 @@ class Job(Limits):
         return json.dumps(asdict(self)).encode() + b"\n"
 
 
-def read_job(line: bytes) -> Job:
+def read_job(line: bytes) -> ReviewJob:
     """The job that `Job.line` wrote."""
     stated: dict[str, Any] = json.loads(line)
     stated["command"] = tuple(stated["command"])
-    return Job(**stated)
+    return ReviewJob(**stated)
 
 
 _Order = Literal["signal", "drain", "cancel", "gone"]
@@ -183,7 +183,7 @@ class ControlInput:
         # Unbuffered: whoever waits in a buffered reader holds up our end.
         self._input = open(descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 - open to our end
         # This kind may be filled by a handler that interrupts whoever empties it.
-        self._news: queue.SimpleQueue[_Order | Exit] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[_Order | WorkerExit] = queue.SimpleQueue()
         for name in _STOP_SIGNALS:
             number: signal.Signals | None = getattr(signal, name, None)
             if number is not None:
@@ -198,11 +198,11 @@ class ControlInput:
         """From now on hear, in a thread, what comes on standard input, and its end."""
         threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
 
-    def ended(self, status: Exit) -> None:
+    def ended(self, status: WorkerExit) -> None:
         """Tell the main thread that the work is over."""
         self._news.put(status)
 
-    def obey(self, requests: StopRequests, patience_seconds: float) -> Exit | None:
+    def obey(self, requests: StopRequests, patience_seconds: float) -> WorkerExit | None:
         """Passes on what comes until the work is over.
 
         Args:
@@ -218,7 +218,7 @@ class ControlInput:
                 news = self._news.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(news, Exit):
+            if isinstance(news, WorkerExit):
                 return news
             requests.take(news)
             if requests.cancel.is_set():

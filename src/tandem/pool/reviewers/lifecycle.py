@@ -19,7 +19,7 @@ from typing import Any, Final
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import TandemError
 from tandem.pool.contract import Order, Orders
-from tandem.pool.reviewers.job import CANCEL, DRAIN, Exit, Job
+from tandem.pool.reviewers.job import CANCEL, DRAIN, ReviewJob, WorkerExit
 from tandem.pool.reviewers.processes import WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
 
@@ -34,11 +34,11 @@ _AGAIN_SECONDS = 5.0
 
 _SEVERITY = {"run": 0, "drain": 1, "kill": 2}
 _MEANING: Final[dict[int, str]] = {
-    Exit.FAULT: "It stopped by a fault of its own",
-    Exit.BAD_JOB: "It was given a job that it cannot do",
-    Exit.PROGRAM_FAILED: "Its program cannot be started, or failed at once",
-    Exit.SUPERVISOR_GONE: "It lost its supervisor",
-    Exit.BROKER_GONE: "The broker refused it, or stayed away",
+    WorkerExit.FAULT: "It stopped by a fault of its own",
+    WorkerExit.BAD_JOB: "It was given a job that it cannot do",
+    WorkerExit.PROGRAM_FAILED: "Its program cannot be started, or failed at once",
+    WorkerExit.SUPERVISOR_GONE: "It lost its supervisor",
+    WorkerExit.BROKER_GONE: "The broker refused it, or stayed away",
 }
 _log = logging.getLogger("tandem.supervisor")
 
@@ -86,7 +86,7 @@ class ReviewerLifecycle:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._exit_code: int | None = None
-        self._job: Job | None = None
+        self._job: ReviewJob | None = None
         self._told_broker = False
         self._began = self._loop.time()
         self._drained_at: float | None = None
@@ -246,12 +246,12 @@ class ReviewerLifecycle:
 
     def _judged(self, code: int, seconds: float) -> Ended:
         asked = self._wanted != "run"
-        quick = code == Exit.PROGRAM_FAILED or not (
-            code == Exit.IN_ORDER or asked or self._forced or seconds >= QUICK_SECONDS
+        quick = code == WorkerExit.PROGRAM_FAILED or not (
+            code == WorkerExit.IN_ORDER or asked or self._forced or seconds >= QUICK_SECONDS
         )
         if self._forced is not None:
             return Ended(code, quick, self._forced)
-        if code == Exit.IN_ORDER or (asked and (code < 0 or code == Exit.SUPERVISOR_GONE)):
+        if code == WorkerExit.IN_ORDER or (asked and (code < 0 or code == WorkerExit.SUPERVISOR_GONE)):
             # Whom we hung up on before it had a job takes us for gone.
             return Ended(code, quick, None)
         last_words = self._context.last_words(self.reviewer_id)

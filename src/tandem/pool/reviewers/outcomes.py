@@ -8,7 +8,7 @@ from typing import Final
 
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
-from tandem.pool.reviewers.verdicts import Answer, Unreadable, WrongDigest
+from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable, WrongDigest
 
 LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600
@@ -42,7 +42,7 @@ _ENDED_BY_US: dict[str, Outcome] = {
 }
 
 
-def outcome_of(finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> Outcome:
+def outcome_of(finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> Outcome:
     """What became of a run. How the program ended counts first: no answer makes up for a failure.
 
     Args:
@@ -55,7 +55,7 @@ def outcome_of(finished: Finished, answer: Answer | Unreadable | WrongDigest | N
         return Outcome.CRASHED
     if answer is None:
         return Outcome.NO_VERDICT
-    return Outcome.VERDICT if isinstance(answer, Answer) and not finished.output_was_cut else Outcome.UNREADABLE
+    return Outcome.VERDICT if isinstance(answer, ReviewerAnswer) and not finished.output_was_cut else Outcome.UNREADABLE
 
 
 def one_line(text: str, most: int = _REASON_LENGTH) -> str:
@@ -70,7 +70,7 @@ def last_line(stderr: bytes) -> str:
     return next((line for line in lines if line), "")
 
 
-def reason_of(outcome: Outcome, finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> str:
+def reason_of(outcome: Outcome, finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> str:
     """What to say of a run that brought no answer and was not cancelled.
 
     Args:
@@ -106,7 +106,7 @@ def _crashed(finished: Finished) -> str:
     return f"The program ended {how}: {said}" if said else f"The program ended {how}. {_SEE_LOG}"
 
 
-def _unreadable(finished: Finished, answer: Answer | Unreadable | WrongDigest | None) -> str:
+def _unreadable(finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> str:
     if finished.ended_by == "too_much_output":
         return f"The program wrote without end and was ended. {_SEE_LOG}"
     if finished.output_was_cut:

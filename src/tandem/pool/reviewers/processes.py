@@ -40,7 +40,7 @@ _log = logging.getLogger("tandem.supervisor")
 
 
 @dataclass(slots=True)
-class Tree:
+class ProcessTree:
     """A program that was started in a session of its own, and everything that came of it.
 
     Its identity is safe as long as nobody has waited for it: an unreaped process keeps its number.
@@ -203,7 +203,7 @@ def end_marked(marks: Mapping[str, str]) -> int:
     For supervisors whose worker died without ending its program, and for those that find orphans. A mark is the only
     proof that a process is one's own: its number may be anybody's by now, or have been somebody's lie.
     """
-    return Tree(marks).kill()
+    return ProcessTree(marks).kill()
 
 
 def _processes() -> Iterator[psutil.Process]:
@@ -276,7 +276,7 @@ class WorkerProcess:
             )
         finally:
             os.close(log)
-        self._tree = Tree(marks, self._process)
+        self._tree = ProcessTree(marks, self._process)
         # Whoever holds it may rely on the number: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False

@@ -34,10 +34,10 @@ from tandem.pool.reviewers import (
     EndedBy,
     Finished,
     Invocation,
-    Limits,
+    RunLimits,
     wsl,
 )
-from tandem.pool.reviewers.processes import Tree, has_ended, identity_of, start_program
+from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -95,7 +95,7 @@ def lay_out(scratch: Path, contents: Mapping[str, bytes]) -> None:
 
 def run(
     invocation: Invocation,
-    limits: Limits,
+    limits: RunLimits,
     *,
     on_start: Callable[[ProcessIdentity], None],
     cancelled: threading.Event,
@@ -129,8 +129,8 @@ def run(
         if invocation.wsl_distro is not None:
             wsl.signal_all(invocation.wsl_distro, token, name, environment)
 
-    tree = Tree({RUN_VARIABLE: token}, process)
-    with _Running(process, tree, signal_inside, limits, Log(log, hidden)) as running:
+    tree = ProcessTree({RUN_VARIABLE: token}, process)
+    with _Running(process, tree, signal_inside, limits, OutputLog(log, hidden)) as running:
         running.listen()
         on_start(identity_of(process))
         ended_by = running.watch(cancelled, started, talks=invocation.talks)
@@ -151,21 +151,21 @@ class _Running:
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        tree: Tree,
+        tree: ProcessTree,
         signal_inside: Callable[[str], None],
-        limits: Limits,
-        log: Log,
+        limits: RunLimits,
+        log: OutputLog,
     ) -> None:
-        self.stdout = Tail(limits.output_bytes)
-        self.stderr = Tail(_STDERR_TAIL_BYTES)
+        self.stdout = OutputTail(limits.output_bytes)
+        self.stderr = OutputTail(_STDERR_TAIL_BYTES)
         self._process = process
         self._tree = tree
         self._signal_inside = signal_inside
         self._limits = limits
         self._news = threading.Event()
         self._pumps = [
-            Pump(_pipe(process.stdout), self.stdout, log, self._news),
-            Pump(_pipe(process.stderr), self.stderr, log, self._news),
+            OutputReader(_pipe(process.stdout), self.stdout, log, self._news),
+            OutputReader(_pipe(process.stderr), self.stderr, log, self._news),
         ]
 
     def __enter__(self) -> Self:
@@ -256,7 +256,7 @@ def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
     return stream
 
 
-class Tail:
+class OutputTail:
     """The end of a stream of bytes.
 
     Attributes:
@@ -290,7 +290,7 @@ class Tail:
 
 
 @dataclass(slots=True)
-class Log:
+class OutputLog:
     """Where a copy of the output goes: both streams, one chunk after the other.
 
     Attributes:
@@ -319,10 +319,10 @@ class Log:
         return rest
 
 
-class Pump:
+class OutputReader:
     """A thread that reads a program's output to its end, or until it is told that nothing more matters."""
 
-    def __init__(self, pipe: IO[bytes], tail: Tail, log: Log, at_end: threading.Event) -> None:
+    def __init__(self, pipe: IO[bytes], tail: OutputTail, log: OutputLog, at_end: threading.Event) -> None:
         self._pipe = pipe
         self._tail = tail
         self._log = log

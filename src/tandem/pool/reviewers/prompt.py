@@ -169,7 +169,7 @@ class _Section:
     label: str = ""
     text: str | None = None
 
-    def shown(self, frames: Frames) -> str:
+    def shown(self, frames: PromptFrames) -> str:
         lines = [f"### {self.title}", "", self.words]
         if self.text is not None:
             lines += ["", frames.around(self.label, self.text)]
@@ -406,7 +406,7 @@ def draw_mark() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Frames:
+class PromptFrames:
     """The frames of one prompt, which share their mark."""
 
     mark: str
@@ -435,12 +435,12 @@ class Frames:
         return _EXPLANATION.replace("MARK", self.mark)
 
 
-def frames_for(texts: Collection[str], draw: Callable[[], str] = draw_mark) -> Frames:
+def frames_for(texts: Collection[str], draw: Callable[[], str] = draw_mark) -> PromptFrames:
     """Frames whose mark occurs in none of the texts."""
     mark = draw()
     while any(mark in text for text in texts):
         mark = draw()
-    return Frames(mark)
+    return PromptFrames(mark)
 
 
 _EXPLANATION = """\

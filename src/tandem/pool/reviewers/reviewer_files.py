@@ -21,8 +21,8 @@ from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid
 from tandem.pool.contract import Order
 from tandem.pool.reviewers import logs, processes, wsl
-from tandem.pool.reviewers.identity import Identity
-from tandem.pool.reviewers.job import Job
+from tandem.pool.reviewers.identity import SupervisorIdentity
+from tandem.pool.reviewers.job import ReviewJob
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
@@ -33,7 +33,7 @@ REVIEWER_ID: Final = re.compile(r"[a-z]{1,20}-r[0-9]{1,9}-[0-9A-Za-z]{1,20}")
 KEPT_LOGS: Final = 50
 """Of so many reviewers the logs are kept."""
 
-_AS_SET = tuple(one.name for one in fields(Job) if one.name in {*PoolSettings.model_fields} - {"wsl_distro"})
+_AS_SET = tuple(one.name for one in fields(ReviewJob) if one.name in {*PoolSettings.model_fields} - {"wsl_distro"})
 """What a job says as the settings have it; in a distribution the programs run on Windows alone."""
 
 _PRIVATE = 0o700
@@ -55,7 +55,7 @@ class SupervisorContext:
         on_news: Is called when there is something to report.
     """
 
-    identity: Identity
+    identity: SupervisorIdentity
     settings: PoolSettings
     broker_url: str
     log_dir: Path
@@ -76,7 +76,7 @@ class SupervisorContext:
         """A reviewer's log."""
         return self.log_dir / f"{reviewer_id}.log"
 
-    def prepare(self, order: Order, living: Collection[str]) -> Job:
+    def prepare(self, order: Order, living: Collection[str]) -> ReviewJob:
         """Makes a reviewer's folders and removes logs that are too old; gives its job.
 
         Args:
@@ -152,10 +152,10 @@ class SupervisorContext:
             )
         return _folder(order.root, f"The folder of the project {order.project!r}")
 
-    def _job(self, order: Order, workspace: str, scratch: Path) -> Job:
+    def _job(self, order: Order, workspace: str, scratch: Path) -> ReviewJob:
         settings = self.settings
         template = settings.prompt_template_path
-        return Job(
+        return ReviewJob(
             broker=self.broker_url,
             access=order.access,
             reviewer_id=order.reviewer_id,

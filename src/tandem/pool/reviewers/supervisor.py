@@ -26,9 +26,9 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
-from tandem.pool.contract import Orders, Rules
+from tandem.pool.contract import Orders, PoolRules
 from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
-from tandem.pool.reviewers.identity import Identity
+from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
@@ -102,7 +102,7 @@ class Supervisor:
         """
         self._broker = broker
         self._settings = settings
-        self._identity = Identity(data_dir)
+        self._identity = SupervisorIdentity(data_dir)
         self._news = asyncio.Event()
         # What lets the supervisor in is none of its reviewers' business: each gets a pass of its own.
         inherited = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
@@ -200,7 +200,7 @@ class Supervisor:
             "mode": self._settings.mode,
             "model": self._settings.model,
             "projects": None if self._context.projects is None else list(self._context.projects),
-            "rules": {name: getattr(self._settings, name) for name in Rules.model_fields},
+            "rules": {name: getattr(self._settings, name) for name in PoolRules.model_fields},
             "idempotency_key": secrets.token_hex(16),
         }
         answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)

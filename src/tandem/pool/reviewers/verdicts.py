@@ -195,7 +195,7 @@ class WrongDigest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class LineComment:
+class AnswerComment:
     """A finding at its place; `line` is null when it concerns the whole file."""
 
     file: str
@@ -204,12 +204,12 @@ class LineComment:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewerAnswer:
     """What a reviewer decided, as `submit_verdict` takes it."""
 
     verdict: Decision
     reason: str | None
-    comments: tuple[LineComment, ...] = ()
+    comments: tuple[AnswerComment, ...] = ()
     counter_patch: str | None = None
 
     def arguments(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class Answer:
         return asdict(self)
 
 
-def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> Answer:
+def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> ReviewerAnswer:
     """The answer that a program gave: one JSON object and nothing else, with the nonce of its run.
 
     A proposal can hold whole answers, and a program may quote them. It cannot hold the nonce, which is drawn when the
@@ -252,7 +252,7 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
         raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
     _check_digest(found["digest"], digest)
     inside, outside = _by_place(comments, files)
-    return Answer(verdict, _whole_reason(reason, found["summary"], outside), inside, counter_patch)
+    return ReviewerAnswer(verdict, _whole_reason(reason, found["summary"], outside), inside, counter_patch)
 
 
 def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
@@ -297,7 +297,7 @@ def _checked_object(where: str, found: dict[str, Any], properties: dict[str, Any
     return read
 
 
-def _comment(where: str, found: dict[str, Any]) -> LineComment:
+def _comment(where: str, found: dict[str, Any]) -> AnswerComment:
     for name in ("file", "body"):
         if not found[name].strip():
             raise Unreadable(f"{where}.{name} is empty")
@@ -305,7 +305,7 @@ def _comment(where: str, found: dict[str, Any]) -> LineComment:
         raise Unreadable(f"{where}.file has {len(found['file'])} characters; {_PATH_LENGTH} is the most")
     if found["line"] is not None and not 1 <= found["line"] <= _LAST_LINE:
         raise Unreadable(f"{where}.line must be from 1 to {_LAST_LINE}, or null")
-    return LineComment(**found)
+    return AnswerComment(**found)
 
 
 def _check_digest(named: str | None, digest: str | None) -> None:
@@ -318,19 +318,19 @@ def _check_digest(named: str | None, digest: str | None) -> None:
 
 
 def _by_place(
-    comments: list[LineComment], files: frozenset[str] | None
-) -> tuple[tuple[LineComment, ...], list[LineComment]]:
+    comments: list[AnswerComment], files: frozenset[str] | None
+) -> tuple[tuple[AnswerComment, ...], list[AnswerComment]]:
     """The comments on files of the change, by their names there, and those on other files."""
     if files is None:
         return tuple(comments), []
-    inside: list[LineComment] = []
-    outside: list[LineComment] = []
+    inside: list[AnswerComment] = []
+    outside: list[AnswerComment] = []
     for one in comments:
         known = next((name for name in _spellings(one.file) if name in files), None)
         if known is None:
             outside.append(one)
         else:
-            inside.append(LineComment(known, one.line, one.body))
+            inside.append(AnswerComment(known, one.line, one.body))
     return tuple(inside), outside
 
 
@@ -342,7 +342,7 @@ def _spellings(file: str) -> Iterator[str]:
     yield from (slashed.removeprefix(prefix) for prefix in ("./", "a/", "b/"))
 
 
-def _whole_reason(reason: str, summary: str | None, outside: list[LineComment]) -> str | None:
+def _whole_reason(reason: str, summary: str | None, outside: list[AnswerComment]) -> str | None:
     parts = [reason] if reason.strip() else []
     if summary is not None:
         parts.append(f"Checked: {summary}")

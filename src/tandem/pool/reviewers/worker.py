@@ -45,8 +45,8 @@ from tandem.pool.reviewers import (
     SUPERVISOR_VARIABLE,
     Finished,
     Invocation,
+    ProgramOutput,
     Provider,
-    Reply,
     RunContext,
     processes,
     programs,
@@ -59,13 +59,13 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.job import ControlInput, Exit, Job, StopRequests, read_job
+from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
 from tandem.pool.reviewers.outcomes import Outcome, last_line, one_line, outcome_of, reason_of
 from tandem.pool.reviewers.prompt import AGENT, build, build_agent, is_inline, load_template
 from tandem.pool.reviewers.providers import clean_room, provider
-from tandem.pool.reviewers.verdicts import SCHEMA, Answer, Unreadable, WrongDigest, read_answer
+from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, Unreadable, WrongDigest, read_answer
 
 _WAIT_SECONDS: Final = 10.0
 """How long one wait for reviews lasts: those that were put off come without an event."""
@@ -90,7 +90,7 @@ _OF_COUNTER_PATCH = (InvalidDiff, SchemaInvalid, TooLarge, InvalidInput)
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class RunResult:
     """What became of a run.
 
     Attributes:
@@ -105,7 +105,7 @@ class Result:
     outcome: Outcome
     reason: str
     seconds: float = 0.0
-    usage: Reply = field(default_factory=lambda: Reply(None))
+    usage: ProgramOutput = field(default_factory=lambda: ProgramOutput(None))
     exit_code: int | None = None
     failed_at_once: bool = False
 
@@ -113,7 +113,7 @@ class Result:
 class Worker:
     """Takes one review after the other until it is told to stop."""
 
-    def __init__(self, job: Job, client: Provider, requests: StopRequests, log: RotatingLog) -> None:
+    def __init__(self, job: ReviewJob, client: Provider, requests: StopRequests, log: RotatingLog) -> None:
         """Prepare to work.
 
         Raises:
@@ -126,21 +126,21 @@ class Worker:
         self._provider = client
         self._template = load_template(Path(job.prompt_template) if job.prompt_template else None)
 
-    def work(self) -> tuple[Exit, str]:
+    def work(self) -> tuple[WorkerExit, str]:
         """Works until told to stop; the exit status, and why in a line."""
         with self._requests.telling(self._broker.hang_up):
             try:
                 return self._loop()
             except CallCancelled:
-                return Exit.IN_ORDER, "told to stop"
+                return WorkerExit.IN_ORDER, "told to stop"
             except BrokerUnreachable as error:
-                return Exit.BROKER_GONE, one_line(str(error))
+                return WorkerExit.BROKER_GONE, one_line(str(error))
             except TandemError as error:
-                return Exit.BROKER_GONE, one_line(f"the broker refuses: {error.code}: {error.message}")
+                return WorkerExit.BROKER_GONE, one_line(f"the broker refuses: {error.code}: {error.message}")
             finally:
                 self._broker.close()
 
-    def _loop(self) -> tuple[Exit, str]:
+    def _loop(self) -> tuple[WorkerExit, str]:
         page = self._list(None)
         while not self._requests.drain.is_set():
             # The place in the log was taken first: what comes up from here on ends the wait.
@@ -152,9 +152,9 @@ class Worker:
             else:
                 result = self._review(claimed)
                 if result.failed_at_once:
-                    return Exit.PROGRAM_FAILED, result.reason
+                    return WorkerExit.PROGRAM_FAILED, result.reason
                 page = self._list(None)
-        return Exit.IN_ORDER, "told to stop"
+        return WorkerExit.IN_ORDER, "told to stop"
 
     def _wait(self, page: dict[str, Any]) -> dict[str, Any]:
         began = time.monotonic()
@@ -199,7 +199,7 @@ class Worker:
 
     # ---------------------------------------------------------------------------------------- one review
 
-    def _review(self, claimed: Claimed) -> Result:
+    def _review(self, claimed: Claimed) -> RunResult:
         """Review what was claimed, and tell the broker; blocks as long as that takes.
 
         Raises:
@@ -209,38 +209,38 @@ class Worker:
         try:
             result = self._outcome(claimed)
         except CallCancelled:
-            result = Result(Outcome.CANCELLED, self._why_cancelled(None))
+            result = RunResult(Outcome.CANCELLED, self._why_cancelled(None))
         except BrokerUnreachable:
             raise
         except Exception:
             # The first fault is the one to tell of.
             with suppress(BrokerUnreachable, TandemError):
                 reason = "A fault of the reviewer process. Its log has the traceback."
-                self._report(claimed, Result(Outcome.CRASHED, reason))
+                self._report(claimed, RunResult(Outcome.CRASHED, reason))
             raise
         self._report(claimed, result)
         return result
 
-    def _outcome(self, claimed: Claimed) -> Result:
+    def _outcome(self, claimed: Claimed) -> RunResult:
         nonce = secrets.token_hex(_NONCE_BYTES)
         try:
             finished, reply, claim_ended = self._run(claimed, nonce)
         except (ConfigInvalid, Unavailable) as error:
-            return Result(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
+            return RunResult(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
         except OSError as error:
             words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
-            return Result(Outcome.CRASHED, one_line(words), failed_at_once=True)
+            return RunResult(Outcome.CRASHED, one_line(words), failed_at_once=True)
         answer = _answer_in(reply, claimed, nonce)
         outcome = outcome_of(finished, answer)
         at_once = outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS
         if outcome is Outcome.CANCELLED:
             outcome = Outcome.TIMEOUT if claim_ended == DEADLINE else outcome
             reason = self._why_cancelled(claim_ended)
-        elif outcome is Outcome.VERDICT and isinstance(answer, Answer):
+        elif outcome is Outcome.VERDICT and isinstance(answer, ReviewerAnswer):
             outcome, reason = self._submit(claimed, answer)
         else:
             reason = reason_of(outcome, finished, answer)
-        return Result(outcome, reason, finished.seconds, reply, finished.exit_code, at_once)
+        return RunResult(outcome, reason, finished.seconds, reply, finished.exit_code, at_once)
 
     def _why_cancelled(self, claim_ended: str | None) -> str:
         if claim_ended == DEADLINE:
@@ -251,7 +251,7 @@ class Worker:
             return "The reviewer's supervisor is gone."
         return "The reviewer was told to stop at once."
 
-    def _run(self, claimed: Claimed, nonce: str) -> tuple[Finished, Reply, str | None]:
+    def _run(self, claimed: Claimed, nonce: str) -> tuple[Finished, ProgramOutput, str | None]:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
 
         Returns:
@@ -296,7 +296,7 @@ class Worker:
         given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": str(diff).encode("utf-8", "backslashreplace")}
         return replace(invocation, files={**invocation.files, **given})
 
-    def _submit(self, claimed: Claimed, answer: Answer) -> tuple[Outcome, str]:
+    def _submit(self, claimed: Claimed, answer: ReviewerAnswer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
         verdict = claimed.request(
             claim_generation=claimed.generation,
@@ -318,7 +318,7 @@ class Worker:
             return outcome, f"{reason}. {left_out}" if outcome is Outcome.VERDICT else reason
         return Outcome.VERDICT, answer.verdict
 
-    def _report(self, claimed: Claimed, result: Result) -> None:
+    def _report(self, claimed: Claimed, result: RunResult) -> None:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
 
         Raises:
@@ -364,7 +364,7 @@ class Worker:
         return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
 
 
-def _answer_in(reply: Reply, claimed: Claimed, nonce: str) -> Answer | Unreadable | WrongDigest | None:
+def _answer_in(reply: ProgramOutput, claimed: Claimed, nonce: str) -> ReviewerAnswer | Unreadable | WrongDigest | None:
     """What the program's words are; null if it had none."""
     if reply.text is None:
         return None
@@ -389,22 +389,22 @@ def main() -> int:
         line = control.first_line()
         if line is None:
             # Whoever wants no reviewer after all hangs up, too.
-            return _says(Exit.SUPERVISOR_GONE, "The supervisor went away before there was a job.")
+            return _says(WorkerExit.SUPERVISOR_GONE, "The supervisor went away before there was a job.")
         job = read_job(line)
         _refuse_reentry(job)
         client = provider(job.provider, job.command)
     except ConfigInvalid as error:
-        return _says(Exit.BAD_JOB, error.message)
+        return _says(WorkerExit.BAD_JOB, error.message)
     os.environ[REENTRY_VARIABLE] = job.reviewer_id
     try:
         log = RotatingLog(job.log_file, max_bytes=job.log_max_bytes, backups=job.log_backups)
     except OSError as error:
-        return _says(Exit.BAD_JOB, f"The reviewer's log {job.log_file} cannot be written: {error.strerror}.")
+        return _says(WorkerExit.BAD_JOB, f"The reviewer's log {job.log_file} cannot be written: {error.strerror}.")
     with log:
         return _says(*_directed(job, client, control, log))
 
 
-def _refuse_reentry(job: Job) -> None:
+def _refuse_reentry(job: ReviewJob) -> None:
     """A reviewer's program starts no reviewer: it would be one that nobody counts."""
     inside = os.environ.get(REENTRY_VARIABLE)
     if RUN_VARIABLE in os.environ or inside not in {None, job.reviewer_id}:
@@ -414,7 +414,7 @@ def _refuse_reentry(job: Job) -> None:
         )
 
 
-def _directed(job: Job, client: Provider, control: ControlInput, log: RotatingLog) -> tuple[Exit, str]:
+def _directed(job: ReviewJob, client: Provider, control: ControlInput, log: RotatingLog) -> tuple[WorkerExit, str]:
     """Has the work done in a thread, and passes on to it what the supervisor wants."""
     requests = StopRequests(log.note)
     why = [""]
@@ -430,35 +430,35 @@ def _directed(job: Job, client: Provider, control: ControlInput, log: RotatingLo
     if status is None:
         # It hangs somewhere, in the disk or the network; its program is not to outlive us.
         processes.end_marked({name: os.environ[name] for name in _MARKS if name in os.environ})
-        status, why[0] = Exit.FAULT, "the work did not end"
+        status, why[0] = WorkerExit.FAULT, "the work did not end"
     if requests.abandoned.is_set():
-        status, why[0] = Exit.SUPERVISOR_GONE, "the supervisor is gone"
+        status, why[0] = WorkerExit.SUPERVISOR_GONE, "the supervisor is gone"
     log.note(f"reviewer {job.reviewer_id} ends with {int(status)}: {why[0]}")
     return status, why[0]
 
 
-def _worked(job: Job, client: Provider, requests: StopRequests, log: RotatingLog) -> tuple[Exit, str]:
+def _worked(job: ReviewJob, client: Provider, requests: StopRequests, log: RotatingLog) -> tuple[WorkerExit, str]:
     try:
         if job.mode == "agent":
             return _run_agent(job, client, requests, log)
         return Worker(job, client, requests, log).work()
     except TandemError as error:
-        return Exit.BAD_JOB, error.message
+        return WorkerExit.BAD_JOB, error.message
     except Exception as error:  # noqa: BLE001 - the edge: the process says what happened, and ends
         for line in traceback.format_exc().splitlines():
             log.note(line)
-        return Exit.FAULT, f"a fault of Tandem ({type(error).__name__}); the reviewer's log has its traceback"
+        return WorkerExit.FAULT, f"a fault of Tandem ({type(error).__name__}); the reviewer's log has its traceback"
 
 
-def _says(status: Exit, why: str) -> int:
+def _says(status: WorkerExit, why: str) -> int:
     """Tells the supervisor why, where that is worth knowing."""
-    if status is not Exit.IN_ORDER:
+    if status is not WorkerExit.IN_ORDER:
         sys.stderr.write(f"{one_line(why)}\n")
         sys.stderr.flush()
     return int(status)
 
 
-def _run_agent(job: Job, provider: Provider, requests: StopRequests, log: RotatingLog) -> tuple[Exit, str]:
+def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: RotatingLog) -> tuple[WorkerExit, str]:
     """Runs the program to its end, or until something is ordered; blocks meanwhile.
 
     Returns:
@@ -486,11 +486,11 @@ def _run_agent(job: Job, provider: Provider, requests: StopRequests, log: Rotati
                 log=log.as_file(),
             )
         except (ConfigInvalid, Unavailable) as error:
-            return Exit.PROGRAM_FAILED, one_line(error.message)
+            return WorkerExit.PROGRAM_FAILED, one_line(error.message)
     return _ended(finished, job)
 
 
-def _context(job: Job, folder: Path) -> RunContext:
+def _context(job: ReviewJob, folder: Path) -> RunContext:
     """What one run of the job's program is given, in a folder of its own."""
     environment = dict(os.environ)
     return RunContext(
@@ -498,24 +498,24 @@ def _context(job: Job, folder: Path) -> RunContext:
     )
 
 
-def _mcp_url(job: Job) -> str:
+def _mcp_url(job: ReviewJob) -> str:
     """Where the program finds the reviewers' tools, for the job's project."""
     return f"{job.broker.rstrip('/')}/mcp/reviewer?project={quote(job.project, safe='')}"
 
 
-def _ended(finished: Finished, job: Job) -> tuple[Exit, str]:
+def _ended(finished: Finished, job: ReviewJob) -> tuple[WorkerExit, str]:
     match finished.ended_by:
         case "cancelled":
-            return Exit.IN_ORDER, "told to stop"
+            return WorkerExit.IN_ORDER, "told to stop"
         case "timeout" if finished.seconds >= job.total_seconds:
-            return Exit.IN_ORDER, f"its time of {job.total_seconds:.0f} s is up"
+            return WorkerExit.IN_ORDER, f"its time of {job.total_seconds:.0f} s is up"
         case "itself" if finished.exit_code == 0:
-            return Exit.IN_ORDER, "the program ended by itself"
+            return WorkerExit.IN_ORDER, "the program ended by itself"
         case "itself":
             said = last_line(finished.stderr_tail)
-            return Exit.PROGRAM_FAILED, f"the program ended with status {finished.exit_code}. {said}".strip()
+            return WorkerExit.PROGRAM_FAILED, f"the program ended with status {finished.exit_code}. {said}".strip()
         case reason:
-            return Exit.PROGRAM_FAILED, f"the program was ended: {reason}"
+            return WorkerExit.PROGRAM_FAILED, f"the program was ended: {reason}"
 
 
 if __name__ == "__main__":

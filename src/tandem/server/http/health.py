@@ -13,7 +13,7 @@ from tandem.server.dispatch import CallResult
 RETRY_AFTER = ((b"retry-after", b"1"),)
 
 
-class Phase(StrEnum):
+class BrokerPhase(StrEnum):
     """Where the broker is in its life."""
 
     STARTING = "starting"
@@ -36,7 +36,7 @@ class Health:
     def __init__(
         self,
         facts: Callable[[], Mapping[str, Any]],
-        phase: Phase = Phase.STARTING,
+        phase: BrokerPhase = BrokerPhase.STARTING,
         trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Make a report.
@@ -56,14 +56,14 @@ class Health:
         Raises:
             Unavailable: The broker is starting or draining.
         """
-        if self.phase is not Phase.READY:
+        if self.phase is not BrokerPhase.READY:
             raise Unavailable(f"The broker is {self.phase}; try again in a moment.", phase=self.phase)
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer `GET /healthz`: 200 when ready, else 503, with the facts either way."""
         facts = {"phase": self.phase, **self._facts()}
         trouble = self._trouble()
-        if self.phase is Phase.READY and trouble is None:
+        if self.phase is BrokerPhase.READY and trouble is None:
             await send_outcome(exchange.send, CallResult(facts))
         else:
             refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)

@@ -44,7 +44,7 @@ _PAGE_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind of resource.
 
     Attributes:
@@ -74,7 +74,7 @@ class Kind:
         return types.Resource(uri=uri, name=identity, description=description, mime_type=_JSON)
 
 
-REVIEW = Kind(
+REVIEW = ResourceKind(
     "review",
     "A review's proposal, status, rounds and discussion.",
     "tandem://reviews/",
@@ -82,7 +82,7 @@ REVIEW = Kind(
     "list_reviews",
     "get_review",
 )
-CYCLE = Kind(
+CYCLE = ResourceKind(
     "cycle",
     "A hand-off cycle: its state, its workflow, and every hand-off with its payload.",
     "tandem://cycles/",

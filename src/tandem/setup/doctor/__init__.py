@@ -12,11 +12,11 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients
-from tandem.setup.doctor.finding import DoctorContext, Finding, State, problem
+from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
 from tandem.setup.doctor.gate import check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_settings
 
-__all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "State", "examine"]
+__all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "Level", "examine"]
 
 Check = Callable[[DoctorContext], Awaitable[list[Finding]]]
 

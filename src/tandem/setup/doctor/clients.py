@@ -22,7 +22,7 @@ from tandem.setup import teaching
 from tandem.setup.clients import FoundClient, Site, find_program, says, version_of
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.edits.installing import install
-from tandem.setup.init import Plan, Wish, load_record, plan_init
+from tandem.setup.init import InitOptions, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
 _SECONDS: Final = 60.0
@@ -42,12 +42,12 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
     before = load_record(Path(here.place.git_dir, "tandem"))
     if before is None:
         return [note("clients", "No client was set up here.", _INIT)]
-    plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, Wish(before.clients))
+    plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, InitOptions(before.clients))
     told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
     return [*await _versions(plan), *_differences(plan), *told]
 
 
-def _differences(plan: Plan) -> list[Finding]:
+def _differences(plan: SetupPlan) -> list[Finding]:
     changed = sorted({change.name for change in plan.changes})
     if not changed:
         return [ok("clients", "Their files are as tandem init writes them, time-outs included.")]
@@ -59,7 +59,7 @@ def _differences(plan: Plan) -> list[Finding]:
     return [problem("clients", f"Not as tandem init writes them: {', '.join(changed)}", _INIT, repair)]
 
 
-async def _versions(plan: Plan) -> list[Finding]:
+async def _versions(plan: SetupPlan) -> list[Finding]:
     """Each client's version, as its program says it."""
     return await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
 

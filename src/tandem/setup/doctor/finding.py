@@ -51,7 +51,7 @@ class DoctorContext:
         return gate_switch.main_worktree(self.place) if self.place is not None else None
 
 
-class State(StrEnum):
+class Level(StrEnum):
     """How it stands with what was checked."""
 
     OK = "ok"
@@ -80,7 +80,7 @@ class Finding:
     """
 
     check: str
-    state: State
+    state: Level
     message: str
     fix: str | None = None
     repair: Repair | None = field(default=None, compare=False)
@@ -98,19 +98,19 @@ class Finding:
 
 def ok(check: str, message: str) -> Finding:
     """All is well."""
-    return Finding(check, State.OK, message)
+    return Finding(check, Level.OK, message)
 
 
 def note(check: str, message: str, fix: str | None = None) -> Finding:
     """Something to know."""
-    return Finding(check, State.NOTE, message, fix)
+    return Finding(check, Level.NOTE, message, fix)
 
 
 def problem(check: str, message: str, fix: str | None, repair: Repair | None = None) -> Finding:
     """Something is wrong."""
-    return Finding(check, State.PROBLEM, message, fix, repair)
+    return Finding(check, Level.PROBLEM, message, fix, repair)
 
 
 def skipped(check: str, message: str) -> Finding:
     """It could not be looked at."""
-    return Finding(check, State.SKIPPED, message)
+    return Finding(check, Level.SKIPPED, message)

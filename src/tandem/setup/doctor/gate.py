@@ -19,7 +19,7 @@ from tandem.hooks import enforcement, git, planning
 from tandem.hooks.state import GateFile
 from tandem.setup import gate_switch
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
-from tandem.setup.gate_switch import Wish, gate_status
+from tandem.setup.gate_switch import GateOptions, gate_status
 
 _AGAIN = "tandem gate on"
 _GIT: Final = Git(timeout_seconds=60.0)
@@ -153,7 +153,7 @@ def _reinstalling(here: DoctorContext) -> Repair:
     async def reinstall() -> None:
         if here.call is None or here.place is None:
             raise Unavailable("The broker does not answer; start it with: tandem up --background")
-        await gate_switch.switch_on(here.call, here.place, Wish(reason="tandem doctor --fix"))
+        await gate_switch.switch_on(here.call, here.place, GateOptions(reason="tandem doctor --fix"))
 
     return reinstall
 

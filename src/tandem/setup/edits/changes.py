@@ -34,7 +34,7 @@ CHANGED: Final = "changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class EditRecord:
     """An edit that was made.
 
     Attributes:
@@ -46,7 +46,7 @@ class Record:
     owners: tuple[str, ...]
 
     @classmethod
-    def of(cls, edit: Edit, owner: str) -> Record:
+    def of(cls, edit: Edit, owner: str) -> EditRecord:
         """An edit that one owner wants."""
         kind = next(kind for kind, one in _KINDS.items() if isinstance(edit, one))
         facts = {name: value for name, value in vars(edit).items() if name != "path"}
@@ -69,7 +69,7 @@ class FileRecord:
         after: The digest of what was made of it; `CHANGED` if somebody else's change is in it.
     """
 
-    edits: tuple[Record, ...] = ()
+    edits: tuple[EditRecord, ...] = ()
     before: bytes | None = None
     after: str = CHANGED
 
@@ -134,7 +134,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What becomes of one file.
 
     Attributes:
@@ -161,7 +161,7 @@ class Change:
         return self.before != self.after
 
 
-def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[Change]:
+def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[FileChange]:
     """What has to be changed so that exactly these edits are there for an owner; nothing is changed yet.
 
     What the owner had put in before and does not want any more is taken out.
@@ -180,16 +180,16 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[Ch
     for name, record in sorted(manifest.files.items()):
         if owner in record.owners():
             wanted.setdefault(located(manifest.tree / name, manifest.tree), [])
-    planned: list[Change] = []
+    planned: list[FileChange] = []
     for path, of_file in wanted.items():
         name = path.relative_to(manifest.tree.resolve()).as_posix()
         record, before = manifest.files.get(name), content_of(path)
         after, new, remarks = edited(path, before, record, of_file, owner)
-        planned.append(Change(path, name, manifest.label + name, before, after, new, remarks))
+        planned.append(FileChange(path, name, manifest.label + name, before, after, new, remarks))
     return [one for one in planned if one.alters or one.remarks or one.record != manifest.files.get(one.key)]
 
 
-def removals(manifest: Manifest, *, owner: str) -> list[Change]:
+def removals(manifest: Manifest, *, owner: str) -> list[FileChange]:
     """What has to be changed so that nothing of an owner's is left, but what others want too.
 
     Raises:
@@ -217,9 +217,9 @@ def edited(
         ConfigInvalid: It cannot be read as what it should be.
     """
     known = record or FileRecord((), content, _digest(content))
-    asked = [Record.of(edit, owner) for edit in wanted]
-    kept: list[Record] = []
-    gone: list[Record] = []
+    asked = [EditRecord.of(edit, owner) for edit in wanted]
+    kept: list[EditRecord] = []
+    gone: list[EditRecord] = []
     for one in known.edits:
         others = tuple(name for name in one.owners if name != owner)
         owners = (*others, owner) if one.edit in [asked_for.edit for asked_for in asked] else others
@@ -231,7 +231,7 @@ def edited(
         after = known.before if gone or new else content
     else:
         after = _cut(path, content, [one for one in gone if not _takes_place(one.edit, new)], known.before, remarks)
-    records: list[Record] = []
+    records: list[EditRecord] = []
     for one in (*kept, *new):
         if not untouched and owner not in one.owners:
             # What others want of it is left as it is.
@@ -252,13 +252,13 @@ def edited(
     return after, made if records else None, tuple(dict.fromkeys(remarks))
 
 
-def diff(changes: Iterable[Change]) -> str:
+def diff(changes: Iterable[FileChange]) -> str:
     """The unified diff of all that changes, as `git apply` takes it; bytes that are no UTF-8 are surrogates in it."""
     return "".join(line for change in changes if change.alters for line in _diff_lines(change))
 
 
 def _cut(
-    path: Path, content: bytes | None, records: Iterable[Record], before: bytes | None, remarks: list[str]
+    path: Path, content: bytes | None, records: Iterable[EditRecord], before: bytes | None, remarks: list[str]
 ) -> bytes | None:
     """A file that somebody changed since, without these edits, the latest first."""
     for record in reversed(list(records)):
@@ -270,7 +270,7 @@ def _cut(
     return before if content is not None and left in _EMPTY and not (before or b"").strip() else content
 
 
-def _takes_place(edit: dict[str, Any], new: Iterable[Record]) -> bool:
+def _takes_place(edit: dict[str, Any], new: Iterable[EditRecord]) -> bool:
     """Whether an edit that is wanted takes the place of an older one by itself."""
     name = "name" if edit["kind"] == "marked_block" else "keys" if edit.get("replaces") else "kind"
     return name != "kind" and any(one.edit.get(name) == edit[name] for one in new)
@@ -292,7 +292,7 @@ def _read(facts: Any) -> FileRecord:
         notes = [one["note"] for one in facts]
         made = any(note.get("made") for note in notes)
         facts = {"edits": facts, "before": None if made else "", "after": notes[-1].get("sha256", CHANGED)}
-    edits = tuple(Record(one["edit"], tuple(one["owners"])) for one in facts["edits"])
+    edits = tuple(EditRecord(one["edit"], tuple(one["owners"])) for one in facts["edits"])
     before = facts["before"]
     return FileRecord(edits, None if before is None else before.encode("utf-8", "surrogateescape"), facts["after"])
 
@@ -311,7 +311,7 @@ def _unreadable(file: Path, problem: str) -> ConfigInvalid:
     )
 
 
-def _diff_lines(change: Change) -> Iterator[str]:
+def _diff_lines(change: FileChange) -> Iterator[str]:
     old = "/dev/null" if change.before is None else f"a/{change.name}"
     new = "/dev/null" if change.after is None else f"b/{change.name}"
     # As git writes it: a tab ends a name with a space in it.

@@ -14,13 +14,13 @@ from tandem.core.atomic_dirs import turn
 from tandem.core.files import FRESH
 from tandem.core.installation import Installation
 from tandem.errors import Unavailable
-from tandem.setup.edits.changes import Change, FileRecord, Manifest
+from tandem.setup.edits.changes import FileChange, FileRecord, Manifest
 from tandem.setup.edits.edit import content_of
 
 _PATIENCE_SECONDS = 10.0
 
 
-def install(changes: Sequence[Change], manifest: Manifest) -> Callable[[], object]:
+def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], object]:
     """Change the files and the manifest, or nothing at all.
 
     Each file is replaced at once. The manifest names what is put in before it is there, so that also after a
@@ -59,7 +59,7 @@ def install(changes: Sequence[Change], manifest: Manifest) -> Callable[[], objec
     return undo
 
 
-def _see_that_nothing_moved(changes: Iterable[Change], manifest: Manifest) -> None:
+def _see_that_nothing_moved(changes: Iterable[FileChange], manifest: Manifest) -> None:
     moved = [change.name for change in changes if content_of(change.path) != change.before]
     if content_of(manifest.file) != manifest.loaded:
         moved.append(str(manifest.file))
@@ -80,7 +80,7 @@ def _not_written(error: OSError, left: Sequence[Path]) -> Unavailable:
     )
 
 
-def _carry_out(changes: Sequence[Change], manifest: Manifest, installation: Installation, tree: Path) -> None:
+def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: Installation, tree: Path) -> None:
     for path in (manifest.file, *(one.path for one in changes)):
         # What a crash left: whoever has the lock is the only one who writes there.
         for left in path.parent.glob(FRESH.format(name=glob.escape(path.name), random="[0-9a-f]" * 16)):

@@ -59,7 +59,7 @@ class JsonMember:
 
     def put(self, content: bytes | None) -> Edited:
         """As in `Edit`."""
-        document = Document(self.path, content)
+        document = JsonText(self.path, content)
         found = document.find(self.keys)
         if found is None:
             return Edited(document.with_member(self.keys, self.value))
@@ -74,7 +74,7 @@ class JsonMember:
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
         """As in `Edit`."""
-        document, earlier = Document(self.path, content), Document(self.path, before)
+        document, earlier = JsonText(self.path, content), JsonText(self.path, before)
         found, was = document.find(self.keys), earlier.find(self.keys)
         if found is None:
             return Edited(content)
@@ -101,19 +101,19 @@ class JsonItems:
 
     def put(self, content: bytes | None) -> Edited:
         """As in `Edit`."""
-        document = Document(self.path, content)
+        document = JsonText(self.path, content)
         array = document.find(self.keys)
         if array is None:
             return Edited(document.with_member(self.keys, list(self.items)))
         if not isinstance(array.value, list):
             raise document.refused(f'"{".".join(self.keys)}" is not a list', array.start)
         for item in self._not_in(array):
-            document = Document(self.path, document.with_last(document.find(self.keys), None, item))
+            document = JsonText(self.path, document.with_last(document.find(self.keys), None, item))
         return Edited(document.content)
 
     def cut(self, content: bytes, before: bytes | None) -> Edited:
         """As in `Edit`."""
-        document, earlier = Document(self.path, content), Document(self.path, before)
+        document, earlier = JsonText(self.path, content), JsonText(self.path, before)
         array, was = document.find(self.keys), earlier.find(self.keys)
         if array is None:
             return Edited(content)
@@ -125,10 +125,10 @@ class JsonItems:
             found = next((element for element in reversed(has) if same(element.value, item)), None)
             missing += found is None
             if found is not None:
-                document = Document(self.path, document.without((*self.keys, "*"), found, earlier))
+                document = JsonText(self.path, document.without((*self.keys, "*"), found, earlier))
         array = document.find(self.keys)
         if was is None and array is not None and array.value == []:
-            document = Document(self.path, document.without(self.keys, array, earlier))
+            document = JsonText(self.path, document.without(self.keys, array, earlier))
         changed = f"{self.path}: {missing} of our items in {'.'.join(self.keys)} had been changed or taken out since"
         return Edited(document.content, changed if missing else "")
 
@@ -138,7 +138,7 @@ class JsonItems:
         return [item for item in self.items if not any(same(item, one) for one in has)]
 
 
-class Document:
+class JsonText:
     """The text of a JSON file, and where in it what stands.
 
     Attributes:
@@ -210,7 +210,7 @@ class Document:
         if self.root is None:
             newline = newline_of(self.text)
             apart = newline if self.text.removeprefix(BOM) and not self.text.endswith("\n") else ""
-            return Document(self._path, f"{self.text}{apart}{{}}{newline}".encode()).with_member(keys, value)
+            return JsonText(self._path, f"{self.text}{apart}{{}}{newline}".encode()).with_member(keys, value)
         way = [element for element in self._way(keys) if element is not None]
         for key in reversed(keys[len(way) :]):
             value = dict[str, Any]({key: value})
@@ -244,7 +244,7 @@ class Document:
         end = elements[-1].end
         return self._spliced(end, place, f",{self.text[end:place]}{lead}{name}{shown}")
 
-    def without(self, keys: tuple[str, ...], element: Element, earlier: Document) -> bytes:
+    def without(self, keys: tuple[str, ...], element: Element, earlier: JsonText) -> bytes:
         """The file without an element, and without the objects on the way to it that are empty then.
 
         Args:

@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from tandem.core.texts import is_too_much_markdown
-from tandem.git.word_changes import Run, common_runs, pairs
+from tandem.git.word_changes import CommonRun, common_runs, pairs
 from tandem.web.diffs.markdown import blocks_html, clean, parsed, rendered
 from tandem.web.diffs.syntax import Budget
 
@@ -40,7 +40,7 @@ class Block(NamedTuple):
     html: Markup
 
 
-class Stretch(NamedTuple):
+class BlockRange(NamedTuple):
     """Blocks that follow each other; a folded one is unchanged and need not be read."""
 
     folded: bool
@@ -58,7 +58,7 @@ class DocumentDiff:
         changed: Blocks in which words changed.
     """
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[BlockRange, ...]
     added: int
     deleted: int
     changed: int
@@ -77,7 +77,7 @@ def compare(before: str, after: str, *, heading: int = 3) -> DocumentDiff:
     found: list[Block] = []
     at_left = at_right = 0
     same = common_runs([_said(block) for block in left], [_said(block) for block in right], _MOST_BLOCK_EDITS)
-    for run in [*same, Run(len(left), len(right), 0)]:
+    for run in [*same, CommonRun(len(left), len(right), 0)]:
         found += _replaced(left[at_left : run.left], right[at_right : run.right], time)
         found += [Block("same", block) for block in right[run.right : run.right + run.length]]
         at_left, at_right = run.left + run.length, run.right + run.length
@@ -180,7 +180,7 @@ def _marked(left: Markup, right: Markup) -> Markup | None:
     new: set[int] = set()
     gone: dict[int, str] = {}
     at_left = at_right = 0
-    for run in [*runs, Run(len(before.words), len(after.words), 0)]:
+    for run in [*runs, CommonRun(len(before.words), len(after.words), 0)]:
         words = "".join(before.words[at_left : run.left])
         if words:
             # After the word before it, so that it stays in the element that it was in.
@@ -205,7 +205,7 @@ def _with_marks(after: _Pieces, new: set[int], gone: dict[int, str]) -> Iterator
                 yield "<ins>"
 
 
-def _stretches(blocks: list[Block]) -> Iterator[Stretch]:
+def _stretches(blocks: list[Block]) -> Iterator[BlockRange]:
     """Long unchanged parts are folded, but for a block beside each change."""
     run: list[Block] = []
     for at, block in enumerate(blocks):
@@ -214,17 +214,17 @@ def _stretches(blocks: list[Block]) -> Iterator[Stretch]:
             continue
         yield from _folded(run, first=at == len(run), last=False)
         run = []
-        yield Stretch(folded=False, blocks=(block,))
+        yield BlockRange(folded=False, blocks=(block,))
     yield from _folded(run, first=len(run) == len(blocks), last=True)
 
 
-def _folded(run: list[Block], *, first: bool, last: bool) -> Iterator[Stretch]:
+def _folded(run: list[Block], *, first: bool, last: bool) -> Iterator[BlockRange]:
     start = 0 if first else _KEPT_AROUND
     end = len(run) - (0 if last else _KEPT_AROUND)
     if end - start < _FEWEST_FOLDED or (first and last):
         if run:
-            yield Stretch(folded=False, blocks=tuple(run))
+            yield BlockRange(folded=False, blocks=tuple(run))
         return
     for folded, part in ((False, run[:start]), (True, run[start:end]), (False, run[end:])):
         if part:
-            yield Stretch(folded, tuple(part))
+            yield BlockRange(folded, tuple(part))

@@ -47,7 +47,7 @@ _KEPT_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class OutlineFolder:
     """A line of the tree: a folder or a file.
 
     Attributes:
@@ -78,7 +78,7 @@ class Outline:
     files: tuple[FileDiff, ...]
     added: int
     deleted: int
-    tree: tuple[Branch, ...]
+    tree: tuple[OutlineFolder, ...]
     unusual: tuple[Unusual, ...]
 
 
@@ -104,7 +104,7 @@ class _Folder:
     files: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
-def tree(files: tuple[FileDiff, ...]) -> tuple[Branch, ...]:
+def tree(files: tuple[FileDiff, ...]) -> tuple[OutlineFolder, ...]:
     """The lines of a tree of files, made without recursion, because a path may have any number of folders."""
     root = _Folder("", "")
     for index, file in enumerate(files):
@@ -119,7 +119,7 @@ def tree(files: tuple[FileDiff, ...]) -> tuple[Branch, ...]:
     return tuple(_lines(root, files))
 
 
-def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[Branch]:
+def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[OutlineFolder]:
     """Goes down with a stack; each entry is a folder or a file, and how many folders it closes."""
     stack = _entries(root, 0)
     while stack:
@@ -129,11 +129,11 @@ def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[Branch]:
             while len(entry.folders) == 1 and not entry.files:
                 (entry,) = entry.folders.values()
                 name += f"/{entry.name}"
-            yield Branch(shown(f"{name}/"), entry.path, None, 0)
+            yield OutlineFolder(shown(f"{name}/"), entry.path, None, 0)
             stack += _entries(entry, closes + 1)
         else:
             name, index = entry
-            yield Branch(shown(name), files[index].path, index, closes)
+            yield OutlineFolder(shown(name), files[index].path, index, closes)
 
 
 def _entries(folder: _Folder, closes: int) -> list[tuple[_Folder | tuple[str, int], int]]:

@@ -145,14 +145,14 @@ _CLASS_OF = (
 )
 
 
-class Word(NamedTuple):
+class TokenKind(NamedTuple):
     """A piece of a line; `kind` is one of `CLASSES`, or empty."""
 
     kind: str
     text: str
 
 
-Words = tuple[Word, ...]
+Words = tuple[TokenKind, ...]
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
 
@@ -249,7 +249,7 @@ def _is_usual(lines: Sequence[str]) -> bool:
 
 def _read(language: str, text: str, budget: Budget) -> list[Words] | None:
     lines: list[Words] = []
-    line: list[Word] = []
+    line: list[TokenKind] = []
     length = 0
     for number, (_, token, value) in enumerate(lexer_of(language).get_tokens_unprocessed(text)):
         if number % _WORDS_BETWEEN_LOOKS == 0 and not budget.left():
@@ -270,13 +270,13 @@ def _says(lines: list[Words], text: str) -> bool:
     return "".join("".join([word.text for word in line]) + "\n" for line in lines) == text
 
 
-def _add(line: list[Word], kind: str, text: str) -> None:
+def _add(line: list[TokenKind], kind: str, text: str) -> None:
     if not text:
         return
     if line and line[-1].kind == kind:
-        line[-1] = Word(kind, line[-1].text + text)
+        line[-1] = TokenKind(kind, line[-1].text + text)
     else:
-        line.append(Word(kind, text))
+        line.append(TokenKind(kind, text))
 
 
 @lru_cache(maxsize=512)

@@ -59,7 +59,7 @@ _VERDICTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ConcurrentAction:
     """One thing that somebody else did meanwhile.
 
     Attributes:
@@ -71,7 +71,9 @@ class Change:
     text: str
 
 
-async def changes_since(request: PageRequest, review_id: str, seen: str, matters: frozenset[str]) -> list[Change]:
+async def changes_since(
+    request: PageRequest, review_id: str, seen: str, matters: frozenset[str]
+) -> list[ConcurrentAction]:
     """What others did to a review after a cursor that matters for an act, oldest first.
 
     Args:
@@ -85,9 +87,9 @@ async def changes_since(request: PageRequest, review_id: str, seen: str, matters
     try:
         found: AuditPage = await request.call("get_audit_log", review_id=review_id, cursor=seen, limit=_LIMIT)
     except (CursorExpired, InvalidInput):
-        return [Change("", "The log is not the one that this page was made from. Anything may be different.")]
+        return [ConcurrentAction("", "The log is not the one that this page was made from. Anything may be different.")]
     return [
-        Change(event.at, told(event))
+        ConcurrentAction(event.at, told(event))
         for event in found.events
         if event.kind in matters and event.actor != request.person.name
     ]
@@ -135,7 +137,7 @@ def _reason(data: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Acting:
+class FormResult:
     """How a form that was sent came back.
 
     Attributes:
@@ -148,7 +150,7 @@ class Acting:
     form: str = ""
     typed: Mapping[str, str] = field(default_factory=dict[str, str])
     error: TandemError | None = None
-    changes: Sequence[Change] = ()
+    changes: Sequence[ConcurrentAction] = ()
 
     def text(self, form: str, name: str, otherwise: str = "") -> str:
         """What stood in a field of a form, if that was the form."""
@@ -168,4 +170,4 @@ class Acting:
         return self.error is not None or bool(self.changes)
 
 
-NOTHING = Acting()
+NOTHING = FormResult()

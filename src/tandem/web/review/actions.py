@@ -24,7 +24,7 @@ from tandem.web.review.acting import (
     NOTHING,
     RETRYING,
     TALKING,
-    Acting,
+    FormResult,
     changes_since,
     is_script,
 )
@@ -56,7 +56,7 @@ class Act:
     leaves: bool = False
 
 
-Again = Callable[[PageRequest, Acting, int], Awaitable[PageResponse]]
+Again = Callable[[PageRequest, FormResult, int], Awaitable[PageResponse]]
 """Makes the page with the form as it came back, with an HTTP status."""
 
 
@@ -180,7 +180,7 @@ async def act(
     seen = request.form.get("seen", "")
     changes = await changes_since(request, review_id, seen, one.matters)
     if changes:
-        return await again(request, Acting(form, typed, None, changes), CONFLICT)
+        return await again(request, FormResult(form, typed, None, changes), CONFLICT)
     try:
         key = request.form.get("idempotency_key") or None
         arguments = one.arguments(request) | (await besides() if besides else {})
@@ -188,18 +188,18 @@ async def act(
     except TandemError as error:
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)
-        return await again(request, Acting(form, typed, error, changes), error.status)
+        return await again(request, FormResult(form, typed, error, changes), error.status)
     if one.leaves or request.form.get("then") == "edit":
         there = await onward(request) if one.leaves else _editor(request)
         return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
     if one.keeps and any(typed.values()):
-        return await again(request, Acting(form, typed), 200)
+        return await again(request, FormResult(form, typed), 200)
     if is_script(request):
         return await again(request, NOTHING, 200)
     return see(await onward(request))
 
 
-async def answer(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+async def answer(request: PageRequest, acting: FormResult, status: int) -> PageResponse:
     """The page after a form; for a script, only what follows the review."""
     return await (parts if is_script(request) else whole)(request, status, acting)
 
@@ -231,7 +231,7 @@ async def renew(request: PageRequest) -> PageResponse | Response:
         if _wants_json(request):
             return JSONResponse({"error": error.as_dict()}, error.status)
         changes = await changes_since(request, request.path("review_id"), request.form.get("seen", ""), HOLDING)
-        return await answer(request, Acting("renew", {}, error, changes), error.status)
+        return await answer(request, FormResult("renew", {}, error, changes), error.status)
     if _wants_json(request):
         return Response(orjson.dumps(found), media_type="application/json")
     return await answer(request, NOTHING, 200) if is_script(request) else see(await _back(request))

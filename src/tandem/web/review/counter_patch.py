@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Any
 
 from tandem.git.hunks import FileDiff, Hunk, parse
-from tandem.git.word_changes import Run, common_runs
+from tandem.git.word_changes import CommonRun, common_runs
 from tandem.web.diffs.documents import compare
 from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
@@ -153,7 +153,7 @@ def _regions(base: dict[int, str], *edits: _Edits) -> Iterator[tuple[int, int]]:
 
 def _signed(before: list[str], after: list[str]) -> Iterator[Signed]:
     at_before = at_after = 0
-    for run in [*common_runs(before, after, _MOST_EDITS), Run(len(before), len(after), 0)]:
+    for run in [*common_runs(before, after, _MOST_EDITS), CommonRun(len(before), len(after), 0)]:
         yield from (("-", line) for line in before[at_before : run.left])
         yield from (("+", line) for line in after[at_after : run.right])
         yield from ((" ", line) for line in before[run.left : run.left + run.length])

@@ -17,7 +17,7 @@ from tandem.web.diffs.views import FileView
 from tandem.web.page import PageRequest
 from tandem.web.review.acting import NOTHING, told
 from tandem.web.review.counter_patch import patch_views
-from tandem.web.review.offers import Offers, Remark, offers, patch_remarks, remarks
+from tandem.web.review.offers import AvailableActions, Remark, offers, patch_remarks, remarks
 from tandem.web.review.view import ReviewView
 
 _KEY_BYTES = 12
@@ -70,7 +70,7 @@ class Acts:
     """
 
     view: ReviewView
-    offers: Offers
+    offers: AvailableActions
     rounds: tuple[RoundPart, ...]
     time: Budget = field(default_factory=lambda: Budget(_WORDS_SECONDS))
 

@@ -14,7 +14,7 @@ from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft, Ro
 from tandem.web.diffs.documents import DocumentDiff, compare
 from tandem.web.diffs.views import FileView
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
-from tandem.web.review.acting import JUDGING, NOTHING, Acting
+from tandem.web.review.acting import JUDGING, NOTHING, FormResult
 from tandem.web.review.actions import Act, act, verdict_by_form
 from tandem.web.review.counter_patch import patch_views
 from tandem.web.review.discussion import values
@@ -161,7 +161,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DraftResult:
     """What would become of the draft.
 
     Attributes:
@@ -182,25 +182,27 @@ class Result:
 async def show(request: PageRequest) -> PageResponse:
     """The editor, with the round's files open if they are few."""
     view = await load(request)
-    return _page(view, request, await _fresh(request, view), Result())
+    return _page(view, request, await _fresh(request, view), DraftResult())
 
 
 async def do(request: PageRequest) -> PageResponse | Response:
     """Open another file, look at what would become of it, or send it: what the form's button says."""
     view = await load(request)
     draft = _sent(request, view)
-    acting = Acting("draft", _typed(request))
+    acting = FormResult("draft", _typed(request))
     try:
         match request.form.get("do"):
             case "open":
                 opened = await _opened(request, view, draft)
-                return _page(view, request, opened, Result(), replace(acting, typed={**acting.typed, "another": ""}))
+                return _page(
+                    view, request, opened, DraftResult(), replace(acting, typed={**acting.typed, "another": ""})
+                )
             case "changes_requested" | "comment" as verdict:
                 return await _send(request, view, draft, verdict)
             case _:
                 return _page(view, request, draft, await _result(request, view, draft), acting)
     except TandemError as error:
-        return _page(view, request, draft, Result(), replace(acting, error=error), error.status)
+        return _page(view, request, draft, DraftResult(), replace(acting, error=error), error.status)
 
 
 async def _fresh(request: PageRequest, view: ReviewView) -> Draft:
@@ -239,7 +241,7 @@ async def _opened(request: PageRequest, view: ReviewView, draft: Draft) -> Draft
 
 async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: str) -> PageResponse | Response:
     """Give the verdict that carries the draft."""
-    result = Result()
+    result = DraftResult()
 
     async def carried() -> dict[str, Any]:
         nonlocal result
@@ -248,7 +250,7 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
             raise InvalidInput(result.problem or "Nothing is changed yet.", field="counter_patch")
         return {"verdict": verdict, "counter_patch": result.counter_patch}
 
-    async def again(request: PageRequest, acting: Acting, status: int) -> PageResponse:
+    async def again(request: PageRequest, acting: FormResult, status: int) -> PageResponse:
         return _page(view, request, draft, result, acting, status)
 
     async def onward(_request: PageRequest) -> str:
@@ -257,14 +259,14 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
     return await act(request, Act("submit_verdict", JUDGING, verdict_by_form, leaves=True), again, onward, carried)
 
 
-async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Result:
+async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> DraftResult:
     """What a verdict with the draft would be told, and what it changes of the round."""
     number = request.number("on_round")
     if draft.mode == "patch":
         judged: CounterPatchCheck = await request.call(
             "check_counter_patch", review_id=view.review_id, counter_patch=draft.text, round=number
         )
-        made = Result(judged.applies, judged.problem or "", counter_patch=draft.text)
+        made = DraftResult(judged.applies, judged.problem or "", counter_patch=draft.text)
         return await _with_files(made, view)
     found: CounterPatchDraft
     if draft.mode == "text":
@@ -272,16 +274,16 @@ async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Resul
     else:
         edits = [file.edit() for file in draft.files if file.changed and not file.refused]
         if not edits:
-            return Result(problem="Nothing is changed yet.")
+            return DraftResult(problem="Nothing is changed yet.")
         found = await request.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
-    made = Result(found.applies, found.problem or "", counter_patch=found.counter_patch)
+    made = DraftResult(found.applies, found.problem or "", counter_patch=found.counter_patch)
     if draft.mode == "text":
         before = view.proposal.description or ""
         return replace(made, document=await in_worker(compare, before, found.counter_patch, heading=4))
     return await _with_files(made, view)
 
 
-async def _with_files(made: Result, view: ReviewView) -> Result:
+async def _with_files(made: DraftResult, view: ReviewView) -> DraftResult:
     files = await in_worker(patch_views, made.counter_patch, view.proposal.diff, "draft")
     return replace(made, files=files)
 
@@ -291,7 +293,12 @@ def _typed(request: PageRequest) -> dict[str, str]:
 
 
 def _page(
-    view: ReviewView, request: PageRequest, draft: Draft, result: Result, acting: Acting = NOTHING, status: int = 200
+    view: ReviewView,
+    request: PageRequest,
+    draft: Draft,
+    result: DraftResult,
+    acting: FormResult = NOTHING,
+    status: int = 200,
 ) -> PageResponse:
     given: dict[str, Any] = values(view, request) | {"view": view, "draft": draft, "result": result, "acting": acting}
     return PageResponse("review/acts_draft.html", given, status, heavy=True)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from tandem.errors import InvalidInput
 from tandem.git.hunks import FileDiff
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
-from tandem.web.review.acting import JUDGING, NOTHING, TALKING, Acting
+from tandem.web.review.acting import JUDGING, NOTHING, TALKING, FormResult
 from tandem.web.review.actions import ACTS, Act, act, spoken, verdict_by_form
 from tandem.web.review.discussion import thread_id, values
 from tandem.web.review.files import states
@@ -48,7 +48,7 @@ class Spot:
         return f"On the removed line {self.number}, `{self.text}`:\n\n{body}" if self.is_removed else body
 
 
-async def show(request: PageRequest, acting: Acting = NOTHING, status: int = 200) -> PageResponse:
+async def show(request: PageRequest, acting: FormResult = NOTHING, status: int = 200) -> PageResponse:
     """The line with what was said about it, and a form.
 
     Raises:

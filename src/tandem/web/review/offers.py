@@ -24,7 +24,7 @@ _NAMELESS = "Say your name first."
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class AvailableActions:
     """Everything that a person might do to a review.
 
     Attributes:
@@ -52,7 +52,7 @@ class Offers:
         return self.against["claim"] if self.comment_how == "none" else ""
 
 
-def offers(view: ReviewView) -> Offers:
+def offers(view: ReviewView) -> AvailableActions:
     """What the person who looks at a review may do."""
     allowed = frozenset(view.review.actions)
     side = _side(view)
@@ -66,7 +66,7 @@ def offers(view: ReviewView) -> Offers:
         "retry": (Role.ADMIN, _retry(view)),
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
-    return Offers(against, side, in_place=not view.is_proposer)
+    return AvailableActions(against, side, in_place=not view.is_proposer)
 
 
 def _without_role(view: ReviewView, role: str) -> str:

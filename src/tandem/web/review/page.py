@@ -10,7 +10,7 @@ from tandem.errors import InvalidInput
 from tandem.reviews.page_answers import ViewedFiles
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.review import discussion
-from tandem.web.review.acting import NOTHING, Acting
+from tandem.web.review.acting import NOTHING, FormResult
 from tandem.web.review.counter_patch import counter_patch_values
 from tandem.web.review.files import parts_of
 from tandem.web.review.text import description_html, text_values
@@ -20,7 +20,7 @@ _LONG_DIGEST = 16
 _NO_CONTENT = 204
 
 
-async def whole(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
+async def whole(request: PageRequest, status: int = 200, acting: FormResult = NOTHING) -> PageResponse:
     """The page, also as the answer to a form that was refused.
 
     Args:
@@ -37,7 +37,7 @@ async def whole(request: PageRequest, status: int = 200, acting: Acting = NOTHIN
     return PageResponse("review/page.html", values, status, heavy=True)
 
 
-async def parts(request: PageRequest, status: int = 200, acting: Acting = NOTHING) -> PageResponse:
+async def parts(request: PageRequest, status: int = 200, acting: FormResult = NOTHING) -> PageResponse:
     """All that changes when something happens to the review: to bring a page up to date, or to answer a form."""
     view = await load(request, events=True, interdiff=False)
     values = {**await _values(request, view), "acting": acting}

@@ -13,8 +13,8 @@ from tandem.pool.reviewers import (
     HOME_FOLDER,
     Finished,
     Invocation,
+    ProgramOutput,
     Provider,
-    Reply,
     RunContext,
 )
 from tandem.pool.reviewers.providers import clean_room, output
@@ -62,14 +62,14 @@ class Claude(Provider):
         options += ["--output-format", "stream-json", "--verbose"]
         return self._invocation(context, prompt, options, {_SERVERS: servers}, talks=True)
 
-    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """The structured output, else the result's text; tokens and cost from the same object."""
         results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
         result = results[-1] if results else {}
         structured = result.get("structured_output")
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
         usage = output.part(result, "usage")
-        return Reply(
+        return ProgramOutput(
             None if result.get("is_error") else text,
             output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             output.count(usage, "output_tokens"),

@@ -20,8 +20,8 @@ from tandem.pool.reviewers import (
     HOME_FOLDER,
     Finished,
     Invocation,
+    ProgramOutput,
     Provider,
-    Reply,
     RunContext,
 )
 from tandem.pool.reviewers.providers import clean_room, output
@@ -75,7 +75,7 @@ class Codex(Provider):
         made = self._invocation(context, prompt, _setting("mcp_servers.tandem", {**server, **secret}), {})
         return made if access is None else replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
 
-    def read(self, finished: Finished, context: RunContext) -> Reply:
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
         """The last message, from its file, else from the events; tokens from the events."""
         messages: list[str] = []
         usage: dict[str, Any] = {}
@@ -85,7 +85,7 @@ class Codex(Provider):
                 messages.append(said)
             usage = output.part(event, "usage") or usage
         text = _answer(Path(context.scratch, _ANSWER)) or (messages[-1] if messages else None)
-        return Reply(text, output.count(usage, "input_tokens"), output.count(usage, "output_tokens"))
+        return ProgramOutput(text, output.count(usage, "input_tokens"), output.count(usage, "output_tokens"))
 
     def _invocation(self, context: RunContext, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
         environment = clean_room.environment(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
-from tandem.pool.reviewers import Finished, Invocation, Provider, Reply, RunContext
+from tandem.pool.reviewers import Finished, Invocation, ProgramOutput, Provider, RunContext
 from tandem.pool.reviewers.providers import clean_room
 
 _SCHEMA = "schema.json"
@@ -33,9 +33,9 @@ class Custom(Provider):
         told = {} if access is None else {TOKEN_VARIABLE: access}
         return self._invocation(context, prompt, {}, TANDEM_REVIEW_MCP_URL=clean_room.url("mcp_url", mcp_url), **told)
 
-    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """All of its output."""
-        return Reply(finished.stdout.decode("utf-8", "replace").strip() or None)
+        return ProgramOutput(finished.stdout.decode("utf-8", "replace").strip() or None)
 
     def _invocation(self, context: RunContext, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
         told = {"TANDEM_REVIEW_EFFORT": context.effort, **ours}

@@ -17,8 +17,8 @@ from tandem.pool.reviewers import (
     HOME_FOLDER,
     Finished,
     Invocation,
+    ProgramOutput,
     Provider,
-    Reply,
     RunContext,
 )
 from tandem.pool.reviewers.providers import clean_room, output
@@ -53,14 +53,14 @@ class Gemini(Provider):
         told = clean_room.told_where(context.workspace, prompt)
         return self._invocation(context, told, settings, folder=clean_room.path(context, DESK_FOLDER), trusted=True)
 
-    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """The response; tokens summed over the models that took part."""
         said = output.parsed(finished.stdout)
         used = output.part(said, "stats", "models")
         tokens = [output.part(used, model, "tokens") for model in used]
         read = output.total(output.count(one, "prompt") for one in tokens)
         wrote = output.total(output.count(one, "candidates", "thoughts") for one in tokens)
-        return Reply(output.text(said, "response"), read, wrote)
+        return ProgramOutput(output.text(said, "response"), read, wrote)
 
     def _invocation(
         self, context: RunContext, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool

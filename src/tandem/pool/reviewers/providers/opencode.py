@@ -18,8 +18,8 @@ from tandem.pool.reviewers import (
     HOME_FOLDER,
     Finished,
     Invocation,
+    ProgramOutput,
     Provider,
-    Reply,
     RunContext,
 )
 from tandem.pool.reviewers.providers import clean_room, output
@@ -63,7 +63,7 @@ class Opencode(Provider):
         settings["permission"]["tandem_*"] = "allow"
         return self._invocation(context, prompt, settings)
 
-    def read(self, finished: Finished, context: RunContext) -> Reply:  # noqa: ARG002 - the same for all providers
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """The last text; tokens and cost summed over the steps."""
         texts: list[str] = []
         steps: list[dict[str, Any]] = []
@@ -79,7 +79,7 @@ class Opencode(Provider):
         wrote = output.total(output.count(one, "output", "reasoning") for one in tokens)
         # A cost of nothing is that of a model whose price it does not know, or of one on this machine.
         cost = output.total(output.amount(step, "cost") for step in steps) or None
-        return Reply(texts[-1] if texts else None, output.total(read), wrote, cost)
+        return ProgramOutput(texts[-1] if texts else None, output.total(read), wrote, cost)
 
     def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
         service, model = _model(context)
