@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tandem import logs
+from tandem.core.log_files import follow, last_part
 
 
 def logged(path: Path, script: str, *, level: str = "info", max_bytes: int = 1_000_000, backups: int = 2) -> str:
@@ -168,32 +169,30 @@ def test_the_log_is_rotated_by_size_and_old_ones_go(tmp_path: Path) -> None:
         assert all(file.stat().st_mode & 0o077 == 0 for file in files)
 
 
-def test_the_tail_is_the_last_whole_lines(tmp_path: Path) -> None:
+def test_the_last_part_is_the_last_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    assert logs.tail(path, 5) == ([], 0)
-    text = "".join(f"{n:05d}{'x' * 95}\n" for n in range(2000))
-    path.write_text(text + "unfinished", "utf-8")
-    last, position = logs.tail(path, 3)
-    assert [line[:5] for line in last] == ["01997", "01998", "01999"]
-    assert position == len(text)
-    assert logs.tail(path, 0)[0] == []
-    assert len(logs.tail(path, 5000)[0]) == 2000
+    assert last_part(path, 5).lines == ()
+    path.write_text("".join(f"{n:05d}{'x' * 95}\n" for n in range(2000)) + "unfinished", "utf-8")
+    assert [line[:5] for line in last_part(path, 3).lines] == ["01997", "01998", "01999"]
+    assert last_part(path, 0).lines == ()
+    assert len(last_part(path, 5000).lines) == 2000
 
 
-def until_quiet(following: Iterator[str | None]) -> list[str]:
+def until_quiet(following: Iterator[tuple[str, ...]]) -> list[str]:
     """What there is to follow right now."""
     found: list[str] = []
-    while (line := next(following)) is not None:
-        found.append(line)
+    while part := next(following):
+        found += part
     return found
 
 
-def test_following_goes_on_through_rotation(tmp_path: Path) -> None:
+def test_following_begins_with_the_last_lines_and_goes_on_through_rotation(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    following = logs.follow(path, 0)
+    following = follow(path, 2)
     assert until_quiet(following) == []
-    path.write_text("one\ntw", "utf-8")
-    assert until_quiet(following) == ["one"]
+    path.write_text("zero\none\ntw", "utf-8")
+    assert until_quiet(following) == ["zero", "one"]
+    assert next(follow(path, 1)) == ("one",)
     with path.open("a", encoding="utf-8") as log:
         log.write("o\nthree\n")
     assert until_quiet(following) == ["two", "three"]
@@ -202,12 +201,3 @@ def test_following_goes_on_through_rotation(tmp_path: Path) -> None:
     path.rename(tmp_path / "log.1")
     path.write_text("five\n", "utf-8")
     assert until_quiet(following) + until_quiet(following) == ["four", "five"]
-
-
-def test_following_begins_where_the_tail_ended(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_text("one\ntwo\n", "utf-8")
-    _, position = logs.tail(path, 1)
-    with path.open("a", encoding="utf-8") as log:
-        log.write("three\n")
-    assert until_quiet(logs.follow(path, position)) == ["three"]

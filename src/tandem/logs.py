@@ -11,7 +11,7 @@ import logging
 import logging.handlers
 import os
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -20,7 +20,7 @@ from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.core.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 NEVER_LOGGED = frozenset(
@@ -42,7 +42,6 @@ NEVER_LOGGED = frozenset(
         "token",
     }
 )
-_BLOCK_BYTES = 65_536
 _QUIET = ("asyncio", "httpcore", "httpx", "mcp", "uvicorn")
 """Libraries that tell of their own work below the level of a warning."""
 
@@ -141,58 +140,3 @@ def readable(facts: Mapping[str, Any]) -> str:
     rest = " ".join(f"{name}={value}" for name, value in facts.items() if name not in _HEAD)
     below = "".join(f"\n{facts[name]}" for name in ("stack_info", "exception") if name in facts)
     return f"{head}  {rest}".rstrip() + below
-
-
-def tail(path: Path, lines: int) -> tuple[list[str], int]:
-    """The last whole lines of a log, oldest first, and the position where the next one begins.
-
-    Args:
-        path: The log; none is as good as an empty one.
-        lines: How many.
-    """
-    read = b""
-    try:
-        with path.open("rb") as file:
-            end = position = file.seek(0, os.SEEK_END)
-            while position > 0 and read.count(b"\n") <= lines:
-                step = min(_BLOCK_BYTES, position)
-                position = file.seek(position - step)
-                read = file.read(step) + read
-    except FileNotFoundError:
-        return [], 0
-    *whole, unfinished = read.split(b"\n")
-    last = whole[len(whole) - lines :] if lines < len(whole) else whole
-    return [line.decode(errors="replace") for line in last], end - len(unfinished)
-
-
-def follow(path: Path, position: int) -> Iterator[str | None]:
-    """The lines after a position, through rotations; null whenever there is none for the moment."""
-    file: BinaryIO | None = None
-    rest = b""
-    try:
-        while True:
-            if file is None and path.exists():
-                file, rest = path.open("rb"), b""
-                file.seek(position)
-                position = 0
-            read = file.read(_BLOCK_BYTES) if file is not None else b""
-            *lines, rest = (rest + read).split(b"\n")
-            yield from (line.decode(errors="replace") for line in lines)
-            if not read:
-                if file is not None and _was_rotated(file, path):
-                    file.close()
-                    file = None
-                yield None
-    finally:
-        if file is not None:
-            file.close()
-
-
-def _was_rotated(file: BinaryIO, path: Path) -> bool:
-    """Whether another file has the log's name by now, or the file was emptied."""
-    try:
-        now = path.stat()
-    except FileNotFoundError:
-        return True
-    ours = os.fstat(file.fileno())
-    return (now.st_ino, now.st_dev) != (ours.st_ino, ours.st_dev) or now.st_size < file.tell()

@@ -7,8 +7,6 @@ import errno
 import json
 import logging
 import time
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +15,7 @@ import typer
 
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import Answer, EnvelopeOption, command
-from tandem.cli.terminal import Exit, indented, say, show_data
+from tandem.cli.terminal import Exit, indented, say, show_data, show_log
 from tandem.core import platforms
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
@@ -31,7 +29,6 @@ STOP_SECONDS = 20.0
 """How long `down` waits for an orderly stop: twice what the broker gives to calls under way."""
 
 _KILL_SECONDS = 5.0
-_FOLLOW_SECONDS = 0.2
 _STOP_FILE_SECONDS = 0.5
 _FULL_SECONDS = 1.0
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
@@ -138,20 +135,10 @@ def show_logs(
     as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are written: JSON.")] = False,
 ) -> None:
     """Show the broker's log."""
-    from tandem import logs
-
     path = load_settings({"data_dir": data_dir}).settings.log_file
     if not path.exists() and not follow:
         say(f"There is no log yet: {path}")
-    last, position = logs.tail(path, lines)
-    _print_lines(last, as_json=as_json)
-    following = logs.follow(path, position) if follow else iter(())
-    with suppress(KeyboardInterrupt):
-        for line in following:
-            if line is None:
-                time.sleep(_FOLLOW_SECONDS)
-            else:
-                _print_lines([line], as_json=as_json)
+    show_log(path, lines, str if as_json else _readable, follow=follow)
 
 
 def forward(context: typer.Context) -> None:
@@ -298,11 +285,6 @@ def _show_facts(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
         typer.echo(f"{name:<{width}}  {value}")
-
-
-def _print_lines(lines: Iterable[str], *, as_json: bool) -> None:
-    for line in lines:
-        typer.echo(line if as_json else _readable(line))
 
 
 def _readable(line: str) -> str:

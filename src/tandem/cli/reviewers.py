@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -21,19 +19,17 @@ from tandem.cli.connection_options import (
     one_of,
 )
 from tandem.cli.generated import add_operation
-from tandem.cli.terminal import Exit
+from tandem.cli.terminal import Exit, show_log
 from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.pool.contract import ReviewerView
 from tandem.pool.reviewers import logs
-from tandem.pool.reviewers.logs import Log, Part
+from tandem.pool.reviewers.logs import Log
 from tandem.settings.config import load_settings
 
 _LISTED = 10
-_LINES_AT_ONCE = 1_000
-_FOLLOW_SECONDS = 0.2
 _HELP = """The reviewer pool: reviewers that are started when proposals wait.
 
 With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
@@ -68,23 +64,7 @@ def show_logs(
     if log is None:
         # The broker may know where the reviewer runs.
         raise asyncio.run(_missing(reviewer, folder, ConnectionOptions(broker)))
-    _print(log, lines, follow=follow)
-
-
-def _print(log: Log, lines: int, *, follow: bool) -> None:
-    part = logs.last_part(log, lines)
-    _echo(part)
-    with suppress(KeyboardInterrupt):
-        while follow:
-            part = logs.next_part(log, part.position, _LINES_AT_ONCE) or part
-            _echo(part)
-            if not part.lines:
-                time.sleep(_FOLLOW_SECONDS)
-
-
-def _echo(part: Part) -> None:
-    for line in part.lines:
-        typer.echo(visible(line))
+    show_log(log.path, lines, visible, follow=follow)
 
 
 async def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:

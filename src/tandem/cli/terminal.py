@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,10 +17,12 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
+from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 
 _PIPE_WIDTH = 160
+_FOLLOW_SECONDS = 0.2
 """Columns where there is no terminal: wide enough that lines of lists do not break."""
 _SPINNER_DELAY_SECONDS = 1.0
 _SPINNER_LOOK_SECONDS = 0.1
@@ -78,6 +82,19 @@ def indented(text: str) -> str:
 def say(message: str) -> None:
     """Print a remark that is no part of the answer."""
     console(stderr=True).print(Text(indented(message)), soft_wrap=True)
+
+
+def show_log(path: Path, lines: int, line_shown: Callable[[str], str], *, follow: bool) -> None:
+    """Print a log's last lines, and to follow it also those that are written until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        for part in log_files.follow(path, lines):
+            for line in part:
+                sys.stdout.write(f"{line_shown(line)}\n")
+            sys.stdout.flush()
+            if not follow:
+                return
+            if not part:
+                time.sleep(_FOLLOW_SECONDS)
 
 
 def show_envelope(envelope: bytes) -> None:

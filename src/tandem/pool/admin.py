@@ -11,6 +11,7 @@ import orjson
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.log_files import Part, last_part, next_part
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
@@ -30,7 +31,6 @@ from tandem.pool.contract import (
     SpawnReviewer,
 )
 from tandem.pool.reviewers import logs
-from tandem.pool.reviewers.logs import Part
 from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
 from tandem.store import events
 from tandem.store.base import Unit
@@ -87,8 +87,8 @@ def _part(services: Services, reviewer: Reviewer, lines: int, position: str | No
     # It may be removed, or be nobody's to read.
     with suppress(OSError):
         if not position:
-            return logs.last_part(log, lines)
-        found = logs.next_part(log, position, lines)
+            return last_part(log.path, lines)
+        found = next_part(log.path, position, lines)
         if found is None:
             raise InvalidInput("position must be one that get_reviewer_log answered.", field="position")
         return found

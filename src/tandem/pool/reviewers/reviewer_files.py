@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from tandem.core import platforms
+from tandem.core import log_files, platforms
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid
 from tandem.pool.contract import Order
@@ -121,7 +121,7 @@ class SupervisorContext:
         """The last line of a reviewer's log, printable and not too long; null if there is none."""
         log = logs.newest(self.log_dir, reviewer_id)
         with suppress(OSError):
-            if log is not None and (said := logs.last_part(log, 1).lines):
+            if log is not None and (said := log_files.last_part(log.path, 1).lines):
                 return one_line(said[-1], LAST_LINE_LENGTH)
         return None
 
@@ -176,7 +176,7 @@ class SupervisorContext:
         old = [log for log in logs.logs_in(self.log_dir) if log.reviewer_id not in living]
         old.sort(key=logs.Log.written_at, reverse=True)
         for log in old[max(0, KEPT_LOGS - len(living)) :]:
-            for path in logs.rotated(log.path):
+            for path in log_files.rotated(log.path):
                 # FileNotFoundError: it was rotated away just now.
                 with suppress(OSError):
                     path.unlink()
