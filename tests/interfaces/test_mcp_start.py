@@ -25,10 +25,10 @@ from tests.interfaces.serving import running
 from tests.interfaces.toys import Toys, dispatcher
 from tandem.core.clock import SystemClock
 from tandem.server.app import Application
-from tandem.server.http.health import Health, Phase
+from tandem.server.http.health import Health, BrokerPhase
 
 async def main():
-    health = Health(lambda: {"sdk": "mcp" in sys.modules}, Phase.READY)
+    health = Health(lambda: {"sdk": "mcp" in sys.modules}, BrokerPhase.READY)
     app = Application(dispatcher(Toys()), clock=SystemClock(), health=health, version="1")
     print("mcp" in sys.modules, flush=True)
     async with running(app) as (host, port):
