@@ -39,7 +39,7 @@ def main() -> int:
         return _refuse("git is missing. Install it (Debian: apt install git; macOS: xcode-select --install).")
     if _is_current(exact=exact):
         return 0
-    return _build(exact=exact)
+    return _build()
 
 
 def _refuse(message: str) -> int:
@@ -60,9 +60,9 @@ def _try_newer_python(*, exact: bool) -> int:
     )
 
 
-def _version(python: Path, condition: str = "True") -> tuple[int, ...]:
-    """The version of an interpreter, (0,) when it does not run or the condition does not hold in it."""
-    script = f"import sys; assert {condition}; print(*sys.version_info[:2])"
+def _version(python: Path) -> tuple[int, ...]:
+    """The version of an interpreter, (0,) when it does not run."""
+    script = "import sys; print(*sys.version_info[:2])"
     try:
         answer = subprocess.run([str(python), "-c", script], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -110,30 +110,21 @@ def _identity() -> str:
     return f"{version} {Path(sys.base_prefix).resolve()}"
 
 
-def _build(*, exact: bool) -> int:
-    stamp = _stamp()
-    # An environment whose making was interrupted is none yet, or has no pip.
-    whole = "sys.prefix != sys.base_prefix and __import__('pip')"
-    usable = _version(environment_python(), whole) >= OLDEST
-    if stamp is not None:
-        usable = usable and stamp.folder == str(ROOT) and (not exact or stamp.made_by == _identity())
-    elif exact:
-        usable = False
-    if not usable and not _has_ensurepip():
+def _build() -> int:
+    """A new environment each time: what an older one was made from must not stay behind in it and seem to be needed."""
+    if not _has_ensurepip():
         version = ".".join(map(str, sys.version_info[:2]))
         return _refuse(
             f"this Python cannot make virtual environments: ensurepip is missing. "
             f"Debian and Ubuntu: apt install python3-venv (or python{version}-venv); then try again."
         )
     try:
-        if not usable:
-            _say(f"making .venv with Python {'.'.join(map(str, sys.version_info[:3]))}")
-            _run(sys.executable, "-m", "venv", "--clear", str(VENV))
-        made_by = _identity() if not usable else stamp.made_by if stamp else "somebody else"
+        _say(f"making .venv with Python {'.'.join(map(str, sys.version_info[:3]))}")
+        _run(sys.executable, "-m", "venv", "--clear", str(VENV))
         _install()
     except subprocess.CalledProcessError as error:
         return _refuse(f"{' '.join(map(str, error.cmd))} failed with exit status {error.returncode}; see above.")
-    STAMP.write_text("\n".join(Stamp(_fingerprint(), str(ROOT), made_by)) + "\n", "utf-8")
+    STAMP.write_text("\n".join(Stamp(_fingerprint(), str(ROOT), _identity())) + "\n", "utf-8")
     return 0
 
 
