@@ -47,7 +47,7 @@ new file mode 100644
 
 def ask(values: dict[str, Any], **how: Any) -> subprocess.CompletedProcess[bytes]:
     proposal = {"intent": "An intent", "category": "code_change", "digest": DIGEST, **values}
-    prompt = build(load_template(None), proposal, nonce=NONCE, **how)
+    prompt = build(load_template(None), proposal, nonce=NONCE, files="", **how)
     return subprocess.run([sys.executable, PROGRAM], input=prompt.encode(), capture_output=True, check=False)
 
 
@@ -120,7 +120,7 @@ def test_words_in_the_intent_make_it_fail(word: str, status: int, said: list[str
 
 
 def test_it_can_hang() -> None:
-    prompt = build(load_template(None), {"intent": "HANG", "diff": DIFF, "digest": DIGEST}, nonce=NONCE)
+    prompt = build(load_template(None), {"intent": "HANG", "diff": DIFF, "digest": DIGEST}, nonce=NONCE, files="")
     with subprocess.Popen([sys.executable, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hung:
         try:
             with pytest.raises(subprocess.TimeoutExpired):

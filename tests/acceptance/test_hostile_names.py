@@ -52,6 +52,7 @@ CYCLE = ("--workflow", "frontend-backend")
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "submit": ("-m", LINE),
     "apply": (ID,),
+    "review checkout": (ID,),
     "rollback": (ID,),
     "inbox show": ("--person", "ada"),
     "review create": ("--intent", LINE, "--description", LINE, "--proposer-id", LINE, "--phase", LINE, "--plan", LINE),

@@ -70,7 +70,8 @@ def test_each_project_gets_its_own_reviewer_in_its_own_folder(tmp_path: Path) ->
         for project, review in reviews.items():
             status = project.decided(review)
             assert status["status"] == "approved"
-            assert status["verdict_reason"] == str(project.root)
+            assert broker.url  # it ran in a folder of its own, which is not the project's
+            assert Path(status["verdict_reason"]).name == "tree"
             assert project.member(status["reviewer_id"])["project"] == project.project
         # What one of them is for does not wait until the other has time.
         held = one.ask("hold busy")

@@ -198,3 +198,19 @@ def test_no_unvalidated_words_are_applied(shell: Shell) -> None:
     ended = shell.run("apply", created.review_id)
     assert ended.status == 1
     assert "no content to apply" in ended.stderr
+
+
+def test_checkout_makes_a_folder_with_exactly_the_round(shell: Shell, tmp_path: Path) -> None:
+    change(shell.cwd)
+    review_id = submitted(shell)
+    put_away(shell.cwd)
+    (shell.cwd / "a.txt").write_bytes(b"something else\n")
+    made = shell.run("review", "checkout", review_id, "--json")
+    folder = Path(made.data["folder"])
+    assert folder == shell.cwd.with_name(f"{shell.cwd.name}-{review_id}")
+    assert (folder / "a.txt").read_bytes() == b"one\r\n2"
+    assert not (folder / "gone.txt").exists()
+    assert git(folder, "log", "-1", "--format=%H %P").split() == [made.data["commit"], made.data["base"]]
+    assert "not empty" in shell.run("review", "checkout", review_id).stderr
+    assert shell.run("review", "checkout", review_id, str(tmp_path / "look")).status == 0
+    assert (shell.cwd / "a.txt").read_bytes() == b"something else\n"

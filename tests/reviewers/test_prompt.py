@@ -66,7 +66,7 @@ TEXTS = ("description", "diff", "interdiff", "conventions")
 
 
 def prompt(values: dict[str, Any] | None = None, **how: Any) -> str:
-    return build(TEMPLATE, {**PROPOSAL, **(values or {})}, nonce=NONCE, **how)
+    return build(TEMPLATE, {**PROPOSAL, **(values or {})}, nonce=NONCE, files="The round itself.", **how)
 
 
 class Frames:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from tandem.cli.commands import add, command
-from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption
+from tandem.cli.completion import complete_review
+from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption, ensure_ours
 from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
-from tandem.cli.terminal import Exit
-from tandem.errors import Forbidden
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import Exit, progress, tell
+from tandem.errors import Forbidden, InvalidInput
+
+if TYPE_CHECKING:
+    from tandem.git.reviewed_tree import ReviewedTree
+    from tandem.reviews.answers import Proposal
 
 NAME = "screen"
 _ABOUT = """Reviews: propose, claim, discuss, decide, close.
@@ -37,6 +45,7 @@ def register(app: typer.Typer) -> None:
     """Add the group `review`."""
     group = new_group("review", _ABOUT)
     add(group, "review screen", screen)
+    add(group, "review checkout", checkout)
     app.add_typer(group, name="review", cls=ScreenGroup)
 
 
@@ -70,6 +79,50 @@ async def screen(
 
     person = identity.remembered() if name is None else identity.checked(name)
     return await open_screen(ConnectionOptions(broker, project, person), person)
+
+
+@command(without=("project",))
+async def checkout(
+    review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="New, or empty; default: beside the repository, with the review's id."),
+    ] = None,
+    *,
+    number: Annotated[int | None, typer.Option("--round", metavar="N", min=1, help="Default: the newest.")] = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit on its base.
+
+    Nothing that is not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
+    """
+    async with options.client() as client, progress("laying out the files"):
+        proposal = await client.get_proposal(review_id, round=number)
+        await ensure_ours(client, options, review_id, proposal.project)
+        tree = await asyncio.to_thread(_lay_out, proposal, folder)
+    data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}
+    said = f"{tree.folder} has round {proposal.round} of {review_id}: HEAD is {tree.commit[:12]}"
+    said += f", on {tree.base[:12]}." if tree.base is not None else "."
+    return tell({**data, "base": tree.base}, plain(said), as_json=options.as_json)
+
+
+def _lay_out(proposal: Proposal, folder: Path | None) -> ReviewedTree:
+    from tandem.cli import sources
+    from tandem.git.reviewed_tree import RoundContent
+
+    review_id, base = proposal.review_id, proposal.base_commit
+    if base is None:
+        raise InvalidInput(
+            f"{review_id} has no files: it names no commit of a repository that it was made against.", field="review_id"
+        )
+    content = RoundContent(base, proposal.digest, proposal.diff, proposal.path, proposal.description)
+    with sources.here() as repository:
+        place = (folder or repository.root.with_name(f"{repository.root.name}-{review_id}")).absolute()
+        if place.is_symlink() or (place.exists() and not (place.is_dir() and not any(place.iterdir()))):
+            raise InvalidInput(f"{place} is not empty. Delete it, or name another folder.", field="folder")
+        if not place.parent.is_dir():
+            raise InvalidInput(f"{place.parent} is not there. Make it first.", field="folder")
+        return repository.lay_out(content, place, f"Round {proposal.round} of {review_id}")
 
 
 def is_at_terminal() -> bool:

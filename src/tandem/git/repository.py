@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Self
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import rounds, snapshot, validation, worktree
+from tandem.git import reviewed_tree, rounds, snapshot, validation, worktree
 from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
+from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.runner import Git, Limits
 from tandem.git.snapshot import Scope, WorkingDiff
@@ -187,6 +188,23 @@ class Repository:
             InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
         """
         return worktree.apply_to_worktree(self._open(), diff, base, index=index)
+
+    def lay_out(self, content: RoundContent, folder: Path, title: str, index: Path | None = None) -> ReviewedTree:
+        """Makes a folder hold exactly a round's result, as a small repository with the project's history.
+
+        Args:
+            content: The round.
+            folder: Its parent is there. What else it holds is removed.
+            title: The message of the commit that the change becomes.
+            index: A file, out of reach for whoever works in the folder, by which the folder is moved to the next round;
+                without it the folder is made anew.
+
+        Raises:
+            InvalidInput: The base is no longer in the repository.
+            InvalidDiff: The diff does not apply to its base, or comes to another digest.
+            Unavailable: The disk does not take it.
+        """
+        return reviewed_tree.lay_out(self._open(), content, folder, index, title)
 
     def raw_changes(
         self, base: str | None = None, target: str | None = None, *, index_file: Path | None = None

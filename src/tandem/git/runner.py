@@ -438,7 +438,7 @@ def memory_folder() -> str | None:
 _CONFIG = """\
 [core]
 	repositoryformatversion = {version}
-	bare = true
+	bare = {bare}
 	filemode = true
 	symlinks = true
 	protectHFS = true
@@ -461,15 +461,16 @@ _EXTENSIONS = """\
 """
 
 
-def make_bare(folder: str, object_format: str) -> str:
-    """Makes a folder a bare repository, of which git obeys nothing but what stands here; where its objects go.
+def make_git_folder(folder: str, object_format: str, *, bare: bool = True) -> str:
+    """Makes a folder a repository of which git obeys nothing but what stands here; where its objects go.
 
     Args:
         folder: It is there, and empty of what git knows.
         object_format: `sha1` or `sha256`.
+        bare: Whether no working tree belongs to it.
     """
     is_sha256 = object_format == "sha256"
-    config = _CONFIG.format(version=int(is_sha256)) + (_EXTENSIONS if is_sha256 else "")
+    config = _CONFIG.format(version=int(is_sha256), bare=str(bare).lower()) + (_EXTENSIONS if is_sha256 else "")
     for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", config)):
         with open(os.path.join(folder, name), "w", encoding="ascii", newline="\n") as file:
             file.write(text)

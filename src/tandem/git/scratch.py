@@ -17,7 +17,7 @@ from tandem.errors import InternalError
 from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout
 from tandem.git.paths import quote
-from tandem.git.runner import Git, Output, clean_environment, make_bare, memory_folder
+from tandem.git.runner import Git, Output, clean_environment, make_git_folder, memory_folder
 
 
 class Scratch:
@@ -48,7 +48,7 @@ class Scratch:
 
     def __enter__(self) -> Self:
         try:
-            make_bare(self._folder.name, self._layout.objects.name)
+            make_git_folder(self._folder.name, self._layout.objects.name)
         except BaseException:
             self._folder.cleanup()
             raise

@@ -11,7 +11,7 @@ import os
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git import raw
-from tandem.git.runner import Git, clean_environment, make_bare
+from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.hooks.state import HookRepository
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
@@ -403,7 +403,7 @@ class Merges:
             from tandem.core.scratch import ScratchFolder  # merges are rare, and it takes as long as all else here
 
             self._folder = ScratchFolder("merge")
-            objects = make_bare(self._folder.name, "sha256" if digits == _SHA256_DIGITS else "sha1")
+            objects = make_git_folder(self._folder.name, "sha256" if digits == _SHA256_DIGITS else "sha1")
             os.mkdir(os.path.join(objects, "info"))
             with open(os.path.join(objects, "info", "alternates"), "wb") as file:
                 file.write(os.fsencode(os.path.join(self._place.common_dir, "objects")) + b"\n")

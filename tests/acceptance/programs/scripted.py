@@ -75,6 +75,16 @@ def where() -> None:
     say(answer(reason=str(Path.cwd())))
 
 
+def read(*names: str) -> None:
+    """Approves, and says what the folder holds: files, the newest commits, and what is not committed."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], check=True, capture_output=True, text=True).stdout
+
+    found = {"files": {name: Path(name).read_text("utf-8") for name in names if Path(name).exists()}}
+    say(answer(reason=json.dumps({**found, "log": git("log", "--format=%H"), "status": git("status", "--porcelain")})))
+
+
 def hold(name: str) -> None:
     """Approves once a test has made a file."""
     wait_for(name)
@@ -331,7 +341,7 @@ def run_tandem(*names: str) -> None:
 DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        approve, approve_in_pieces, request, where, hold, hold_with_brood, first, brood_and_approve,
+        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first, brood_and_approve,
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         half, megabytes, endless, wrong_digest, no_digest, other_digest, twice, quote, quote_alone, quote_with_answer,
         words_around, earlier_nonce, comment, more_fields, approve_and_fail, approve_and_die, approve_and_hang,

@@ -44,8 +44,8 @@ class RunContext:
     r"""What one run of a program is given.
 
     Attributes:
-        workspace: The repository's folder, absolute, which the program can only read. With `wsl_distro` its
-            path inside the distribution.
+        workspace: The folder that the program reads, absolute: the round's own, or for an agent the project's. With
+            `wsl_distro` its path inside the distribution.
         scratch: A private folder for this run alone, absolute; see `reviewers.programs.lay_out`. With
             `wsl_distro` a folder of the distribution: `\\wsl.localhost\DISTRO\tmp\…`.
         model: The model's name, in the program's own words; null for the program's default.
@@ -54,6 +54,8 @@ class RunContext:
         environment: The supervisor's environment, of which the program gets a small part.
         reviewer_id: Who runs it; the program's children find it in `TANDEM_REVIEWER`.
         wsl_distro: On Windows: the distribution of WSL that the program is run in.
+        project_folder: The project's own folder, which no program is run from; null if that is the workspace.
+        objects: Folders besides the workspace that git there reads: the project's history.
     """
 
     workspace: str
@@ -64,6 +66,8 @@ class RunContext:
     environment: Mapping[str, str] = field(repr=False)
     reviewer_id: str
     wsl_distro: str | None = None
+    project_folder: str | None = None
+    objects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

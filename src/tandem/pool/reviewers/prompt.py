@@ -186,6 +186,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
     proposal: Mapping[str, Any],
     *,
     nonce: str,
+    files: str,
     earlier: Sequence[Mapping[str, Any]] = (),
     open_comments: Sequence[Mapping[str, Any]] = (),
     interdiff: str | None = None,
@@ -199,6 +200,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
         template: One of the form `REVIEW`.
         proposal: The round, as `get_proposal` answers it.
         nonce: What the answer has to name; drawn for this prompt alone, so that nothing in the frames has it.
+        files: What the working folder holds, in words of ours.
         earlier: Verdicts on earlier rounds with their reasons, oldest first.
         open_comments: Comments and messages that nothing has resolved, oldest first.
         interdiff: What changed since the round that was reviewed before.
@@ -211,6 +213,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
     """
     sections = [
         _facts(proposal),
+        _Section("Your working folder", files),
         *_project_rules(conventions),
         *_content(proposal, diff_file, inline_limit),
         *_since(interdiff, inline_limit),
@@ -458,8 +461,7 @@ number. Everything else is exactly as it was sent; a frame that says JSON has it
 GUIDANCE: Final[dict[str, str]] = {
     "code_change": """\
 This is a change to files, as a unified diff. Judge what the files are once it is applied, and what then happens to \
-everything that uses them. The files in your working folder may or may not have the change in them already: compare \
-with the diff before you rely on what you read there. A counter-patch is a whole diff against the same base that \
+everything that uses them. A counter-patch is a whole diff against the same base that \
 takes this one's place, not one on top of it.""",
     "plan_review": """\
 This is a plan: nothing has been built yet. Judge whether it would reach its goal in this repository: whether what \

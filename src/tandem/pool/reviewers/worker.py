@@ -59,6 +59,7 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
+from tandem.pool.reviewers.files import lay_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
@@ -266,8 +267,8 @@ class Worker:
                 cancelled.set()
 
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
-            context = _context(self._job, folder)
-            invocation = self._invocation(claimed, context, nonce)
+            context, files = lay_out(_context(self._job, folder), claimed, Path(self._job.scratch), self._log.note)
+            invocation = self._invocation(claimed, context, nonce, files)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
@@ -285,11 +286,13 @@ class Worker:
             f" {self._provider.name} runs as process {process.pid}"
         )
 
-    def _invocation(self, claimed: Claimed, context: RunContext, nonce: str) -> Invocation:
+    def _invocation(self, claimed: Claimed, context: RunContext, nonce: str, files: str) -> Invocation:
         found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
         diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
-        prompt = build(self._template, claimed.proposal, nonce=nonce, diff_file=diff_file, **found._asdict())
+        prompt = build(
+            self._template, claimed.proposal, nonce=nonce, files=files, diff_file=diff_file, **found._asdict()
+        )
         invocation = self._provider.review(context, prompt)
         if is_inline(diff):
             return invocation

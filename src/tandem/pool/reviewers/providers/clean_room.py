@@ -107,9 +107,11 @@ def model(context: RunContext) -> list[str]:
 def _search_path(context: RunContext) -> str:
     """PATH without relative folders and without those of the repository: what is under review must not be run."""
     stated = context.environment.get("PATH") or os.defpath
-    repository = Path(os.path.realpath(context.workspace))
-    entries = [entry for entry in stated.split(os.pathsep) if Path(entry).is_absolute()]
-    return os.pathsep.join(entry for entry in entries if not Path(os.path.realpath(entry)).is_relative_to(repository))
+    folders = [Path(os.path.realpath(one)) for one in (context.workspace, context.project_folder) if one is not None]
+    entries = [
+        (entry, Path(os.path.realpath(entry))) for entry in stated.split(os.pathsep) if Path(entry).is_absolute()
+    ]
+    return os.pathsep.join(entry for entry, real in entries if not any(map(real.is_relative_to, folders)))
 
 
 def login(context: RunContext, *parts: str) -> bytes | None:

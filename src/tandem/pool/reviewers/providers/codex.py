@@ -116,7 +116,7 @@ class Codex(Provider):
             return ["--sandbox", "read-only"]
         files: dict[str, Any] = {":minimal": "read", ":workspace_roots": {".": "read"}}
         files |= dict.fromkeys(
-            [*_programs(self.command[0], search_path), clean_room.path(context, GIVEN_FOLDER)], "read"
+            [*_programs(self.command[0], search_path), clean_room.path(context, GIVEN_FOLDER), *context.objects], "read"
         )
         profile = {"filesystem": files, "network": {"enabled": False}}
         return [*_setting("default_permissions", "tandem"), *_setting("permissions.tandem", profile)]

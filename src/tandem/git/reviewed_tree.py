@@ -1,0 +1,185 @@
+"""A folder that holds exactly one round: its base with its change, as a small git repository of ours.
+
+`HEAD` there is the change as one commit on the base, so that git shows, blames and searches with the project's history,
+whose objects are read where they are. No configuration, hook or filter of the project or of the user takes part in
+making the folder, and none is in it.
+
+A folder that held another round is moved to the next one by the difference. What git needs for that, an index, stands
+outside of the folder: whoever worked in there could have changed it, and git would believe it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tandem.core.scratch import remove_tree
+from tandem.errors import InvalidDiff, Unavailable
+from tandem.git.handle import Base, Handle
+from tandem.git.raw import REGULAR, TREE_OPTIONS, digest_of, parse_raw
+from tandem.git.runner import Output, make_git_folder
+from tandem.git.scratch import Scratch
+from tandem.git.validation import encoded, refusal, repaired
+
+_GIT = ".git"
+_EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
+"""Files hold what git stored, to the byte, whatever the project's own attributes say."""
+
+_NAME = "Tandem"
+_ADDRESS = "tandem@localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedTree:
+    """Where a round's files are.
+
+    Attributes:
+        folder: The working tree.
+        commit: What `HEAD` is: the change as a commit, or the base itself for a round that changes no file.
+        base: The commit that the change stands on; null if there is none.
+        objects: Folders that git reads besides, with the project's history.
+    """
+
+    folder: Path
+    commit: str
+    base: str | None
+    objects: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundContent:
+    """What a round was made against, and what it comes to.
+
+    Attributes:
+        base: Id of the commit (or tree) that it was validated against.
+        digest: What its approval would bind to.
+        diff: The diff; null for a text.
+        path: The file that a text is the whole content of; null for a diff, and for a text that is no file's.
+        text: The text; null for a diff.
+    """
+
+    base: str
+    digest: str | None = None
+    diff: str | None = None
+    path: str | None = None
+    text: str | None = None
+
+
+def lay_out(handle: Handle, content: RoundContent, folder: Path, index: Path | None, title: str) -> ReviewedTree:
+    """Makes a folder hold a round; see `Repository.lay_out`."""
+    base = handle.base(content.base)
+    with handle.scratch(large=True) as scratch:
+        return _Making(handle, scratch, folder, index or scratch.folder / "tree-index").made(base, content, title)
+
+
+class _Making:
+    """Git at work on one folder."""
+
+    def __init__(self, handle: Handle, scratch: Scratch, folder: Path, index: Path) -> None:
+        self._handle = handle
+        self._scratch = scratch
+        self._folder = folder
+        self._index = index
+        self._environment = {
+            **scratch.environment,
+            "GIT_WORK_TREE": str(folder),
+            "GIT_INDEX_FILE": str(index),
+            **{f"GIT_{who}_NAME": _NAME for who in ("AUTHOR", "COMMITTER")},
+            **{f"GIT_{who}_EMAIL": _ADDRESS for who in ("AUTHOR", "COMMITTER")},
+        }
+
+    def made(self, base: Base, content: RoundContent, title: str) -> ReviewedTree:
+        self._scratch.write_attributes([_EXACT])
+        self._prepare()
+        self._run(["read-tree", "--reset", "-u", base.tree])
+        tree = self._changed(base, content)
+        parent = base.oid if base.oid != base.tree else None
+        # Without a change of its own, the round is what is at the base.
+        is_base = tree == base.tree and parent is not None
+        commit = base.oid if is_base else self._commit(tree, ["-p", parent] if parent else [], title)
+        # What others left in the folder: ignored files and repositories inside it, too.
+        self._run(["clean", "--quiet", "-x", "-d", "--force", "--force"])
+        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit))
+
+    def _prepare(self) -> None:
+        """A folder of which no index of ours says what it holds is made anew."""
+        # Git that was ended in time leaves it.
+        self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
+        if self._folder.is_symlink() or not self._folder.is_dir() or not self._index.is_file():
+            _remove(self._folder)
+            self._index.unlink(missing_ok=True)
+            self._folder.mkdir(mode=0o700)
+        _remove(self._folder / _GIT)
+
+    def _changed(self, base: Base, content: RoundContent) -> str:
+        """Id of the tree with the change, which the folder holds then; insists that it is what an approval binds to."""
+        if content.diff is not None:
+            file = self._scratch.folder / "diff"
+            file.write_bytes(encoded(repaired(content.diff)))
+            output = self._run(["apply", "--index", "--whitespace=nowarn", str(file)], accept=(0, 1, 128))
+            if output.status_code:
+                raise refusal(output.words, base)
+        elif content.path is not None and content.text is not None:
+            self._write(content.path, content.text.encode())
+        tree = self._ask(["write-tree"])
+        if content.diff is not None or content.path is not None:
+            changes = [*parse_raw(self._run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, tree]).stdout)]
+            is_text = content.diff is None
+            found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
+            if found != content.digest and (changes or not is_text):
+                raise InvalidDiff("The change comes to another digest than the round's; nothing of it can be shown.")
+        return tree
+
+    def _write(self, path: str, text: bytes) -> None:
+        """A file of the tree with these bytes, its mode kept."""
+        known = self._ask(["ls-files", "--stage", "--", f":(literal){path}"])
+        blob = self._ask(["hash-object", "-w", "--stdin"], text)
+        self._run(["update-index", "--add", "--cacheinfo", f"{known.split(' ')[0] or REGULAR},{blob},{path}"])
+        self._run(["checkout-index", "--force", "--", path])
+
+    def _ask(self, arguments: Sequence[str], stdin: bytes = b"") -> str:
+        return os.fsdecode(self._run(arguments, stdin=stdin).stdout).strip()
+
+    def _commit(self, tree: str, parents: Sequence[str], title: str) -> str:
+        return self._ask(["commit-tree", tree, *parents], title.encode() + b"\n")
+
+    def _publish(self, commit: str) -> tuple[Path, ...]:
+        """The folder's own `.git`, made anew: nothing in it is older than this round. Where more objects are."""
+        layout, own = self._handle.layout, self._folder / _GIT
+        own.mkdir()
+        objects = Path(make_git_folder(str(own), layout.objects.name, bare=False))
+        (own / "HEAD").write_text(f"{commit}\n", "ascii")
+        shutil.copytree(self._scratch.folder / "objects", objects, dirs_exist_ok=True)
+        (objects / "info").mkdir(exist_ok=True)
+        (objects / "info" / "alternates").write_bytes(os.fsencode(layout.object_folder) + b"\n")
+        (own / "info").mkdir()
+        (own / "info" / "attributes").write_bytes(_EXACT + b"\n")
+        shutil.copy2(self._index, own / "index")
+        shallow = layout.common_dir / "shallow"
+        if shallow.is_file():
+            shutil.copy2(shallow, own / "shallow")
+        return _with_alternates(layout.object_folder)
+
+    def _run(self, arguments: Sequence[str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
+        return self._handle.git.run(
+            arguments, cwd=self._folder, environment=self._environment, stdin=stdin, accept=accept
+        )
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists() and not remove_tree(str(path)):
+        raise Unavailable(f"{path} cannot be removed, and so holds what it held. Delete it.", path=str(path))
+
+
+def _with_alternates(objects: Path) -> tuple[Path, ...]:
+    """A folder of objects, and those that it has objects from, as a clone with `--shared` has."""
+    try:
+        named = (objects / "info" / "alternates").read_bytes().splitlines()
+    except OSError:
+        named = []
+    return (objects, *(objects / os.fsdecode(line) for line in named if line and not line.startswith(b"#")))

@@ -1,0 +1,86 @@
+"""The files that a reviewer's program reads: the round itself, laid out in a folder of ours.
+
+The project's own folder may be on another branch, behind, or in the middle of a merge, and has files that are nobody's
+business. It is read only where there is no repository, or none that can be read from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tandem.errors import TandemError
+from tandem.git.repository import Repository
+from tandem.git.reviewed_tree import ReviewedTree, RoundContent
+from tandem.pool.reviewers import RunContext
+from tandem.pool.reviewers.lease import Claimed
+
+_TREE, _INDEX = "tree", "index"
+_SECONDS = 600.0
+"""How long git may take for a folder; the first one takes as long as a checkout."""
+
+_IS_THE_ROUND = (
+    "It holds exactly what this round comes to, in a git repository made for this review: `HEAD` is the change as one "
+    "commit on its base. git show, log, blame and grep work there, with the project's history; nothing that is not "
+    "committed is in it."
+)
+_IS_ITS_BASE = (
+    "It holds exactly the commit that this round was made against, in a git repository made for this review, with the "
+    "project's history; nothing that is not committed is in it."
+)
+_IS_HEAD = (
+    "There are no files of this round: {why} It holds the newest commit of the project's own branch instead, in a git "
+    "repository made for this review. What is proposed may be meant for another commit: say so where that matters."
+)
+_IS_THE_PROJECTS = (
+    "There are no files of this round: {why} It is the project's own folder as it happens to be, on whatever branch, "
+    "with or without the change."
+)
+_NO_BASE = "it names no commit that it was made against."
+
+
+def lay_out(
+    context: RunContext, claimed: Claimed, scratch: Path, note: Callable[[str], None]
+) -> tuple[RunContext, str]:
+    """The context of a run whose workspace is the round's own folder, and what to say of that folder.
+
+    Args:
+        context: With the project's folder as its workspace.
+        claimed: The review.
+        scratch: The reviewer's own folder; what the last round left in it is used again.
+        note: Is told what did not work.
+    """
+    if context.wsl_distro is not None:
+        return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
+    content, why = _content(claimed.proposal), _NO_BASE
+    try:
+        repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
+    except TandemError as error:
+        return context, _IS_THE_PROJECTS.format(why=f"its folder is read without git ({error.code}).")
+    title = f"Round {claimed.round} of {claimed.review_id}"
+    with repository:
+        if content is not None:
+            try:
+                tree = repository.lay_out(content, scratch / _TREE, title, scratch / _INDEX)
+            except TandemError as error:
+                note(f"review {claimed.review_id}: there are no files of it: {error.code}: {error.message}")
+                why = f"they cannot be made here ({error.code})."
+            else:
+                return _within(context, tree), _IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE
+        tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, title, scratch / _INDEX)
+        return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def _within(context: RunContext, tree: ReviewedTree) -> RunContext:
+    objects = tuple(map(str, tree.objects))
+    return replace(context, workspace=str(tree.folder), project_folder=context.workspace, objects=objects)
+
+
+def _content(proposal: dict[str, Any]) -> RoundContent | None:
+    base = proposal.get("base_commit")
+    if base is None:
+        return None
+    diff = proposal.get("diff")
+    return RoundContent(base, proposal.get("digest"), diff, proposal.get("path"), proposal.get("description"))

@@ -1,0 +1,202 @@
+"""A folder holds exactly a round, whatever the project's own folder, its settings and earlier visitors are like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.errors import InvalidDiff, InvalidInput
+from tandem.git.repository import Repository
+from tandem.git.reviewed_tree import ReviewedTree, RoundContent
+from tests.git.sandbox import RAW, Sandbox
+
+ODD = "odd \tname.txt"
+
+
+class Place:
+    """Where rounds of one repository are laid out."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        folder.mkdir()
+        self.sandbox = sandbox
+        self.tree = folder / "tree"
+        self.index = folder / "index"
+
+    def lay_out(self, diff: str, base: str | None = None, **content: Any) -> ReviewedTree:
+        with Repository(self.sandbox.root) as repository:
+            valid = repository.validate_diff(diff, base)
+            round_ = RoundContent(str(valid.base_commit), content.get("digest", valid.digest), valid.content)
+            tree = repository.lay_out(round_, self.tree, "Round 1 of rv_1", self.index)
+        self.ensure(tree, str(valid.digest))
+        return tree
+
+    def ensure(self, tree: ReviewedTree, digest: str) -> None:
+        """Insist that what lies there is the commit, to the byte, and that the commit is what was put up."""
+        there = Sandbox(tree.folder)
+        assert there.head() == tree.commit
+        raw = there.run("diff-tree", "-r", *RAW[:-1], f"{tree.commit}^", tree.commit).stdout
+        assert there.commit_digest(f"{tree.commit}^", tree.commit) == digest, raw
+        assert self.held() == self.stored(tree.commit)
+
+    def held(self) -> dict[str, bytes]:
+        """The files of the folder."""
+        files = (path for path in self.tree.rglob("*") if ".git" not in path.relative_to(self.tree).parts[:1])
+        return {str(path.relative_to(self.tree)): path.read_bytes() for path in files if path.is_file()}
+
+    def stored(self, commit: str) -> dict[str, bytes]:
+        """The same of a commit, asked of git without the folder."""
+        there = Sandbox(self.tree)
+        names = there.run("ls-tree", "-r", "-z", "--name-only", commit).stdout.decode().split("\0")[:-1]
+        return {name: there.run("cat-file", "blob", f"{commit}:{name}").stdout for name in names}
+
+
+@pytest.fixture
+def place(sandbox: Sandbox, tmp_path: Path) -> Place:
+    sandbox.write("a.txt", "one\ntwo\n")
+    sandbox.write("src/b.py", "b = 1\n", executable=True)
+    sandbox.write(ODD, "odd\r\n")
+    sandbox.commit("the base")
+    return Place(sandbox, tmp_path / "place")
+
+
+def changed(sandbox: Sandbox, **files: str) -> str:
+    """A diff that gives files of the base other contents; the working tree is as before."""
+    for name, text in files.items():
+        sandbox.write(name.replace("_", "."), text)
+    sandbox.git("add", "--all", "--intent-to-add")
+    diff = sandbox.diff()
+    sandbox.git("reset", "--quiet", "--hard")
+    sandbox.git("clean", "-qfd")
+    return diff
+
+
+def test_head_is_the_change_as_one_commit_with_the_projects_history(place: Place) -> None:
+    base = place.sandbox.head()
+    tree = place.lay_out(changed(place.sandbox, a_txt="one\n2\n", new_txt="new\n"))
+    there = Sandbox(tree.folder)
+    assert (tree.base, there.git("rev-parse", "HEAD^").strip()) == (base, base)
+    assert there.git("log", "--format=%s").split("\n")[:2] == ["Round 1 of rv_1", "the base"]
+    assert "+2" in there.git("show", "HEAD")
+    assert there.git("blame", "-s", "a.txt").split("\n")[1].startswith(tree.commit[:8])
+    assert "src/b.py" in there.git("grep", "-l", "b = 1")
+    assert there.git("status", "--porcelain", "--ignored") == ""
+
+
+def test_what_the_projects_folder_is_like_makes_no_difference(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = place.sandbox
+    wrong = "sh -c 'touch RAN; echo wrong'"
+    sandbox.write(".gitattributes", "* text eol=crlf filter=bad diff=bad ident working-tree-encoding=UTF-16\n")
+    sandbox.write(".gitignore", "secret.env\n")
+    diff = changed(sandbox, a_txt="one\n$Id$\nré\n")
+    for name in ("filter.bad.smudge", "filter.bad.clean", "diff.bad.textconv", "core.fsmonitor", "core.sshCommand"):
+        sandbox.git("config", name, wrong)
+    hooks = sandbox.root / ".git" / "hooks"
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "post-commit", "pre-commit"):
+        hook = hooks / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\ntouch {place.tree.parent}/RAN\n")
+        hook.chmod(0o755)
+    home = place.tree.parent / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        '[core]\n\tautocrlf = true\n\thooksPath = hooks\n[filter "bad"]\n\tsmudge = false\n'
+    )
+    monkeypatch.setenv("HOME", str(home))
+    # Behind, dirty, with secrets, and in the middle of a merge that has conflicts.
+    base = sandbox.head()
+    sandbox.run("-c", "core.hooksPath=none", "switch", "--quiet", "--create", "side", check=True)
+    sandbox.write("secret.env", "PASSWORD=1\n")
+    sandbox.write("a.txt", "mine\n")
+    (sandbox.root / ".git" / "MERGE_HEAD").write_text(f"{base}\n")
+    before = sandbox.fingerprint()
+    tree = place.lay_out(diff, base)
+    assert (place.tree / "a.txt").read_bytes() == "one\n$Id$\nré\n".encode()
+    assert sandbox.fingerprint() == before
+    assert not [*place.tree.parent.rglob("RAN"), *sandbox.root.rglob("RAN")]
+    assert not (place.tree / "secret.env").exists()
+    assert sorted(path.name for path in (place.tree / ".git").iterdir()) == [
+        "HEAD", "config", "index", "info", "objects", "refs",
+    ]  # fmt: skip
+    assert Sandbox(tree.folder).git("status", "--porcelain") == ""
+
+
+def test_the_next_round_finds_nothing_of_what_was_done_in_the_folder(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.py").write_text("mine\n")
+    place.lay_out(changed(place.sandbox, a_txt="first\n"))
+    for number in range(3):
+        tree = place.tree
+        (tree / "a.txt").write_text("tampered\n")
+        (tree / "left.txt").write_text("left\n")
+        (tree / "inner").mkdir()
+        Sandbox(tree / "inner").commit()
+        (tree / "src" / "b.py").unlink()
+        (tree / "src").rmdir()
+        (tree / "src").symlink_to(outside)
+        # An index that swears that nothing has changed, a setting that runs a program, a hook.
+        Sandbox(tree).git("update-index", "--assume-unchanged", "a.txt")
+        Sandbox(tree).git("config", "core.fsmonitor", f"touch {outside}/ran")
+        (tree / ".git" / "info" / "attributes").write_text("* filter=bad\n")
+        (tree / ".git" / "shallow").write_text("nonsense\n")
+        place.lay_out(changed(place.sandbox, a_txt=f"round {number}\n"))
+        assert [path.name for path in outside.iterdir()] == ["b.py"]
+        assert (outside / "b.py").read_text() == "mine\n"
+    place.tree.rename(tmp_path / "moved")
+    place.tree.symlink_to(outside)
+    place.lay_out(changed(place.sandbox, a_txt="last\n"))
+    assert not place.tree.is_symlink()
+    assert (outside / "b.py").read_text() == "mine\n"
+
+
+def test_every_kind_of_change_is_laid_out(any_format: Sandbox, tmp_path: Path) -> None:
+    sandbox = any_format
+    sandbox.write("gone.txt", "gone\n")
+    sandbox.write("moved.txt", "to be moved\n" * 5)
+    sandbox.write("mode.sh", "run\n")
+    sandbox.write("binary", bytes(range(256)))
+    (sandbox.root / "link").symlink_to("gone.txt")
+    base = sandbox.commit("the base")
+    for name in ("gone.txt", "link"):
+        (sandbox.root / name).unlink()
+    sandbox.git("mv", "moved.txt", "deep.txt")
+    (sandbox.root / "mode.sh").chmod(0o755)
+    sandbox.write("binary", bytes(reversed(range(256))))
+    sandbox.git("add", "--all")
+    diff = sandbox.diff("--cached", "-M")
+    place = Place(sandbox, tmp_path / "place")
+    place.lay_out(diff, base)
+    assert {*place.held()} == {"deep.txt", "mode.sh", "binary"}
+    assert (place.tree / "mode.sh").stat().st_mode & 0o100
+
+
+def test_a_text_is_laid_out_as_its_file(place: Place) -> None:
+    with Repository(place.sandbox.root) as repository:
+        for path in ("docs/PLAN.md", "src/b.py"):
+            valid = repository.text_change(path, "# Plan\n")
+            content = RoundContent(str(valid.base_commit), valid.digest, None, path, "# Plan\n")
+            tree = repository.lay_out(content, place.tree, "Round 1", place.index)
+            assert (place.tree / path).read_text() == "# Plan\n"
+            assert Sandbox(tree.folder).git("status", "--porcelain") == ""
+        tree = repository.lay_out(RoundContent("HEAD"), place.tree, "Round 1", place.index)
+        assert (tree.commit, tree.base) == (place.sandbox.head(), None)
+
+
+def test_what_is_not_the_round_is_not_laid_out(place: Place) -> None:
+    diff = changed(place.sandbox, a_txt="one\n2\n")
+    with pytest.raises(InvalidDiff, match="another digest"):
+        place.lay_out(diff, digest="0" * 64)
+    with Repository(place.sandbox.root) as repository, pytest.raises(InvalidInput):
+        repository.lay_out(RoundContent("0" * 40, "0" * 64, diff), place.tree, "Round 1", place.index)
+    place.lay_out(diff)
+
+
+def test_of_a_shallow_clone_there_is_as_much_history_as_it_has(place: Place, tmp_path: Path) -> None:
+    place.sandbox.commit("second")
+    url = place.sandbox.root.as_uri()
+    place.sandbox.git("clone", "--quiet", "--depth=1", url, str(tmp_path / "clone"))
+    clone = Place(Sandbox(tmp_path / "clone"), tmp_path / "other")
+    tree = clone.lay_out(changed(clone.sandbox, a_txt="one\n2\n"))
+    assert Sandbox(tree.folder).git("log", "--format=%s").split("\n")[:-1] == ["Round 1 of rv_1", "second"]
