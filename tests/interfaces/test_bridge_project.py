@@ -6,9 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tandem.bridge.project import main_worktree, owner, places, top_level
+from tests.commandline import running_broker
 from tests.interfaces.bridging import Reply, Request, answered, bridge, peer
 
 
@@ -122,3 +124,22 @@ def test_a_folder_that_nobody_registered_is_left_to_the_broker(repository: Path,
     with peer(script) as broker, bridge("--broker", broker.url, folder=tmp_path) as client:
         client.call("resources/list")
         assert [broker.next().path for _ in range(2)][1] == "/mcp"
+
+
+def test_a_diff_of_a_linked_worktree_is_against_what_is_checked_out_there(repository: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    git("worktree", "add", "-q", "-b", "feature", str(linked), folder=repository)
+    (linked / "only-here.txt").write_text("one\n")
+    git("add", ".", folder=linked)
+    git("commit", "-q", "-m", "only here", folder=linked)
+    diff = "--- a/only-here.txt\n+++ b/only-here.txt\n@@ -1 +1 @@\n-one\n+two\n"
+    proposal = {"name": "create_review", "arguments": {"intent": "two", "agent_type": "a", "diff": diff}}
+    with running_broker(tmp_path / "data") as url:
+        httpx.post(f"{url}/api/v1/register_project", json={"root": str(repository)}).raise_for_status()
+        for folder, is_taken in ((repository, False), (linked, True)):
+            with bridge("--broker", url, folder=folder) as client:
+                answer = client.call("tools/call", proposal)["result"]["structuredContent"]
+                assert answer["ok"] is is_taken, answer
+        git("checkout", "-q", "--detach", folder=linked)
+        with bridge("--broker", url, folder=linked) as client:
+            assert client.call("tools/call", proposal)["result"]["structuredContent"]["ok"]

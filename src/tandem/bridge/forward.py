@@ -101,7 +101,7 @@ class Forwarder:
     def answer(self, request: PendingRequest) -> None:
         """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
         try:
-            call = Call(request.message, keys.opening(request.message))
+            call = Call(request.message, {**keys.opening(request.message), **self._base(request.message)})
         except keys.NoKey as trouble:
             self._say(request, messages.refusal(request.message, trouble.as_dict()))
             return
@@ -176,6 +176,13 @@ class Forwarder:
         if self._route.agent:
             head["Tandem-Agent"] = self._route.agent
         return client.request("POST", self._route.path + query, line, head, exchange)
+
+    def _base(self, message: Message) -> dict[str, str]:
+        """The base of a diff that names none and comes from a linked working tree: a broker takes the main one's."""
+        given = message.arguments
+        names_one = message.tool != "create_review" or given.get("diff") is None or given.get("base") is not None
+        head = None if names_one else self._route.finder.base()
+        return {} if head is None else {"base": head}
 
     def _project(self, client: HttpClient, message: Message, exchange: Exchange) -> str | None:
         route = self._route

@@ -38,6 +38,19 @@ def main_worktree(root: str) -> str | None:
     return os.path.dirname(common)
 
 
+def linked_head(folder: str) -> str | None:
+    """What `HEAD` is in a linked working tree, a branch's full name or a commit; null elsewhere."""
+    root = top_level(folder)
+    git_dir = pointed_at(os.path.join(root, ".git"), "gitdir:") if root is not None else None
+    if root is None or git_dir is None or main_worktree(root) is None:
+        return None
+    try:
+        with open(os.path.join(git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline().strip().removeprefix("ref: ") or None
+    except OSError:
+        return None
+
+
 def pointed_at(file: str, mark: str = "") -> str | None:
     """The path that one of git's one-line files names; null if it is no such file."""
     try:
@@ -83,6 +96,10 @@ class ProjectFinder:
         self._folder = folder
         self._name: str | None = None
         self._until = 0.0
+
+    def base(self) -> str | None:
+        """What `linked_head` says of the folder."""
+        return linked_head(self._folder)
 
     def find(self, client: HttpClient, exchange: Exchange) -> str | None:
         """The folder's project; null if none is registered for it.
