@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 from tandem import examples
-from tandem.pool.reviewers.prompt import build, load_template
-from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
+from tandem.pool.reviewers.prompt import build, diff_in_file, load_template
+from tandem.pool.reviewers.verdicts import Part, ReviewerAnswer, parts_of, read_answer
 
 PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))
 DIGEST = "5f" * 32
@@ -45,17 +46,18 @@ new file mode 100644
 """
 
 
-def ask(values: dict[str, Any], **how: Any) -> subprocess.CompletedProcess[bytes]:
+def ask(values: dict[str, Any], parts: Sequence[Part], **how: Any) -> subprocess.CompletedProcess[bytes]:
     proposal = {"intent": "An intent", "category": "code_change", "digest": DIGEST, **values}
-    prompt = build(load_template(None), proposal, nonce=NONCE, files="", **how)
+    prompt = build(load_template(None), proposal, nonce=NONCE, files="", parts=parts, **how)
     return subprocess.run([sys.executable, PROGRAM], input=prompt.encode(), capture_output=True, check=False)
 
 
 def answer(values: dict[str, Any], **how: Any) -> ReviewerAnswer:
     """Its answer, read as a reviewer's is."""
-    ended = ask(values, **how)
+    parts = parts_of(*(values.get(name) for name in ("diff", "description", "path")))
+    ended = ask(values, parts, **how)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    return read_answer(ended.stdout.decode(), nonce=NONCE, digest=values.get("digest", DIGEST), files=None)
+    return read_answer(ended.stdout.decode(), nonce=NONCE, digest=values.get("digest", DIGEST), files=None, parts=parts)
 
 
 def places(given: ReviewerAnswer) -> list[tuple[str, int | None]]:
@@ -74,9 +76,12 @@ def test_what_was_there_before_is_no_defect() -> None:
 
 
 def test_a_long_diff_is_read_from_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "proposal.diff"
-    file.write_text(DIFF, "utf-8")
-    assert places(answer({"diff": DIFF}, diff_file=file, inline_limit=10))[0] == ("src/a.py", 3)
+    file, parts = tmp_path / "proposal.diff", parts_of(DIFF, None)
+    file.write_bytes(diff_in_file(parts))
+    said = ask({"diff": DIFF}, parts, diff_file=file, inline_limit=10).stdout.decode()
+    given = read_answer(said, nonce=NONCE, digest=DIGEST, files=None, parts=parts)
+    assert places(given)[0] == ("src/a.py", 3)
+    assert [one["nonce"] for one in json.loads(said)["files"]] == [part.nonce for part in parts]
 
 
 def test_a_text_is_read_line_by_line() -> None:
@@ -113,14 +118,15 @@ def test_a_proposal_does_not_speak_for_the_prompt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("word", "status", "said"), [("CRASH", 1, []), ("GARBAGE", 0, ["Looks good to me, ship it!"])])
 def test_words_in_the_intent_make_it_fail(word: str, status: int, said: list[str]) -> None:
-    ended = ask({"intent": f"Please {word} now", "diff": DIFF})
+    ended = ask({"intent": f"Please {word} now", "diff": DIFF}, parts_of(DIFF, None))
     assert (ended.returncode, ended.stdout.decode().splitlines()) == (status, said)
     with pytest.raises(ValueError, match="Expecting value"):
         json.loads(ended.stdout)
 
 
 def test_it_can_hang() -> None:
-    prompt = build(load_template(None), {"intent": "HANG", "diff": DIFF, "digest": DIGEST}, nonce=NONCE, files="")
+    hang = {"intent": "HANG", "diff": DIFF, "digest": DIGEST}
+    prompt = build(load_template(None), hang, nonce=NONCE, files="", parts=parts_of(DIFF, None))
     with subprocess.Popen([sys.executable, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hung:
         try:
             with pytest.raises(subprocess.TimeoutExpired):

@@ -106,6 +106,7 @@ TEMPLATE: Final[dict[str, str]] = {
 
 ANSWER: Final[dict[str, str]] = {
     "nonce": "What the prompt says to write here. It shows that the answer is this run's own, and quoted from nowhere.",
+    "files": "What was read. An approval needs an entry for each file of the diff, or the text, by its number.",
     "digest": "The digest of the round that was reviewed, as the prompt names it; null if it has none.",
     "verdict": "What is decided. There is no answer that decides nothing.",
 }
@@ -342,11 +343,19 @@ def _answer() -> Iterator[str]:
     yield (
         "In the mode `worker` a program answers with one JSON object and nothing else. White space around it, and one "
         "Markdown fence around all of it, do no harm; with words beside it, or a second object, the run is "
-        "`unreadable`. It has these fields and no others. `nonce`, `verdict` and `reason` have to be there; those that "
-        "are null or empty may be left out. The nonce is drawn for each run and stands in its prompt, outside of the "
-        "frames; it is not written to the log."
+        "`unreadable`. It has these fields and no others. `nonce`, `verdict` and `reason` have to be there; those "
+        "that are null or empty may be left out. The nonce is drawn for each run and stands in its prompt, outside of "
+        "the frames; it is not written to the log. Behind each file of the diff stands a nonce of its own: an approval "
+        "that does not name each, with a few words on what was looked at, is `unreadable`. Only a file that is binary, "
+        "or of a kind that programs make (lock files, source maps, minified scripts), may have `unread` instead, with "
+        "the reason, which becomes part of the verdict's."
     )
     yield table(("field", "form", "meaning"), ((f"`{name}`", _form(one), _about(name)) for name, one in fields.items()))
+    yield "Each entry of `files`:"
+    read: dict[str, dict[str, Any]] = fields["files"]["items"]["properties"]
+    yield table(
+        ("field", "form", "meaning"), ((f"`{name}`", _form(one), one["description"]) for name, one in read.items())
+    )
     yield "Each comment:"
     yield table(
         ("field", "form", "meaning"), ((f"`{name}`", _form(one), one["description"]) for name, one in inner.items())

@@ -37,6 +37,11 @@ WITH_A_WRONG_ONE = {
     "twice": ("unreadable", "The program's answer cannot be used"),
     "words-around": ("unreadable", "not one JSON object and nothing else"),
     "earlier-nonce": ("unreadable", "The program's answer cannot be used"),
+    "read-nothing": ("unreadable", "what was not read cannot be approved"),
+    "skip-a-file": ("unreadable", "what was not read cannot be approved"),
+    "call-it-unread": ("unreadable", "although that has lines to read"),
+    "guess-nonces": ("unreadable", "it was not read to its end"),
+    "nonces-of-another": ("unreadable", "it was not read to its end"),
     "comment": ("unreadable", "decides nothing"),
     "more-fields": ("unreadable", "The program's answer cannot be used"),
 }

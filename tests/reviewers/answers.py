@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
+from tandem.pool.reviewers.verdicts import Part, ReviewerAnswer, read_answer
 
 DIGEST = "5f" * 32
 FILES = frozenset({"src/a.py", "docs/plan.md"})
@@ -13,6 +14,7 @@ NONCE = "0f" * 16
 GOOD: dict[str, Any] = {
     "nonce": NONCE,
     "digest": DIGEST,
+    "files": [],
     "summary": None,
     "comments": [{"file": "src/a.py", "line": 3, "body": "Off by one: the last row is lost."}],
     "reason": "The last row is lost.",
@@ -29,5 +31,11 @@ def changed(base: dict[str, Any] = GOOD, **values: Any) -> dict[str, Any]:
     return {name: value for name, value in {**base, **values}.items() if value is not DELETED}
 
 
-def read(text: str, *, digest: str | None = DIGEST, files: frozenset[str] | None = FILES) -> ReviewerAnswer:
-    return read_answer(text, nonce=NONCE, digest=digest, files=files)
+def read(
+    text: str,
+    *,
+    digest: str | None = DIGEST,
+    files: frozenset[str] | None = FILES,
+    parts: Sequence[Part] = (),
+) -> ReviewerAnswer:
+    return read_answer(text, nonce=NONCE, digest=digest, files=files, parts=parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from tandem.pool.reviewers.prompt import (
     is_inline,
     load_template,
 )
+from tandem.pool.reviewers.verdicts import parts_of
 from tandem.reviews.answers import Proposal
 
 TEMPLATE = load_template(None)
@@ -66,7 +68,10 @@ TEXTS = ("description", "diff", "interdiff", "conventions")
 
 
 def prompt(values: dict[str, Any] | None = None, **how: Any) -> str:
-    return build(TEMPLATE, {**PROPOSAL, **(values or {})}, nonce=NONCE, files="The round itself.", **how)
+    proposal = {**PROPOSAL, **(values or {})}
+    drawn = parts_of(*(proposal.get(name) for name in ("diff", "description", "path")))
+    parts = [replace(part, nonce=f"{number:012x}") for number, part in enumerate(drawn, 1)]
+    return build(TEMPLATE, proposal, nonce=NONCE, files="The round itself.", parts=parts, **how)
 
 
 class Frames:
@@ -81,7 +86,11 @@ class Frames:
             re.MULTILINE | re.DOTALL,
         )
         self.outside = frame.sub("", text)
-        self.inside = {found["label"]: self._as_sent(found["text"]) for found in frame.finditer(text)}
+        self.inside: dict[str, str] = {}
+        for found in frame.finditer(text):
+            # The files of a diff stand in frames of their own.
+            label = re.sub("diff of file [0-9]+ of [0-9]+", "diff", found["label"])
+            self.inside[label] = self.inside.get(label, "") + self._as_sent(found["text"])
         self.ends = len(re.findall(rf"^=== END DATA {self.mark}$", text, re.MULTILINE))
 
     def _as_sent(self, shown: str) -> str:
@@ -283,7 +292,7 @@ def test_what_cannot_be_seen_is_named() -> None:
 
 def test_ordinary_text_of_any_language_stays_readable() -> None:
     text = "\tdéjà vu – 漢字\u3000🧪\ufe0f “quoted” ∑ עברית\u00a0हिन्दी\r\n"
-    assert f": diff\n{text}\n=== END" in prompt({"diff": text})
+    assert f": diff of file 1 of 1\n{text}\n=== END" in prompt({"diff": text})
 
 
 def test_a_mark_that_occurs_in_a_text_is_not_taken() -> None:

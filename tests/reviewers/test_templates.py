@@ -22,6 +22,7 @@ from tandem.pool.reviewers.prompt import (
     build_agent,
     load_template,
 )
+from tandem.pool.reviewers.verdicts import parts_of
 from tandem.server.catalogue import REGISTRY
 
 NONCE = "0f" * 16
@@ -51,7 +52,7 @@ def refusal(file: Path, form: Form = REVIEW) -> ConfigInvalid:
 
 def test_a_projects_own_template_replaces_ours(tmp_path: Path) -> None:
     file = own(tmp_path, "\ufeffBe kind; a } or a { is fine.\r\n{{answer}}\n---\n{{proposal}}\n")
-    text = build(load_template(file), PROPOSAL, nonce=NONCE, files="")
+    text = build(load_template(file), PROPOSAL, nonce=NONCE, files="", parts=parts_of(PROPOSAL["diff"], None))
     assert text.startswith("Be kind; a } or a { is fine.\r\nAnswer with exactly one JSON object")
     assert re.search(r"\n---\nEverything from a line `=== BEGIN DATA [0-9a-f]{16}`", text)
     assert "\n-one\n+two\n" in text
@@ -59,7 +60,7 @@ def test_a_projects_own_template_replaces_ours(tmp_path: Path) -> None:
 
 
 def test_our_own_has_every_part_and_asks_for_what_a_review_is_for() -> None:
-    text = build(load_template(None), PROPOSAL, nonce=NONCE, files="")
+    text = build(load_template(None), PROPOSAL, nonce=NONCE, files="", parts=parts_of(PROPOSAL["diff"], None))
     for word in ("correctness", "regressions", "security", "data integrity", "missing tests", "file and line"):
         assert word in text
     assert "{{" not in text

@@ -10,7 +10,15 @@ import pytest
 
 from tandem.pool.reviewers import EndedBy, Finished
 from tandem.pool.reviewers.outcomes import Outcome, outcome_of
-from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, AnswerComment, ReviewerAnswer, Unreadable, WrongDigest
+from tandem.pool.reviewers.verdicts import (
+    EXAMPLE,
+    SCHEMA,
+    AnswerComment,
+    ReviewerAnswer,
+    Unreadable,
+    WrongDigest,
+    parts_of,
+)
 from tandem.reviews.requests import SubmitVerdict
 from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
@@ -316,3 +324,64 @@ def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
     run: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, outcome: Outcome
 ) -> None:
     assert outcome_of(run, answer) == outcome
+
+
+# ---------------------------------------------------------------------------------------------- what was read
+
+DIFF = (
+    "".join(
+        f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-one\n+two\n"
+        for name in ("a.py", "package-lock.json")
+    )
+    + "diff --git a/logo.png b/logo.png\nindex 1..2 100644\nBinary files a/logo.png and b/logo.png differ\n"
+)
+PARTS = parts_of(DIFF, None)
+
+
+def entries(**of_first: Any) -> list[dict[str, Any]]:
+    """What an answer says that it read, of the first file with these changes."""
+    whole = [
+        {"file": number, "nonce": part.nonce, "looked_at": "The one line.", "unread": None}
+        for number, part in enumerate(PARTS, 1)
+    ]
+    return [changed(whole[0], **of_first), *whole[1:]]
+
+
+def test_an_approval_shows_what_was_read() -> None:
+    assert [part.path for part in PARTS] == ["a.py", "package-lock.json", "logo.png"]
+    assert "".join(part.text for part in PARTS) == DIFF
+    assert read(json.dumps(changed(APPROVAL, files=entries())), parts=PARTS).reason == "Read all of it."
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ([], "without a word on file 1 of 3, 'a.py'"),
+        (entries()[1:], "without a word on file 1 of 3"),
+        (entries()[:2], "without a word on file 3 of 3, 'logo.png'"),
+        (entries(nonce=PARTS[1].nonce), "without the nonce behind it"),
+        (entries(nonce=parts_of(DIFF, None)[0].nonce), "without the nonce behind it"),
+        (entries(nonce=None), "without the nonce behind it"),
+        (entries(nonce=NONCE), "without the nonce behind it"),
+        (entries(looked_at=" "), "does not say what was looked at"),
+        (entries(unread="It is generated."), "although that has lines to read"),
+    ],
+)
+def test_p7_an_approval_of_what_was_not_read_is_none(files: list[dict[str, Any]], words: str) -> None:
+    assert words in refusal(json.dumps(changed(APPROVAL, files=files)), parts=PARTS)
+    read(json.dumps(changed(GOOD, files=files)), parts=PARTS)
+
+
+def test_what_nobody_can_read_is_named_with_the_reason() -> None:
+    files = entries()
+    for entry, why in zip(files[1:], ("made by npm", "an image"), strict=True):
+        entry |= {"nonce": None, "looked_at": None, "unread": why}
+    reason = read(json.dumps(changed(APPROVAL, files=files)), parts=PARTS).reason
+    assert reason == "Read all of it.\n\nNot read:\n- package-lock.json: made by npm\n- logo.png: an image"
+
+
+def test_a_text_is_read_to_its_end_too() -> None:
+    parts = parts_of(None, "# Plan\n", "PLAN.md")
+    assert "file 1 of 1, 'PLAN.md'" in refusal(json.dumps(APPROVAL), parts=parts)
+    assert parts_of(None, None) == ()
+    assert [part.text for part in parts_of("no diff at all", None)] == ["no diff at all"]

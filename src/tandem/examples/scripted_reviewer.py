@@ -41,6 +41,9 @@ _FRAME = re.compile(
 _NONCE = re.compile(r'^For `nonce` write "(?P<nonce>[0-9a-f]+)":', re.MULTILINE)
 """Shows that an answer is of this run: what is quoted from a proposal cannot have it."""
 
+_READ = re.compile(r'^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$', re.MULTILINE)
+"""Stands behind each file of the change: shows that it was read to its end."""
+
 _DIGEST = re.compile(r'^For `digest` write (?P<digest>"[^"\n]*"|null):', re.MULTILINE)
 _DIFF_FILE = re.compile(
     r"^It is too long for this text: [^\n]* The file `(?P<name>[^`\n]+)` holds all of it", re.MULTILINE
@@ -67,8 +70,14 @@ def main() -> int:
     # What others wrote cannot pass for a word of the prompt's own.
     ours = _FRAME.sub("", prompt)
     nonce = _NONCE.search(ours)
-    answer = _answer(_content(frames, facts, ours), _digest(ours, facts))
-    sys.stdout.write(json.dumps({"nonce": nonce["nonce"] if nonce else None, **answer}) + "\n")
+    too_long = _DIFF_FILE.search(ours)
+    given = Path(too_long["name"]).read_bytes().decode("utf-8", "replace") if too_long is not None else None
+    answer = _answer(_content(frames, facts, given), _digest(ours, facts))
+    read = [
+        {"file": int(one["file"]), "nonce": one["nonce"], "looked_at": "each added line", "unread": None}
+        for one in _READ.finditer(given or ours)
+    ]
+    sys.stdout.write(json.dumps({"nonce": nonce["nonce"] if nonce else None, "files": read, **answer}) + "\n")
     return 0
 
 
@@ -98,13 +107,11 @@ def _digest(ours: str, facts: dict[str, Any]) -> str | None:
     return stated
 
 
-def _content(frames: dict[str, str], facts: dict[str, Any], ours: str) -> list[tuple[str, int, str]] | None:
+def _content(frames: dict[str, str], facts: dict[str, Any], given: str | None) -> list[tuple[str, int, str]] | None:
     """Every added line with its file and its number there, or each line of a text; null if there is nothing."""
-    too_long = _DIFF_FILE.search(ours)
-    if "diff" in frames:
-        return list(_added(frames["diff"]))
-    if too_long is not None:
-        return list(_added(Path(too_long["name"]).read_bytes().decode("utf-8", "replace")))
+    files = [text for label, text in frames.items() if label.startswith("diff of file")]
+    if given is not None or files:
+        return list(_added(given or "\n".join(files)))
     if "description" in frames:
         file = str(facts.get("path") or "")
         return [(file, number, text) for number, text in enumerate(frames["description"].split("\n"), 1)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tandem.git.patch import FilePatch, take_header
@@ -140,6 +141,16 @@ def parse(diff: str) -> tuple[FileDiff, ...]:
     return tuple(_file(*found) for found in _Reader(diff, "utf-8").files())
 
 
+def split_files(diff: str) -> list[tuple[FileDiff, str]]:
+    """The files of a diff, each with its part of the text; these are the whole text. Empty for what is no diff."""
+    reader = _Reader(diff, "utf-8")
+    files = [_file(*found) for found in reader.files()]
+    if not files:
+        return []
+    starts = [0, *reader.starts[1:]]
+    return [(file, reader.text(*lines)) for file, lines in zip(files, pairwise([*starts, None]), strict=True)]
+
+
 def read_patches(diff: bytes) -> list[FilePatch]:
     """The headers of a diff's files in its order; what is no diff is passed over, as git does."""
     found: list[FilePatch] = []
@@ -193,6 +204,11 @@ class _Reader:
         self._lines = diff.removesuffix("\n").split("\n") if diff else []
         self._encoding = encoding
         self._at = 0
+        self.starts: list[int] = []
+
+    def text(self, start: int | None, end: int | None) -> str:
+        """Lines as they stand, each with its end."""
+        return "".join(f"{line}\n" for line in self._lines[start:end])
 
     def files(self) -> Iterator[tuple[FilePatch, list[Hunk], list[str]]]:
         header: FilePatch | None = None
@@ -203,6 +219,7 @@ class _Reader:
             if self._starts_file(line):
                 if header is not None:
                     yield header, hunks, stray
+                self.starts.append(self._at)
                 header, hunks, stray = self._header(line), [], []
             elif header is not None and (match := _HUNK.match(line)):
                 hunks.append(self._hunk(match))

@@ -24,6 +24,7 @@ MEGABYTE = 1024 * 1024
 FACTS = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): facts \(JSON\)$(?P<json>.*?)^=== END DATA (?P=mark)$")
 FACTS_OF_ANOTHER = "0123456789abcdef" * 4
 NONCE = re.compile(r'(?m)^For `nonce` write "([0-9a-f]{32})":')
+READ = re.compile(r'(?m)^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$')
 DESCRIPTION = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): description$\n(?P<text>.*?)\n=== END DATA (?P=mark)$")
 facts: dict[str, Any] = {}
 given: dict[str, Any] = {}
@@ -41,6 +42,7 @@ def answer(verdict: str = "approved", **changes: Any) -> str:
     whole: dict[str, Any] = {
         "nonce": given["nonce"],
         "digest": facts.get("digest"),
+        "files": given["files"],
         "summary": None,
         "comments": [],
         "reason": "Read all of it.",
@@ -260,6 +262,32 @@ def earlier_nonce() -> None:
     say("garbage" if is_first else answer(nonce=first_run["nonce"]))
 
 
+def read_nothing() -> None:
+    """Approves without a word on what it read."""
+    say(answer(files=[]))
+
+
+def skip_a_file() -> None:
+    """Approves, and leaves the last file out."""
+    say(answer(files=given["files"][:-1]))
+
+
+def call_it_unread() -> None:
+    """Approves, and says that nobody can read it."""
+    say(answer(files=[{**one, "nonce": None, "unread": "it is generated"} for one in given["files"]]))
+
+
+def guess_nonces() -> None:
+    """Approves with nonces that it has from elsewhere in the prompt."""
+    say(answer(files=[{**one, "nonce": given["nonce"]} for one in given["files"]]))
+
+
+def nonces_of_another() -> None:
+    """Approves with the nonces of another run."""
+    other = next(file for file in sorted(NOTES.glob("run-*")) if f"run-{facts['review_id']}-" not in file.name)
+    say(answer(files=json.loads(other.read_text("utf-8"))["files"]))
+
+
 def comment() -> None:
     """Decides nothing."""
     say(answer("comment"))
@@ -344,7 +372,8 @@ DEEDS: dict[str, Callable[..., None]] = {
         approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first, brood_and_approve,
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         half, megabytes, endless, wrong_digest, no_digest, other_digest, twice, quote, quote_alone, quote_with_answer,
-        words_around, earlier_nonce, comment, more_fields, approve_and_fail, approve_and_die, approve_and_hang,
+        words_around, earlier_nonce, read_nothing, skip_a_file, call_it_unread, guess_nonces, nonces_of_another,
+        comment, more_fields, approve_and_fail, approve_and_die, approve_and_hang,
         run_tandem,
     )
 }  # fmt: skip
@@ -367,6 +396,10 @@ def main() -> None:
             "facts": facts,
             "prompt": prompt,
             "nonce": NONCE.findall(prompt)[-1],
+            "files": [
+                {"file": int(one["file"]), "nonce": one["nonce"], "looked_at": "all of it", "unread": None}
+                for one in READ.finditer(prompt)
+            ],
             "description": description["text"] if description else None,
         }
     )

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, cast
 
 from tandem.core.texts import json_kind
+from tandem.git.hunks import split_files
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -25,12 +26,25 @@ TEXT_LIMIT_BYTES: Final = 64_000
 """Of the reason and of each comment; a counter-patch has the whole answer's limit."""
 
 COMMENT_LIMIT: Final = 200
+_MOST: Final = {"comments": COMMENT_LIMIT, "files": 20_000}
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     """An object with exactly these properties, as the strictest of the providers wants it declared."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
+
+_READ: dict[str, Any] = _closed(
+    {
+        "file": {"type": "integer", "description": "The file's number in the task."},
+        "nonce": {"type": ["string", "null"], "description": "The nonce that stands behind the file, exactly."},
+        "looked_at": {"type": ["string", "null"], "description": "In a few words, what you looked at in it."},
+        "unread": {
+            "type": ["string", "null"],
+            "description": "Only for a binary or generated file: why it cannot be read. Else null.",
+        },
+    }
+)
 
 _COMMENT: dict[str, Any] = _closed(
     {
@@ -51,6 +65,11 @@ SCHEMA: Final[dict[str, Any]] = _closed(
         "digest": {
             "type": ["string", "null"],
             "description": "The digest that the task tells you to name, exactly; null if it says null.",
+        },
+        "files": {
+            "type": "array",
+            "description": "What you read, an entry for each file of the task, in their order.",
+            "items": _READ,
         },
         "summary": {
             "type": ["string", "null"],
@@ -83,6 +102,14 @@ _KINDS: Final = {
 EXAMPLE: Final[dict[str, Any]] = {
     "nonce": "the nonce of that task",
     "digest": "the digest of that change",
+    "files": [
+        {
+            "file": 1,
+            "nonce": "the nonce behind that file",
+            "looked_at": "parse_amount, its callers, what a comma does",
+            "unread": None,
+        }
+    ],
     "summary": "Read the change and the three callers of parse_amount; no test passes a comma.",
     "comments": [
         {
@@ -195,6 +222,51 @@ class WrongDigest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One file of what is reviewed, or a text that is all of it.
+
+    Attributes:
+        path: The file; null for a text that is no file's.
+        text: The file's part of the diff, or the text.
+        nonce: What stands behind it in the prompt, and nowhere else: who names it got as far as that.
+        may_be_unread: Whether it has no lines that anybody reads: it is binary, or made by a program.
+    """
+
+    path: str | None
+    text: str
+    nonce: str
+    may_be_unread: bool = False
+
+
+_MADE_BY_PROGRAMS = re.compile(
+    r"(?:.*/)?(?:package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|[^/]+\.lock|[^/]+\.min\.(?:js|css)|"
+    r"[^/]+\.(?:js|css)\.map)"
+)
+_PART_NONCE_BYTES = 6
+
+
+def parts_of(diff: str | None, text: str | None, path: str | None = None) -> tuple[Part, ...]:
+    """What a round consists of, each part with a nonce that was drawn just now.
+
+    Args:
+        diff: The whole diff; null for a round that is a text.
+        text: The text of such a round; null for one that has none.
+        path: Its file, if it has one.
+    """
+
+    def part(path: str | None, text: str, *, may_be_unread: bool = False) -> Part:
+        return Part(path, text, secrets.token_hex(_PART_NONCE_BYTES), may_be_unread)
+
+    if diff is None:
+        return () if text is None else (part(path, text),)
+    files = [
+        part(file.path, its, may_be_unread=file.binary or _MADE_BY_PROGRAMS.fullmatch(file.path) is not None)
+        for file, its in split_files(diff)
+    ]
+    return tuple(files) or (part(None, diff),)
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerComment:
     """A finding at its place; `line` is null when it concerns the whole file."""
 
@@ -217,7 +289,9 @@ class ReviewerAnswer:
         return asdict(self)
 
 
-def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None) -> ReviewerAnswer:
+def read_answer(
+    text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None, parts: Sequence[Part] = ()
+) -> ReviewerAnswer:
     """The answer that a program gave: one JSON object and nothing else, with the nonce of its run.
 
     A proposal can hold whole answers, and a program may quote them. It cannot hold the nonce, which is drawn when the
@@ -231,9 +305,11 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
         nonce: What its prompt told this run to name.
         digest: The digest of the round that was reviewed; null if it has none.
         files: The paths that the change touches; null if every file may be commented on.
+        parts: What an approval has to have read to the end.
 
     Raises:
-        Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce.
+        Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce; or it approves
+            what it does not show to have read.
         WrongDigest: The answer is about other content.
     """
     _check_text("the answer", text, ANSWER_LIMIT_BYTES)
@@ -251,8 +327,9 @@ def read_answer(text: str, *, nonce: str, digest: str | None, files: frozenset[s
         # To approve one content and to offer another is to approve neither.
         raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
     _check_digest(found["digest"], digest)
+    unread = _check_read(found["files"], parts) if verdict == "approved" else []
     inside, outside = _by_place(comments, files)
-    return ReviewerAnswer(verdict, _whole_reason(reason, found["summary"], outside), inside, counter_patch)
+    return ReviewerAnswer(verdict, _whole_reason(reason, found["summary"], unread, outside), inside, counter_patch)
 
 
 def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
@@ -275,8 +352,8 @@ def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
         return None if nullable and not value.strip() else value
     if kind == "array":
         entries = cast("list[Any]", value)
-        if len(entries) > COMMENT_LIMIT:
-            raise Unreadable(f"there are {len(entries)} {where}; {COMMENT_LIMIT} is the most")
+        if len(entries) > _MOST[where]:
+            raise Unreadable(f"there are {len(entries)} {where}; {_MOST[where]} is the most")
         return [_checked(f"{where}[{place}]", entry, schema["items"]) for place, entry in enumerate(entries)]
     if kind == "object":
         return _checked_object(where, cast("dict[str, Any]", value), schema["properties"])
@@ -317,6 +394,31 @@ def _check_digest(named: str | None, digest: str | None) -> None:
     raise WrongDigest(f"the answer names {said}; what was to be reviewed has {meant}")
 
 
+def _check_read(found: list[dict[str, Any]], parts: Sequence[Part]) -> list[str]:
+    """Insist that every part was read to its end; those that nobody can read, with the reason.
+
+    Raises:
+        Unreadable: One was not, or is not shown to have been.
+    """
+    named = {entry["file"]: entry for entry in found}
+    unread: list[str] = []
+    for number, part in enumerate(parts, 1):
+        entry = named.get(number)
+        which = f"file {number} of {len(parts)}" + (f", {_quoted(part.path)}" if part.path else "")
+        if entry is None:
+            raise Unreadable(f"it approves without a word on {which}: what was not read cannot be approved")
+        if entry["unread"] is not None:
+            if not part.may_be_unread:
+                raise Unreadable(f"it approves {which}, unread, although that has lines to read")
+            unread.append(f"- {part.path}: {entry['unread']}")
+            continue
+        if not secrets.compare_digest((entry["nonce"] or "").encode(), part.nonce.encode()):
+            raise Unreadable(f"it approves {which} without the nonce behind it: it was not read to its end")
+        if entry["looked_at"] is None:
+            raise Unreadable(f"it approves {which} and does not say what was looked at in it")
+    return unread
+
+
 def _by_place(
     comments: list[AnswerComment], files: frozenset[str] | None
 ) -> tuple[tuple[AnswerComment, ...], list[AnswerComment]]:
@@ -342,10 +444,12 @@ def _spellings(file: str) -> Iterator[str]:
     yield from (slashed.removeprefix(prefix) for prefix in ("./", "a/", "b/"))
 
 
-def _whole_reason(reason: str, summary: str | None, outside: list[AnswerComment]) -> str | None:
+def _whole_reason(reason: str, summary: str | None, unread: list[str], outside: list[AnswerComment]) -> str | None:
     parts = [reason] if reason.strip() else []
     if summary is not None:
         parts.append(f"Checked: {summary}")
+    if unread:
+        parts.append("\n".join(["Not read:", *unread]))
     if outside:
         places = ((one, f"{one.file}:{one.line}" if one.line else one.file) for one in outside)
         parts.append("On files outside the change:\n" + "\n".join(f"- {place}: {one.body}" for one, place in places))

@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,9 +65,9 @@ from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, Wor
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
 from tandem.pool.reviewers.outcomes import Outcome, last_line, one_line, outcome_of, reason_of
-from tandem.pool.reviewers.prompt import AGENT, build, build_agent, is_inline, load_template
+from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template
 from tandem.pool.reviewers.providers import clean_room, provider
-from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, Unreadable, WrongDigest, read_answer
+from tandem.pool.reviewers.verdicts import SCHEMA, Part, ReviewerAnswer, Unreadable, WrongDigest, parts_of, read_answer
 
 _WAIT_SECONDS: Final = 10.0
 """How long one wait for reviews lasts: those that were put off come without an event."""
@@ -224,14 +225,15 @@ class Worker:
 
     def _outcome(self, claimed: Claimed) -> RunResult:
         nonce = secrets.token_hex(_NONCE_BYTES)
+        parts = parts_of(*(claimed.proposal.get(name) for name in ("diff", "description", "path")))
         try:
-            finished, reply, claim_ended = self._run(claimed, nonce)
+            finished, reply, claim_ended = self._run(claimed, nonce, parts)
         except (ConfigInvalid, Unavailable) as error:
             return RunResult(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
         except OSError as error:
             words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
             return RunResult(Outcome.CRASHED, one_line(words), failed_at_once=True)
-        answer = _answer_in(reply, claimed, nonce)
+        answer = _answer_in(reply, claimed, nonce, parts)
         outcome = outcome_of(finished, answer)
         at_once = outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS
         if outcome is Outcome.CANCELLED:
@@ -252,7 +254,7 @@ class Worker:
             return "The reviewer's supervisor is gone."
         return "The reviewer was told to stop at once."
 
-    def _run(self, claimed: Claimed, nonce: str) -> tuple[Finished, ProgramOutput, str | None]:
+    def _run(self, claimed: Claimed, nonce: str, parts: Sequence[Part]) -> tuple[Finished, ProgramOutput, str | None]:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
 
         Returns:
@@ -268,7 +270,7 @@ class Worker:
 
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
             context, files = lay_out(_context(self._job, folder), claimed, Path(self._job.scratch), self._log.note)
-            invocation = self._invocation(claimed, context, nonce, files)
+            invocation = self._invocation(claimed, context, nonce, files, parts)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
@@ -286,18 +288,25 @@ class Worker:
             f" {self._provider.name} runs as process {process.pid}"
         )
 
-    def _invocation(self, claimed: Claimed, context: RunContext, nonce: str, files: str) -> Invocation:
+    def _invocation(
+        self, claimed: Claimed, context: RunContext, nonce: str, files: str, parts: Sequence[Part]
+    ) -> Invocation:
         found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
         diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
         prompt = build(
-            self._template, claimed.proposal, nonce=nonce, files=files, diff_file=diff_file, **found._asdict()
+            self._template,
+            claimed.proposal,
+            nonce=nonce,
+            files=files,
+            parts=parts,
+            diff_file=diff_file,
+            **found._asdict(),
         )
         invocation = self._provider.review(context, prompt)
         if is_inline(diff):
             return invocation
-        given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": str(diff).encode("utf-8", "backslashreplace")}
-        return replace(invocation, files={**invocation.files, **given})
+        return replace(invocation, files={**invocation.files, f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(parts)})
 
     def _submit(self, claimed: Claimed, answer: ReviewerAnswer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
@@ -367,13 +376,15 @@ class Worker:
         return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
 
 
-def _answer_in(reply: ProgramOutput, claimed: Claimed, nonce: str) -> ReviewerAnswer | Unreadable | WrongDigest | None:
+def _answer_in(
+    reply: ProgramOutput, claimed: Claimed, nonce: str, parts: Sequence[Part]
+) -> ReviewerAnswer | Unreadable | WrongDigest | None:
     """What the program's words are; null if it had none."""
     if reply.text is None:
         return None
     try:
         digest, files = claimed.proposal.get("digest"), _files_of(claimed.proposal)
-        return read_answer(reply.text, nonce=nonce, digest=digest, files=files)
+        return read_answer(reply.text, nonce=nonce, digest=digest, files=files, parts=parts)
     except (Unreadable, WrongDigest) as error:
         return error
 
