@@ -22,11 +22,12 @@ KEEPS = ACTS.with_name("reviewer.py")
 
 
 def answer(verdict: str = "approved", **changes: Any) -> str:
-    """What a program has to print, for the usual proposal; it puts its nonce in."""
+    """What a program has to print, for the usual proposal; it puts its nonces in."""
     return json.dumps(
         {
             "nonce": "THE-NONCE",
             "digest": DIGEST,
+            "files": "THE-FILES",
             "summary": None,
             "comments": [],
             "reason": "Read all of it.",

@@ -5,6 +5,7 @@ Files that it is to write are named by the arguments; what it says on standard o
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -19,12 +20,16 @@ MEGABYTE = 1024 * 1024
 
 
 NONCE = re.compile(rb'^For `nonce` write "([0-9a-f]{32})":', re.MULTILINE)
+READ = re.compile(rb'^The nonce of file ([0-9]+) is "([0-9a-f]+)"\.$', re.MULTILINE)
 
 
 def say(text: str) -> None:
-    """Prints a line at once; where it has THE-NONCE it names that of its prompt."""
+    """Prints a line at once; where it has THE-NONCE and THE-FILES it names those of its prompt."""
     if "THE-NONCE" in text:
-        text = text.replace("THE-NONCE", NONCE.findall(sys.stdin.buffer.read())[-1].decode())
+        prompt = sys.stdin.buffer.read()
+        text = text.replace("THE-NONCE", NONCE.findall(prompt)[-1].decode())
+        read = [{"file": int(one[0]), "nonce": one[1].decode(), "looked_at": "all"} for one in READ.findall(prompt)]
+        text = text.replace('"THE-FILES"', json.dumps(read))
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,6 +1,6 @@
 """A reviewer program that keeps what it was given: `reviewer.py FOLDER ANSWER …`; it prints one answer a run.
 
-Where that has THE-NONCE it names that of its prompt.
+Where that has THE-NONCE and THE-FILES it names those of its prompt, and of the diff that it is given.
 
 Below FOLDER it writes `prompt-N.txt`, `environment-N.json` and `given-N/` for its run number N, from 1.
 """
@@ -26,7 +26,11 @@ def main() -> None:
     prompt = sys.stdin.buffer.read()
     (kept / f"prompt-{number}.txt").write_bytes(prompt)
     named = re.findall(rb'^For `nonce` write "([0-9a-f]{32})":', prompt, re.MULTILINE)
-    sys.stdout.write(answers[min(number, len(answers)) - 1].replace("THE-NONCE", named[-1].decode() if named else ""))
+    said = answers[min(number, len(answers)) - 1].replace("THE-NONCE", named[-1].decode() if named else "")
+    given = b"".join(file.read_bytes() for file in (scratch / "given").iterdir())
+    found = re.findall(rb'^The nonce of file ([0-9]+) is "([0-9a-f]+)"\.$', prompt + given, re.MULTILINE)
+    read = [{"file": int(file), "nonce": nonce.decode(), "looked_at": "all of it"} for file, nonce in found]
+    sys.stdout.write(said.replace('"THE-FILES"', json.dumps(read)))
 
 
 if __name__ == "__main__":
