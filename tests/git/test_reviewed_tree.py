@@ -144,6 +144,12 @@ def test_the_next_round_finds_nothing_of_what_was_done_in_the_folder(place: Plac
         place.lay_out(changed(place.sandbox, a_txt=f"round {number}\n"))
         assert [path.name for path in outside.iterdir()] == ["b.py"]
         assert (outside / "b.py").read_text() == "mine\n"
+    (place.tree / "a.txt").unlink()
+    (place.tree / "a.txt").mkdir()
+    (place.tree / "a.txt" / "full").write_text("left\n")
+    (place.tree / "a.txt").chmod(0)
+    place.index.write_bytes(b"no index")
+    place.lay_out(changed(place.sandbox, a_txt="anew\n"))
     place.tree.rename(tmp_path / "moved")
     place.tree.symlink_to(outside)
     place.lay_out(changed(place.sandbox, a_txt="last\n"))
@@ -191,6 +197,14 @@ def test_what_is_not_the_round_is_not_laid_out(place: Place) -> None:
     with Repository(place.sandbox.root) as repository, pytest.raises(InvalidInput):
         repository.lay_out(RoundContent("0" * 40, "0" * 64, diff), place.tree, "Round 1", place.index)
     place.lay_out(diff)
+
+
+def test_the_project_may_be_called_anything(tmp_path: Path) -> None:
+    sandbox = Sandbox(tmp_path / 'a "shop" #1 of: ours')
+    sandbox.write("a.txt", "one\n")
+    sandbox.commit("the base")
+    tree = Place(sandbox, tmp_path / "place").lay_out(changed(sandbox, a_txt="two\n"))
+    assert "the base" in Sandbox(tree.folder).git("log")
 
 
 def test_of_a_shallow_clone_there_is_as_much_history_as_it_has(place: Place, tmp_path: Path) -> None:

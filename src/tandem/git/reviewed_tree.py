@@ -20,7 +20,7 @@ from tandem.core.scratch import remove_tree
 from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.handle import Base, Handle
 from tandem.git.raw import REGULAR, TREE_OPTIONS, digest_of, parse_raw
-from tandem.git.runner import Output, make_git_folder
+from tandem.git.runner import GitFailed, Output, make_git_folder
 from tandem.git.scratch import Scratch
 from tandem.git.validation import encoded, refusal, repaired
 
@@ -72,7 +72,15 @@ def lay_out(handle: Handle, content: RoundContent, folder: Path, index: Path | N
     """Makes a folder hold a round; see `Repository.lay_out`."""
     base = handle.base(content.base)
     with handle.scratch(large=True) as scratch:
-        return _Making(handle, scratch, folder, index or scratch.folder / "tree-index").made(base, content, title)
+        making = _Making(handle, scratch, folder, index or scratch.folder / "tree-index")
+        try:
+            return making.made(base, content, title)
+        except GitFailed:
+            if index is None or not index.is_file():
+                raise
+            # What is left of the last round cannot be moved on: it is made anew.
+            index.unlink()
+            return making.made(base, content, title)
 
 
 class _Making:
