@@ -32,6 +32,7 @@ NONCE = "0f" * 16
 ANSWER: dict[str, Any] = {
     "nonce": NONCE,
     "digest": DIGEST,
+    "files": [],
     "summary": "Read README.md.",
     "comments": [{"file": "README.md", "line": 1, "body": "“Déjà vu” $(touch x)"}],
     "reason": "It says nothing.",

@@ -1,4 +1,4 @@
-"""The broker's pool with the real client programs: a proposal is put up, and they decide it. Models are scripted."""
+"""The broker's pool with the real client programs: a change is proposed, and they decide it. Models are scripted."""
 
 from __future__ import annotations
 
@@ -13,24 +13,43 @@ from typing import Any, Literal
 import pytest
 
 from tests.acceptance.reviewing import Desk
-from tests.broker import BrokerProcess, Caller
+from tests.broker import BrokerProcess
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.real_clients import ANSWER, BIN, CLIENTS, TOOLS, Client
 from tests.clients.traps import laid
+from tests.git.sandbox import Sandbox
 
 Mode = Literal["worker", "agent"]
 PATIENCE_SECONDS = 50
 TRIES = 6
+FILE = "README.md"
+PROPOSED = "What this project is for, and what not.\n"
 
 
 class Reviewer(ScriptedModel):
-    """A model that names the nonce of its prompt."""
+    """A model that reads the changed file, and approves with the nonces of its prompt."""
+
+    def __init__(self, client: Client, digest: str) -> None:
+        super().__init__([], {**ANSWER, "digest": digest, "reason": "It says more.", "verdict": "approved"})
+        self._client = client
 
     def say(self, path: str, text: str) -> tuple[str, bytes] | None:
-        """As the script has it, with the nonce that the request brings along."""
+        """As the script has it, in the folder and with the nonces that the request brings along."""
         if named := re.search(r'`nonce` write \\*"([0-9a-f]{32})', text):
-            self.answer = {**self.answer, "nonce": named[1]}
+            self.answer["nonce"] = named[1]
+        if read := re.findall(r'The nonce of file (\d+) is \\*"([0-9a-f]+)', text):
+            self.answer["files"] = [
+                {"file": int(file), "nonce": nonce, "looked_at": "All of it.", "unread": None} for file, nonce in read
+            ]
+        if folder := re.search(r"/[^\s\"\\<>]+/scratch/[a-z]+-r\d+-[a-z0-9]{6}/tree", text):
+            self.steps = self._steps(Path(folder[0]))
         return super().say(path, text)
+
+    def _steps(self, folder: Path) -> Sequence[tuple[str, dict[str, Any]]]:
+        tool, argument = self._client.reads
+        # The others have no tool that runs a command.
+        shows = [(tool, {argument: "git log --patch"})] if argument == "cmd" else []
+        return [self._client.read_step(folder / FILE), *shows]
 
 
 class Agent(ScriptedModel):
@@ -55,19 +74,19 @@ class Agent(ScriptedModel):
 
 @pytest.mark.parametrize("mode", ["worker", "agent"])
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_the_pool_has_a_proposal_reviewed(
+def test_the_pool_has_a_change_reviewed(
     client: Client, mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = laid(tmp_path, "shop")
-    subprocess.run(["git", "init", "--quiet", str(place.workspace)], check=True)
+    change = _proposed(place.workspace)
     (tmp_path / "broker").mkdir()
     pool = {"enabled": False, "provider": client.name, "model": client.model, "mode": mode}
     # The review is there before the broker has a pool: so the script can name it.
     with BrokerProcess(tmp_path / "broker") as broker, Desk(broker.url, "shop") as desk:
         desk.register(place.workspace)
-        put_up = {"intent": "Be clear", "agent_type": "author", "category": "plan_review", "description": "The plan."}
-        review_id = desk.do("create_review", **put_up)["review_id"]
-    script = Agent(client, review_id) if mode == "agent" else Reviewer([], {**ANSWER, "digest": None})
+        created = desk.put_up_whole(intent="Be clear", **change)
+    review_id, digest = created["review_id"], created["digest"]
+    script = Agent(client, review_id) if mode == "agent" else Reviewer(client, digest)
     with serving(script) as model:
         variable, path = client.address
         monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
@@ -75,16 +94,51 @@ def test_the_pool_has_a_proposal_reviewed(
         monkeypatch.setenv(client.key, "key-of-the-reviewer")
         monkeypatch.setenv(variable, f"{model.address}{path}")
         settings = {"reviewer_pool": json.dumps({**pool, "enabled": True})}
-        with BrokerProcess(tmp_path / "broker", **settings) as broker, Caller(broker.url, "shop") as caller:
-            status = _decided(caller, review_id)
-            [reviewer] = caller.do("list_reviewers")["reviewers"]
-    assert (status["status"], status["verdict_reason"].split("\n")[0]) == ("changes_requested", "It says nothing.")
+        with BrokerProcess(tmp_path / "broker", **settings) as broker, Desk(broker.url, "shop") as desk:
+            status = _decided(desk, review_id)
+            [reviewer] = desk.do("list_reviewers")["reviewers"]
+            is_open = desk.is_open_for(digest)
+    said = ("changes_requested", "It says nothing.") if mode == "agent" else ("approved", "It says more.")
+    assert (status["status"], str(status["verdict_reason"]).split("\n")[0]) == said, (
+        status["attention"],
+        model.results,
+    )
+    assert is_open == (mode == "worker")
     assert status["reviewer_id"] == reviewer["reviewer_id"]
     assert (reviewer["provider"], reviewer["outcomes"]) == (client.name, {"verdict": 1})
     assert place.sprung() == []
+    if mode == "worker":
+        _ensure_read(model.results)
 
 
-def _decided(caller: Caller, review_id: str) -> dict[str, Any]:
+def _proposed(root: Path) -> dict[str, str]:
+    """A change that is in no working tree: the folder is dirty, behind, and in the middle of a merge elsewhere."""
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(root)], check=True)
+    repository = Sandbox(root)
+    for name, value in (("user.name", "Ada"), ("user.email", "ada@example.org")):
+        repository.git("config", name, value)
+    behind = repository.commit("the start")
+    base = repository.commit("the base")
+    repository.write(FILE, PROPOSED)
+    change = {"diff": repository.diff(), "base": base}
+    repository.git("switch", "--quiet", "--force", "--create", "side", behind)
+    repository.write(FILE, "In the middle of something else.\n")
+    (root / ".git" / "MERGE_HEAD").write_text(f"{base}\n")
+    return change
+
+
+def _ensure_read(results: list[str]) -> None:
+    """Insist that the model was shown the file as proposed and, where it can run git, the change on its base."""
+    content, *shown = results
+    assert PROPOSED.strip() in content, results
+    for log in shown:
+        subjects = [log.find(said) for said in ("Round 1 of ", f"+{PROPOSED.strip()}", "the base", "the start")]
+        assert subjects == sorted(subjects), log
+        assert -1 not in subjects, log
+    assert "In the middle" not in str(results)
+
+
+def _decided(caller: Desk, review_id: str) -> dict[str, Any]:
     status: dict[str, Any] = {"verdict": None, "attention": None}
     for _ in range(TRIES):
         if status["verdict"] is not None or status["attention"] is not None:
