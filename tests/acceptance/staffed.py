@@ -114,14 +114,19 @@ class StaffedBroker(BrokerProcess):
         """The numbers of all processes that programs noted so far."""
         return [int(path.name.removeprefix("process-")) for path in self.notes.glob("process-*")]
 
+    def trees(self) -> list[Path]:
+        """The folders of rounds that reviewers have."""
+        return [*(self.data_dir / "reviewers" / "scratch").glob("*/tree")]
+
     def assert_nobody_is_left(self) -> None:
-        """Fails if any reviewer process or program runs; those are ended all the same."""
+        """Fails if any reviewer process or program runs, or a folder of theirs is there; processes are ended first."""
         left = [*self.workers(), *self.programs()]
         shown = [(one.pid, _words(one)) for one in left]
         for one in left:
             with suppress(psutil.Error):
                 one.kill()
         assert shown == []
+        assert self.trees() == []
 
     def runs(self, review_id: str) -> list[dict[str, Any]]:
         """What the program was given for a review, run for run."""

@@ -62,16 +62,20 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
         generation = elsewhere.claim(persons, "a-person")
         elsewhere.close()
         frozen = [project.member(held[still]["reviewer_id"])["pid"], *_programs_of(broker, held[still]["reviewer_id"])]
+        trees = {tree.parent.name: tree for tree in broker.trees()}
+        assert {*trees} == {status["reviewer_id"] for status in held.values()}
         stand_still(frozen)
         broker.kill()
         # A worker notices by itself that nobody is there any more, and ends what it started.
         until(lambda: len(broker.workers()) == 1, "the reviewer that can has ended")
         until(lambda: {one.pid for one in broker.programs()} == set(frozen[1:]), "its program has ended")
         assert [one.pid for one in broker.workers()] == frozen[:1]
+        assert broker.trees() == [trees[held[still]["reviewer_id"]]]
 
         broker.start()
-        # Who is found to be left behind is ended before the broker says that it is ready.
+        # Who is found to be left behind is ended before the broker says that it is ready, and so are its files.
         assert [pid for pid in frozen if not is_gone(pid)] == []
+        assert [tree for tree in trees.values() if tree.exists()] == []
         with reopened(project) as again:
             for review in (free, still):
                 [reclaimed] = again.of_kind(review, "review_reclaimed")

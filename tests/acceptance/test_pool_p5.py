@@ -150,6 +150,7 @@ def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter)
     theirs = patient.broker.programs()
     assert run["pid"] in {one.pid for one in theirs}
     assert len(theirs) == 3
+    [tree] = patient.broker.trees()
     os.kill(worker.pid, signal.SIGKILL)
     status = patient.when(review, lambda one: one["claim_generation"] >= 3, "is claimed by the next")
     assert status["reviewer_id"] != holder["reviewer_id"]
@@ -158,6 +159,7 @@ def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter)
     assert "SIGKILL" in reclaimed["data"]["reason"]
     assert reclaimed["data"]["attempts"] == 1
     assert [_lives(one) for one in theirs] == [False] * 3
+    assert not tree.exists()
     gone = patient.member(holder["reviewer_id"])
     assert (gone["state"], gone["exit_code"], gone["outcomes"]["crashed"]) == ("terminated", -signal.SIGKILL, 1)
     patient.broker.let("killed")

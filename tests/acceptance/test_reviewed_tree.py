@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import shutil
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
-from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
+import pytest
+
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, until
 from tests.git.sandbox import Sandbox
 
 pytestmark = only_posix
@@ -65,3 +71,30 @@ def test_a_text_without_a_base_is_read_beside_the_newest_commit(tmp_path: Path) 
         assert {*found["files"]} == {"a.txt"}
         [prompt] = [json.loads(file.read_text("utf-8"))["prompt"] for file in broker.notes.glob(f"run-{review}-*")]
         assert "names no commit" in prompt
+
+
+def test_of_a_reviewer_that_is_killed_while_its_folder_is_made_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{slow_git(tmp_path)}{os.pathsep}{os.environ['PATH']}")
+    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
+        broker.let("take-long")
+        review = project.ask("approve")
+        until(broker.programs, "git is at work")
+        [worker], [tree] = broker.workers(), broker.trees()
+        (broker.notes / "take-long").unlink()
+        os.kill(worker.pid, signal.SIGKILL)
+        assert project.decided(review)["status"] == "approved"
+        assert [one.cmdline() for one in broker.programs()] == []
+        assert not tree.exists()
+
+
+def slow_git(folder: Path) -> Path:
+    """A folder with a git that makes no working tree as long as a test has it so."""
+    notes, program = folder / "notes", folder / "bin" / "git"
+    sleep = f"exec '{sys.executable}' -I -S -c 'import time; time.sleep(300)' '{notes}'"
+    slow = f'case "$*" in "read-tree --reset -u"*) test -e "{notes}/take-long" && {sleep};; esac'
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n{slow}\nexec "{shutil.which("git")}" "$@"\n')
+    program.chmod(0o755)
+    return program.parent

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tandem.core.scratch import remove_tree
 from tandem.errors import TandemError
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
@@ -71,6 +72,11 @@ def lay_out(
                 return _within(context, tree), _IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE
         tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, title, scratch / _INDEX)
         return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def remove_laid_out(scratch: Path) -> None:
+    """Removes the folder that `lay_out` made: a reviewer may outlive the supervisor that would remove it."""
+    remove_tree(str(scratch / _TREE))
 
 
 def _within(context: RunContext, tree: ReviewedTree) -> RunContext:

@@ -60,7 +60,7 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.files import lay_out
+from tandem.pool.reviewers.files import lay_out, remove_laid_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
@@ -141,6 +141,7 @@ class Worker:
                 return WorkerExit.BROKER_GONE, one_line(f"the broker refuses: {error.code}: {error.message}")
             finally:
                 self._broker.close()
+                remove_laid_out(Path(self._job.scratch))
 
     def _loop(self) -> tuple[WorkerExit, str]:
         page = self._list(None)
