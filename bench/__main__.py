@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import commits, floors, life_cycle, machine, pages, report, screens, starts, validation, waits
+from bench import commits, floors, life_cycle, machine, pages, report, screens, starts, trees, validation, waits
 from bench.run import Measure, Run
 from tandem.core import platforms
 
@@ -27,6 +27,7 @@ MEASURES: dict[str, Measure] = {
     "pages": pages.measure,
     "starts": starts.measure,
     "commits": commits.measure,
+    "trees": trees.measure,
     "screens": screens.measure,
     "backlog": pages.measure_backlog,
 }
