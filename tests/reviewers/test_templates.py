@@ -134,6 +134,7 @@ def test_an_agent_is_told_who_it_is_and_the_loop() -> None:
     assert "at 300 seconds, stop" in text
     assert re.search(r"\n=== BEGIN DATA ([0-9a-f]{16}): project\nshop\n=== END DATA \1\n", text)
     assert "Never call `close_review`" in text
+    assert "`tandem review checkout REVIEW DIR`" in text
     assert "{{" not in text
 
 
