@@ -18,6 +18,7 @@ from tests.git.sandbox import Sandbox
 
 pytestmark = only_posix
 ROUNDS = 20
+OWN = "THE_TESTS_OWN_GIT"
 
 
 def read(project: Counter, review: str) -> dict[str, Any]:
@@ -28,37 +29,72 @@ def read(project: Counter, review: str) -> dict[str, Any]:
 def proposed(repository: Sandbox, content: str) -> dict[str, str]:
     """A change to the first file, made against HEAD; the working tree is as before."""
     repository.write("a.txt", content)
-    change = {"diff": repository.diff(), "base": repository.head()}
+    change = {"diff": repository.diff("--no-textconv"), "base": repository.head()}
     repository.git("checkout", "--quiet", "--", "a.txt")
     return change
 
 
-def test_the_reviewer_reads_the_round_and_not_the_projects_folder(tmp_path: Path) -> None:
+def make_hostile(repository: Sandbox, trace: Path) -> None:
+    """Filters, programs and hooks that leave a trace and give wrong bytes, unless it is the test itself that runs git.
+
+    Must be called after the broker has started, which else takes itself for the test.
+    """
+    run = f'test -n "${OWN}" || {{ touch "{trace}"; echo wrong; }}'
+    for name in ("filter.bad.smudge", "filter.bad.clean", "diff.bad.textconv"):
+        repository.git("config", name, f"{run}; cat")
+    for name in ("core.fsmonitor", "core.sshCommand", "diff.external"):
+        repository.git("config", name, run)
+    for name in ("post-checkout", "post-index-change", "reference-transaction", "post-commit", "pre-commit"):
+        hook = repository.write(f".git/hooks/{name}", f"#!/bin/sh\n{run}\n")
+        hook.chmod(0o755)
+
+
+def upset(repository: Sandbox, number: int) -> None:
+    """Leaves the folder dirty, behind, on another branch, or in the middle of a merge with conflicts, by turns."""
+    repository.git("reset", "--quiet", "--hard")
+    repository.git("switch", "--quiet", "--force", "--detach", ("main", "main~3", "other", "main")[number % 4])
+    if number % 4 == 3:
+        assert repository.run("merge", "other", check=False).returncode == 1
+    else:
+        repository.write("a.txt", "dirty\n")
+    repository.write("secret.env", "PASSWORD=1\n")
+    repository.write("left.txt", "left\n")
+
+
+def test_the_reviewer_reads_the_round_and_not_the_projects_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
-        repository = Sandbox(project.root)
+        monkeypatch.setenv(OWN, "1")
+        repository, trace = Sandbox(project.root), tmp_path / "trace"
         repository.write(".gitignore", "secret.env\n")
-        repository.commit("ignore")
-        bases: dict[str, tuple[str, str]] = {}
+        repository.write(".gitattributes", "*.txt text eol=crlf ident filter=bad diff=bad\n")
+        repository.commit("settings")
+        make_hostile(repository, trace)
+        repository.git("branch", "other")
+        rounds: list[tuple[str, dict[str, str]]] = []
         for number in range(ROUNDS):
-            content = f"round {number}, {secrets.token_hex(8)}\n"
-            change = proposed(repository, content)
-            review = project.put_up(intent="read a.txt secret.env left.txt", **change)
-            bases[review] = (content, change["base"])
-            # Meanwhile the folder goes on: dirty, behind, on another branch, in the middle of a merge.
-            repository.write("secret.env", "PASSWORD=1\n")
-            repository.write("left.txt", "left\n")
+            content = f"round {number}, {secrets.token_hex(8)}\n$Id$\n"
+            rounds.append((content, proposed(repository, content)))
             if number % 4 == 3:
-                (repository.root / "left.txt").unlink()
+                repository.write("a.txt", f"step {number}\n")
                 repository.commit(f"step {number}")
-                repository.git("switch", "--quiet", "--create", f"side-{number}", "HEAD~1")
-                (repository.root / ".git" / "MERGE_HEAD").write_text(f"{change['base']}\n")
-                repository.write("a.txt", "in the middle of something\n")
-                repository.git("checkout", "--quiet", "--force", "main")
-        for review, (content, base) in bases.items():
+        repository.git("switch", "--quiet", "other")
+        repository.write("a.txt", "another\n")
+        repository.commit("another")
+        reviews: list[str] = []
+        for number, (_, change) in enumerate(rounds):
+            reviews.append(project.put_up(intent="read a.txt secret.env left.txt", **change))
+            upset(repository, number)
+        for review, (content, change) in zip(reviews, rounds, strict=True):
             found = read(project, review)
             assert found["files"] == {"a.txt": content}
-            assert found["log"].split()[1] == base
+            assert found["log"].split()[1] == change["base"]
             assert found["status"] == ""
+        assert not trace.exists()
+        monkeypatch.delenv(OWN)
+        repository.git("status")
+        assert trace.exists(), "what is hostile would show"
 
 
 def test_a_text_without_a_base_is_read_beside_the_newest_commit(tmp_path: Path) -> None:
