@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
+from tandem.git.hunks import FileDiff, Gap, gaps, parse, split_files, widened
 from tests.git.sandbox import Sandbox
 
 Tree = dict[str, tuple[bytes, bool]]
@@ -91,6 +91,10 @@ def test_a_diff_by_git_reads_back_as_the_same_change(sandbox: Sandbox, before: T
             assert file.kind == ("mode" if old[0] == new[0] else "modified")
         assert applied(file, old[0] if old else b"") == (new[0] if new else b"")
         assert file.stray == ()
+    parts = split_files(diff)
+    assert tuple(file for file, _ in parts) == files
+    assert [parse(part) for _, part in parts] == [(file,) for file in files]
+    assert "".join(part for _, part in parts) == diff
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -191,7 +195,11 @@ def test_gaps_lie_between_hunks() -> None:
     )
 )  # fmt: skip
 def test_no_text_at_all_makes_it_raise(lines: list[str]) -> None:
-    for file in parse("\n".join(lines)):
+    text = "\n".join(lines)
+    parts = split_files(text)
+    # Nothing of a diff is in no part, wherever it stands.
+    assert "".join(part for _, part in parts).rstrip("\n") == (text.rstrip("\n") if parts else "")
+    for file in parse(text):
         assert isinstance(file.path, str)
         for hunk in file.hunks:
             assert len([line for line in hunk.lines if line.kind != "added"]) == hunk.old_count
