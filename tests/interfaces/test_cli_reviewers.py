@@ -39,13 +39,12 @@ POOL: dict[str, Any] = {
     "drain_seconds": 1,
 }
 WRAPPED = """\
-import os, runpy, sys
+import runpy, shutil, sys
 
-with open(sys.argv[1], "w") as note:
-    note.write(os.getcwd())
+shutil.copy(".git/objects/info/alternates", sys.argv[1])
 runpy.run_path(sys.argv[2], run_name="__main__")
 """
-"""Notes the folder that the program is run in, and is the program."""
+"""Notes whose history the folder has that the program is run in, and is the program."""
 
 HOW_TO = "[reviewer_pool] enabled = true"
 
@@ -276,7 +275,7 @@ def test_without_a_pool_it_is_said_how_to_get_one(
         assert (refused.status, "POOL_DISABLED" in refused.stderr) == (1, True)
 
 
-def test_a_supervisor_elsewhere_reviews_in_the_folder_that_it_is_given(
+def test_a_supervisor_elsewhere_reviews_with_the_history_of_the_folder_that_it_is_given(
     bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tandem = shop(bare, tmp_path, monkeypatch)
@@ -284,7 +283,7 @@ def test_a_supervisor_elsewhere_reviews_in_the_folder_that_it_is_given(
     review_id = newest(tandem)
     # As on another machine: what was registered is not there, and its like is in another place.
     copy = tandem.cwd.rename(tmp_path / "copy")
-    note = tmp_path / "cwd"
+    note = tmp_path / "history"
     wrapped = tmp_path / "wrapped.py"
     wrapped.write_text(WRAPPED, "utf-8")
     options = ("--project", tandem.project, "--workspace", str(copy), "--json")
@@ -293,7 +292,7 @@ def test_a_supervisor_elsewhere_reviews_in_the_folder_that_it_is_given(
         ready = json.loads(line())["data"]
         assert (ready["projects"], ready["max_pool_size"]) == ([tandem.project], CAP)
         assert tandem.run("review", "status", review_id, "--wait", "--timeout", "60").status == 0
-        assert note.read_text("utf-8") == str(copy)
+        assert note.read_text("utf-8") == f"{copy / '.git' / 'objects'}\n"
         told = [json.loads(one) for one in told_until("reviewer_outcome", line)]
         kinds = [one["kind"] for one in told]
         assert kinds == ["reviewer_spawned", "review_claimed", "reviewer_outcome"]
