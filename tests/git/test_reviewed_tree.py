@@ -163,10 +163,16 @@ def test_every_kind_of_change_is_laid_out(any_format: Sandbox, tmp_path: Path) -
     sandbox.write("moved.txt", "to be moved\n" * 5)
     sandbox.write("mode.sh", "run\n")
     sandbox.write("binary", bytes(range(256)))
+    sandbox.write("becomes", "a folder\n")
+    sandbox.write("was/a/folder", "a file\n")
     (sandbox.root / "link").symlink_to("gone.txt")
     base = sandbox.commit("the base")
-    for name in ("gone.txt", "link"):
+    for name in ("gone.txt", "link", "becomes", "was/a/folder"):
         (sandbox.root / name).unlink()
+    sandbox.write(f"becomes/{ODD}", "a file\n")
+    (sandbox.root / "was" / "a").rmdir()
+    (sandbox.root / "was").rmdir()
+    sandbox.write("was", "a folder\n")
     sandbox.git("mv", "moved.txt", "deep.txt")
     (sandbox.root / "mode.sh").chmod(0o755)
     sandbox.write("binary", bytes(reversed(range(256))))
@@ -174,17 +180,39 @@ def test_every_kind_of_change_is_laid_out(any_format: Sandbox, tmp_path: Path) -
     diff = sandbox.diff("--cached", "-M")
     place = Place(sandbox, tmp_path / "place")
     place.lay_out(diff, base)
-    assert {*place.held()} == {"deep.txt", "mode.sh", "binary"}
+    assert {*place.held()} == {"deep.txt", "mode.sh", "binary", f"becomes/{ODD}", "was"}
     assert (place.tree / "mode.sh").stat().st_mode & 0o100
+
+
+def test_a_change_against_a_tree_or_against_nothing_is_a_commit_without_history(
+    any_format: Sandbox, tmp_path: Path
+) -> None:
+    sandbox, index = any_format, tmp_path / "index"
+    folder = tmp_path / "tree"
+    for number in range(2):
+        sandbox.write(f"new-{number}.txt", "new\n")
+        sandbox.git("add", "--all")
+        base = sandbox.empty_tree() if number == 0 else sandbox.git("rev-parse", "HEAD^{tree}").strip()
+        diff = sandbox.diff("--cached", base)
+        with Repository(sandbox.root) as repository:
+            valid = repository.validate_diff(diff, base)
+            content = RoundContent(base, valid.digest, diff)
+            tree = repository.lay_out(content, folder, "Round 1", index)
+        assert tree.base is None
+        assert Sandbox(folder).git("log", "--format=%s") == "Round 1\n"
+        assert Sandbox(folder).git("status", "--porcelain") == ""
+        assert {path.name for path in folder.iterdir()} == {".git", *(f"new-{one}.txt" for one in range(number + 1))}
+        sandbox.commit()
 
 
 def test_a_text_is_laid_out_as_its_file(place: Place) -> None:
     with Repository(place.sandbox.root) as repository:
-        for path in ("docs/PLAN.md", "src/b.py"):
-            valid = repository.text_change(path, "# Plan\n")
-            content = RoundContent(str(valid.base_commit), valid.digest, None, path, "# Plan\n")
+        for path, text in (("docs/PLAN.md", "# Plan\n"), ("src/b.py", "# Plan\n"), ("src/b.py", "b = 1\n")):
+            valid = repository.text_change(path, text)
+            content = RoundContent(str(valid.base_commit), valid.digest, None, path, text)
             tree = repository.lay_out(content, place.tree, "Round 1", place.index)
-            assert (place.tree / path).read_text() == "# Plan\n"
+            assert (place.tree / path).read_text() == text
+            assert ((place.tree / path).stat().st_mode & 0o100 == 0o100) == (path == "src/b.py")
             assert Sandbox(tree.folder).git("status", "--porcelain") == ""
         tree = repository.lay_out(RoundContent("HEAD"), place.tree, "Round 1", place.index)
         assert (tree.commit, tree.base) == (place.sandbox.head(), None)

@@ -18,18 +18,19 @@ from pathlib import Path
 
 from tandem.core.scratch import remove_tree
 from tandem.errors import InvalidDiff, Unavailable
+from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import REGULAR, TREE_OPTIONS, digest_of, parse_raw
-from tandem.git.runner import GitFailed, Output, make_git_folder
+from tandem.git.paths import quote
+from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, parse_raw
+from tandem.git.runner import GitFailed, make_git_folder
 from tandem.git.scratch import Scratch
-from tandem.git.validation import encoded, refusal, repaired
+from tandem.git.validation import apply_diff, encoded, repaired
 
 _GIT = ".git"
 _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
 """Files hold what git stored, to the byte, whatever the project's own attributes say."""
 
-_NAME = "Tandem"
-_ADDRESS = "tandem@localhost"
+_COMMITTER = b"Tandem <tandem@localhost>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,7 @@ def lay_out(handle: Handle, content: RoundContent, folder: Path, index: Path | N
     """Makes a folder hold a round; see `Repository.lay_out`."""
     base = handle.base(content.base)
     with handle.scratch(large=True) as scratch:
-        making = _Making(handle, scratch, folder, index or scratch.folder / "tree-index")
-        try:
-            return making.made(base, content, title)
-        except GitFailed:
-            if index is None or not index.is_file():
-                raise
-            # What is left of the last round cannot be moved on: it is made anew.
-            index.unlink()
-            return making.made(base, content, title)
+        return _Making(handle, scratch, folder, index or scratch.folder / "tree-index").made(base, content, title)
 
 
 class _Making:
@@ -91,26 +84,72 @@ class _Making:
         self._scratch = scratch
         self._folder = folder
         self._index = index
-        self._environment = {
-            **scratch.environment,
-            "GIT_WORK_TREE": str(folder),
-            "GIT_INDEX_FILE": str(index),
-            **{f"GIT_{who}_NAME": _NAME for who in ("AUTHOR", "COMMITTER")},
-            **{f"GIT_{who}_EMAIL": _ADDRESS for who in ("AUTHOR", "COMMITTER")},
-        }
+        self._environment = {**scratch.environment, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
 
     def made(self, base: Base, content: RoundContent, title: str) -> ReviewedTree:
-        self._scratch.write_attributes([_EXACT])
-        self._prepare()
-        self._run(["read-tree", "--reset", "-u", base.tree])
-        tree = self._changed(base, content)
+        changes = self._changes(base, content)
         parent = base.oid if base.oid != base.tree else None
         # Without a change of its own, the round is what is at the base.
-        is_base = tree == base.tree and parent is not None
-        commit = base.oid if is_base else self._commit(tree, ["-p", parent] if parent else [], title)
+        is_base = parent is not None and not changes
+        commit = base.oid if is_base else self._commit(base, parent, changes, title)
+        if changes:
+            self._ensure_bound(base, commit, content)
+        try:
+            self._move_to(commit)
+        except GitFailed:
+            if not self._index.is_file():
+                raise
+            # What is left of the last round cannot be moved on: it is made anew.
+            self._index.unlink()
+            self._move_to(commit)
+        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit))
+
+    def _changes(self, base: Base, content: RoundContent) -> tuple[Change, ...]:
+        """What the round changes; its new files are kept in the scratch folder."""
+        if content.diff is not None:
+            return apply_diff(self._handle, self._scratch, encoded(repaired(content.diff)), base).changes
+        if content.path is None or content.text is None:
+            return ()
+        path, objects = content.path.encode(), self._handle.layout.objects
+        before = self._handle.objects.entries(base.tree, [path]).entries
+        blob = self._scratch.run(["hash-object", "-w", "--stdin"], stdin=content.text.encode()).text
+        after = {path: Entry(before[path].mode if path in before else REGULAR, blob)}
+        return changes_between(before, after, objects.absent)
+
+    def _ensure_bound(self, base: Base, commit: str, content: RoundContent) -> None:
+        """Insists that a commit changes exactly what an approval binds to."""
+        changes = [*parse_raw(self._scratch.run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, commit]).stdout)]
+        is_text = content.diff is None
+        found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
+        if found != content.digest:
+            raise InvalidDiff("The change comes to another digest than the round's; nothing of it can be shown.")
+
+    def _commit(self, base: Base, parent: str | None, changes: Sequence[Change], title: str) -> str:
+        """Id of the change as a commit. Of the tree git reads only the folders that have changed files."""
+        message = title.encode()
+        gone = [change for change in changes if change.mode_after == ABSENT_MODE]
+        lines = [
+            b"commit refs/heads/round\nmark :1\ncommitter %s now\ndata %d\n%s" % (_COMMITTER, len(message), message),
+            b"from " + parent.encode() if parent is not None else b'M 040000 %s ""' % base.tree.encode(),
+            # A file may become a folder: first goes what goes.
+            *(b"D " + quote(change.path.encode()) for change in gone),
+            *(
+                b"M %s %s %s" % (change.mode_after.encode(), change.blob_after.encode(), quote(change.path.encode()))
+                for change in changes
+                if change.mode_after != ABSENT_MODE
+            ),
+            b"get-mark :1\n",
+        ]
+        importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--date-format=now"]
+        return self._scratch.run(importing, stdin=b"\n".join(lines)).text
+
+    def _move_to(self, commit: str) -> None:
+        """Makes the folder hold a commit's files and nothing else."""
+        self._prepare()
+        self._scratch.write_attributes([_EXACT])
+        self._run(["read-tree", "--reset", "-u", commit])
         # What others left in the folder: ignored files and repositories inside it, too.
         self._run(["clean", "--quiet", "-x", "-d", "--force", "--force"])
-        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit))
 
     def _prepare(self) -> None:
         """A folder of which no index of ours says what it holds is made anew."""
@@ -121,38 +160,6 @@ class _Making:
             self._index.unlink(missing_ok=True)
             self._folder.mkdir(mode=0o700)
         _remove(self._folder / _GIT)
-
-    def _changed(self, base: Base, content: RoundContent) -> str:
-        """Id of the tree with the change, which the folder holds then; insists that it is what an approval binds to."""
-        if content.diff is not None:
-            file = self._scratch.folder / "diff"
-            file.write_bytes(encoded(repaired(content.diff)))
-            output = self._run(["apply", "--index", "--whitespace=nowarn", str(file)], accept=(0, 1, 128))
-            if output.status_code:
-                raise refusal(output.words, base)
-        elif content.path is not None and content.text is not None:
-            self._write(content.path, content.text.encode())
-        tree = self._ask(["write-tree"])
-        if content.diff is not None or content.path is not None:
-            changes = [*parse_raw(self._run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, tree]).stdout)]
-            is_text = content.diff is None
-            found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
-            if found != content.digest and (changes or not is_text):
-                raise InvalidDiff("The change comes to another digest than the round's; nothing of it can be shown.")
-        return tree
-
-    def _write(self, path: str, text: bytes) -> None:
-        """A file of the tree with these bytes, its mode kept."""
-        known = self._ask(["ls-files", "--stage", "--", f":(literal){path}"])
-        blob = self._ask(["hash-object", "-w", "--stdin"], text)
-        self._run(["update-index", "--add", "--cacheinfo", f"{known.split(' ')[0] or REGULAR},{blob},{path}"])
-        self._run(["checkout-index", "--force", "--", path])
-
-    def _ask(self, arguments: Sequence[str], stdin: bytes = b"") -> str:
-        return os.fsdecode(self._run(arguments, stdin=stdin).stdout).strip()
-
-    def _commit(self, tree: str, parents: Sequence[str], title: str) -> str:
-        return self._ask(["commit-tree", tree, *parents], title.encode() + b"\n")
 
     def _publish(self, commit: str) -> tuple[Path, ...]:
         """The folder's own `.git`, made anew: nothing in it is older than this round. Where more objects are."""
@@ -171,10 +178,8 @@ class _Making:
             shutil.copy2(shallow, own / "shallow")
         return _with_alternates(layout.object_folder)
 
-    def _run(self, arguments: Sequence[str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
-        return self._handle.git.run(
-            arguments, cwd=self._folder, environment=self._environment, stdin=stdin, accept=accept
-        )
+    def _run(self, arguments: Sequence[str]) -> None:
+        self._handle.git.run(arguments, cwd=self._folder, environment=self._environment)
 
 
 def _remove(path: Path) -> None:
