@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import commits, floors, life_cycle, machine, pages, report, screens, starts, trees, validation, waits
+from bench import checks, commits, floors, life_cycle, machine, pages, report, screens, starts, trees, validation, waits
 from bench.run import Measure, Run
 from tandem.core import platforms
 
@@ -28,6 +28,7 @@ MEASURES: dict[str, Measure] = {
     "starts": starts.measure,
     "commits": commits.measure,
     "trees": trees.measure,
+    "checks": checks.measure,
     "screens": screens.measure,
     "backlog": pages.measure_backlog,
 }

@@ -88,7 +88,10 @@ class BrokerProcess:
         if "database_url" in settings:
             # Brokers that share a database need the same key, and tests copy databases.
             settings.setdefault("secret_key_file", _SHARED_KEY)
-        self._settings = {f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()}
+        # PATH is as it is called; all else is a setting.
+        self._settings = {
+            name if name == "PATH" else f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()
+        }
         self._process: Forked | subprocess.Popen[bytes] | None = None
 
     @property

@@ -48,6 +48,8 @@ WITH_KEY: Final = ("IDEMPOTENCY_CONFLICT",)
 
 ELSEWHERE: Final[dict[str, str]] = {
     "RATE_LIMITED": "nothing in this release",
+    "CHECK_FAILED": "[`check_gate`](operations.md#check_gate), as the `code` of its answer",
+    "CHECK_PENDING": "[`check_gate`](operations.md#check_gate), as the `code` of its answer",
     "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",
     "CONFIG_INVALID": "the command line, at start; supervisors, at theirs",
 }

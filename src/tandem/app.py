@@ -32,6 +32,7 @@ from tandem.git.runner import memory_folder
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.registry import GitSettings, Projects
+from tandem.reviews import check_queries
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections
@@ -48,7 +49,7 @@ from tandem.store import log
 from tandem.store.base import Store
 from tandem.store.context import Services
 from tandem.store.engine import make_store
-from tandem.store.event import Seal
+from tandem.store.event import Event, EventKind, Seal
 from tandem.store.waits import WaitHub
 from tandem.web import Pages
 
@@ -188,6 +189,9 @@ class Broker:
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
             self._services.waits.follow(self._services.projects.notice)
+            self._services.waits.follow(self._notice_checks)
+            if await self._store.read(lambda unit: check_queries.list_unfinished(unit, None, 1)):
+                self._services.checks_wanted.set()
             await self._services.waits.start()
             stack.push_async_callback(self._services.waits.stop)
             # What processes left behind that were killed, in this one and others; nobody waits for it.
@@ -215,6 +219,20 @@ class Broker:
         folder = self._settings.data_dir
         log_dir = self._services.reviewer_logs
         return Supervisor(InProcessBroker(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
+
+    async def run_checks(self) -> None:
+        """Run the checks of rounds until cancelled; nothing is loaded for it before there is one."""
+        if not self._settings.checks_at_once:
+            return
+        await self._services.checks_wanted.wait()
+        from tandem.pool.check_runner import FOLDER, CheckRunner, RunnerOptions
+
+        options = RunnerOptions.of(self._settings, FOLDER)
+        await CheckRunner(InProcessBroker(self._dispatcher), options).run()
+
+    async def _notice_checks(self, batch: list[Event]) -> None:
+        if any(event.kind == EventKind.CHECKS_REQUESTED for event in batch):
+            self._services.checks_wanted.set()
 
     def hide(self) -> None:
         """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""
@@ -290,16 +308,25 @@ async def run_broker(
 
 @contextlib.asynccontextmanager
 async def _reviewing(broker: Broker, listener: socket.socket) -> AsyncGenerator[None]:
-    """Have the pool's reviewers work while the broker serves; they are ended before it stops to."""
+    """Have checks run and the pool's reviewers work while the broker serves; they are ended before it stops to."""
     supervisor = broker.supervisor(_url_of(listener))
-    if supervisor is None:
-        yield
-        return
+    checking = asyncio.create_task(broker.run_checks(), name="checks")
+    checking.add_done_callback(_tell_of_its_end)
     try:
-        await supervisor.start()
+        if supervisor is not None:
+            await supervisor.start()
         yield
     finally:
-        await supervisor.stop()
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+        if supervisor is not None:
+            await supervisor.stop()
+
+
+def _tell_of_its_end(checking: asyncio.Task[None]) -> None:
+    """The broker serves on without checks; why, is in the log."""
+    if not checking.cancelled() and (error := checking.exception()) is not None:
+        _log.error("checks are no longer run", exc_info=error)
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -30,6 +30,8 @@
     ├── ArchiveNotAllowed       409 ARCHIVE_NOT_ALLOWED
     ├── PoolDisabled            409 POOL_DISABLED
     ├── PoolCapReached          409 POOL_CAP_REACHED
+    ├── CheckFailed             409 CHECK_FAILED
+    ├── CheckPending            409 CHECK_PENDING
     ├── ConfigInvalid           409 CONFIG_INVALID
     ├── CursorExpired           410 CURSOR_EXPIRED
     ├── TooLarge                413 TOO_LARGE
@@ -372,6 +374,26 @@ class PoolCapReached(TandemError):
     """
 
     code = "POOL_CAP_REACHED"
+    status = 409
+
+
+class CheckFailed(TandemError):
+    """A required check of what was approved has not passed.
+
+    Read its log (`tandem checks log REVIEW NAME`). Send a new round, or have it run again: `tandem checks run REVIEW`.
+    """
+
+    code = "CHECK_FAILED"
+    status = 409
+
+
+class CheckPending(TandemError):
+    """A required check of what was approved has not ended yet.
+
+    Wait for it: `tandem checks list REVIEW --wait`.
+    """
+
+    code = "CHECK_PENDING"
     status = 409
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from tandem.cycles.payloads import ARRAYS
+from tandem.hooks.trust import CHECKS_FILE
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import CALL_SECONDS
+from tests.git.sandbox import Sandbox
 
 AGENT = "agent-7"
 CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
@@ -74,6 +77,14 @@ class Shop:
         review = self.desk.put_up(diff=edited("b.txt"))
         self.desk.approve(review)
         return review
+
+    @cached_property
+    def checked(self) -> str:
+        """A review whose base names a check, which nobody has trusted."""
+        repository = Sandbox(Path(self.root))
+        repository.write(CHECKS_FILE, "[[check]]\nname = 'tests'\ncommand = ['true']\n")
+        repository.commit("checks")
+        return self.desk.put_up(diff=edited())
 
     @cached_property
     def rolled_back(self) -> str:

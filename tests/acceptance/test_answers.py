@@ -14,7 +14,8 @@ import pytest
 from mcp import Client
 from mcp_types import Implementation
 
-from tandem.contract.operation import Role
+from tandem.contract.operation import MCP_ROLES
+from tandem.hooks.trust import CHECKS_FILE
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
@@ -87,6 +88,9 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "get_activity_feed": [lambda _: {}, lambda _: {"limit": 1}],
     "get_audit_log": [lambda _: {}, lambda _: {"limit": 2}],
     "get_review_stats": [lambda _: {}, lambda _: {"since": "2026-01-01"}],
+    "list_checks": [lambda shop: {"review_id": shop.checked}, lambda shop: {"round": 1} if shop.checked else {}],
+    "run_checks": [lambda shop: {"review_id": shop.checked}],
+    "get_check_log": [lambda shop: {"review_id": shop.checked, "name": CHECKS_FILE}],
     "check_gate": [
         lambda _: {"digest": "1" * 64},
         lambda _: {"changes": CHANGES},
@@ -203,7 +207,7 @@ CASES = [(name, number) for name, requests in REQUESTS.items() for number in ran
 WRITES = {operation.name for operation in REGISTRY if operation.writes}
 PREPARED = {
     *("cycle_status", "get_cycle", "handoff_read", "list_cycles", "get_inbox", "get_reviewer_log", "list_reviewers"),
-    *("get_gate", "list_commits", "list_tokens", "list_viewed"),
+    *("get_gate", "list_commits", "list_tokens", "list_viewed", "list_checks", "get_check_log"),
 }
 """Reads for which something is made first; all others leave a shop as it is."""
 
@@ -244,7 +248,8 @@ def over_mcp(url: str, operation: str, request: dict[str, Any], role: str | None
 
 
 def test_no_operation_is_left_out():
-    assert REQUESTS.keys() == {operation.name for operation in REGISTRY}
+    # Brokers without tokens believe nobody who reports on a check; see `test_checks`.
+    assert REQUESTS.keys() | {"report_check"} == {operation.name for operation in REGISTRY}
 
 
 # A write answers with what it was told and made; what a read finds, each database counts and sorts by itself.
@@ -277,7 +282,7 @@ def answers_as_declared(shop: Shop, operation: str, number: int) -> None:
     if not found.over_mcp:
         return
     # A read is asked once more; a write has a key, and so is answered once more by any face.
-    for role in (None, *sorted(found.roles - {Role.ADMIN})):
+    for role in (None, *sorted(found.roles.intersection(MCP_ROLES))):
         assert over_mcp(shop.desk.url, operation, request, role) == envelope
 
 

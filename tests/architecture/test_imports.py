@@ -17,8 +17,8 @@ from tests.architecture.source import Import, Module, imports, package_modules
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
 SUBJECTS = ("access", "cycles", "gate", "inbox", "pool", "projects", "reviews")
 DECLARED = (
-    "answers", "archives", "claim_rules", "contract", "operations", "page_answers", "page_operations", "page_requests",
-    "payloads", "requests", "rounds", "rules", "unusual",
+    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "operations", "page_answers",
+    "page_operations", "page_requests", "payloads", "requests", "rounds", "rules", "unusual",
 )  # fmt: skip
 
 # What a package must not import itself; that something it imports does so is what layers are for.
@@ -39,6 +39,7 @@ LATE_IMPORTS = {
     ("tandem.store.*", "tandem.store.postgres*"): "as psycopg",
     ("tandem.app", "tandem.server.mcp*"): "the port opens while the SDK is still being imported",
     ("tandem.app", "tandem.pool.reviewers*"): "a broker without a pool starts the sooner for it",
+    ("tandem.app", "tandem.pool.check_runner"): "as the reviewers: few brokers have checks to run",
     ("tandem.server.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
     ("tandem.server.*", "tandem.server.mcp*"): "as mcp",
     ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",
@@ -91,7 +92,7 @@ def test_who_calls_operations_knows_their_declarations_only() -> None:
         if within(one.name, *(f"tandem.{subject}" for subject in SUBJECTS))
         and set(one.name.split(".")[2:3]) - set(DECLARED)
         # The processes of a pool, which commands start and show.
-        and not (module.inside("tandem.cli") and within(one.name, "tandem.pool.reviewers"))
+        and not (module.inside("tandem.cli") and within(one.name, "tandem.pool.reviewers", "tandem.pool.check_runner"))
     ]
     assert wrong == []
 

@@ -11,6 +11,7 @@ from tests.architecture.source import Module, imports, package_modules
 STARTS_PROCESSES = {
     "tandem.git": "the only caller of git",
     "tandem.pool.reviewers": "runs client programs as reviewers",
+    "tandem.pool.sandbox": "tries whether bubblewrap works",
     "tandem.core.platforms": "process groups and detached starts differ by platform",
     "tandem.bridge": "starts the broker",
     "tandem.hooks": "runs `git commit` for the one who overrides the gate, and starts the broker",

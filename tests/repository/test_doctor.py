@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tandem.setup import trust
+from tests.acceptance.checking import bubblewrap
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, Shell, finish
 from tests.repository.gating import Gated
@@ -169,6 +171,18 @@ def test_settings_that_want_trust_are_told(here: Gated) -> None:
     here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
     found = examined(here.tandem("doctor", "--json"))
     assert said(found, "planning", "note") == ["Not trusted, and so without effect: review_granularity"]
+
+
+def test_checks_that_do_not_run_are_told_with_what_to_do(here: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    config_dir = Path(os.environ["TANDEM_CONFIG_DIR"])
+    here.write({".tandem/checks.toml": "[[check]]\nname = 'x'\n"})
+    assert "check.0.command" in problems(examined(here.tandem("doctor", "--json")))["checks"]
+    here.write({".tandem/checks.toml": "[[check]]\nname = 'x'\ncommand = ['true']\n"})
+    monkeypatch.setenv("PATH", f"{bubblewrap()}{os.pathsep}{os.environ['PATH']}")
+    path: dict[str, Any] = {"PATH": os.environ["PATH"]}
+    assert "not trusted" in problems(examined(here.tandem("doctor", "--json", **path)))["checks"]
+    trust.add(config_dir, trust.Project.at(str(here.root), config_dir).candidates())
+    assert "bubblewrap" in said(examined(here.tandem("doctor", "--json", **path)), "checks", "ok")[0]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="platform: Windows has no such permissions")

@@ -165,6 +165,7 @@ class Peer:
             "list_reviews": self._list,
             "claim_review": self._claim,
             "renew_claim": lambda _: {"lease_expires_at": self._lease()},
+            "list_checks": lambda _: {"checks": [], "cursor": "c"},
             "get_discussion": lambda _: {"entries": [], "next_page": None},
             "get_proposal": lambda _: proposal(),
             "get_round_file": self._file,

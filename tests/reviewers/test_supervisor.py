@@ -254,7 +254,8 @@ async def test_a_project_that_it_does_not_serve_is_refused(scene: Scene, book: O
 
 @only_posix
 async def test_a_reviewer_that_lives_too_long_is_killed(scene: Scene, book: OrderBook) -> None:
-    async with scene.supervising(book, "deaf", max_ttl_seconds=0.2, attempt_seconds=0.3, grace_seconds=0.5):
+    limits = {"max_ttl_seconds": 0.2, "checks_wait_seconds": 0, "attempt_seconds": 0.3, "grace_seconds": 0.5}
+    async with scene.supervising(book, "deaf", **limits):
         row = book.order(scene.root)
         told = await ended(book, row)
         assert told["exit_code"] == -signal.SIGKILL

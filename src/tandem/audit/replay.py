@@ -62,6 +62,9 @@ EVENT_PARTS: dict[str, tuple[str, ...]] = {
     EventKind.ATTENTION_RAISED: ("review",),
     EventKind.ATTENTION_CLEARED: ("review",),
     EventKind.CHANGE_ROLLED_BACK: ("review rollback",),
+    EventKind.CHECKS_REQUESTED: ("review checks",),
+    EventKind.CHECK_STARTED: ("review checks",),
+    EventKind.CHECK_FINISHED: ("review checks",),
     EventKind.POOL_REGISTERED: ("pool",),
     EventKind.POOL_ENDED: ("pool",),
     EventKind.POOL_PAUSED: ("pool",),
@@ -145,6 +148,8 @@ class Replay:
         """What an event changes in rows that are there, and the rows of which it may bring several."""
         for message in delta.get("messages", ()):
             self._put("messages", message)
+        for row in delta.get("checks", ()):
+            self._put("checks", row)
         if "decision" in delta:
             decision: Row = delta["decision"]
             self._rows("counter_patches")[(decision["id"],)].update(

@@ -32,6 +32,7 @@ _OF_A_REVIEW: Final = (
     "approved_paths",
     "rollbacks",
     "taken_back",
+    "checks",
 )
 _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "project:": {"projects": ("name",)},
@@ -111,6 +112,7 @@ _missing_contents = tuple(
         (review_tables.rounds.c.review_id, review_tables.rounds.c.description_id),
         (review_tables.rounds.c.review_id, review_tables.rounds.c.diff_id),
         (review_tables.counter_patches.c.review_id, review_tables.counter_patches.c.content_id),
+        (review_tables.checks.c.review_id, review_tables.checks.c.log_id),
         (cycle_tables.handoffs.c.cycle_id, cycle_tables.handoffs.c.content_id),
     )
 )

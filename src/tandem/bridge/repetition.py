@@ -34,6 +34,7 @@ WRITES = frozenset(
         "reject_counter_patch",
         "release_claim",
         "renew_claim",
+        "run_checks",
         "session_open",
         "spawn_reviewer",
         "submit_verdict",

@@ -14,14 +14,15 @@ from tandem.cli.terminal import Exit, progress, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import Condition, has_changed, is_proposers_turn, read_envelope
+from tandem.client.table import OPERATIONS
 from tandem.settings.workflows import COMPLETE
 
 _VERDICTS = {
-    "approved": Exit.DONE,
     "changes_requested": Exit.CHANGES_REQUESTED,
     "rejected": Exit.REJECTED,
     "closed": Exit.CLOSED,
 }
+_CHECKED = {None: Exit.DONE, "passed": Exit.DONE, "failed": Exit.CHANGES_REQUESTED, "pending": Exit.WAITING}
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 
 
@@ -46,7 +47,13 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
         case "get_review_status" if arguments.get("wake_on") == "any":
             return WaitCondition(lambda data: data.get("status") == "closed", has_changed, verdict_status)
         case "get_review_status":
-            return WaitCondition(is_proposers_turn, has_changed, verdict_status)
+            return WaitCondition(
+                lambda data: is_proposers_turn(data) and not awaits_checks(data),
+                lambda data: has_changed(data) and not awaits_checks(data),
+                verdict_status,
+            )
+        case "list_checks" if arguments.get("review_id") is not None:
+            return WaitCondition(_checks_ended, _checks_ended, lambda data: _CHECKED[data["outcome"]])
         case "list_reviews":
             return WaitCondition(
                 _has_reviews, _has_reviews, _status_if(lambda data: _has_reviews(data) or has_changed(data))
@@ -59,9 +66,23 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
 
 
 def verdict_status(data: dict[str, Any]) -> Exit:
-    """The exit status of a wait for a verdict."""
-    status = data["outcome"] if data["outcome"] == "approved" else data["status"]
-    return _VERDICTS.get(status, Exit.WAITING)
+    """The exit status of a wait for a verdict; an approval counts once the required checks have passed."""
+    if _is_approved(data):
+        return _CHECKED[data.get("checks")]
+    return _VERDICTS.get(data["status"], Exit.WAITING)
+
+
+def awaits_checks(data: dict[str, Any]) -> bool:
+    """Whether a review is approved, and a required check is still to end: nothing can be done with it yet."""
+    return _is_approved(data) and data.get("checks") == "pending"
+
+
+def _is_approved(data: dict[str, Any]) -> bool:
+    return "approved" in {data["status"], data["outcome"]}
+
+
+def _checks_ended(data: dict[str, Any]) -> bool:
+    return data["outcome"] != "pending"
 
 
 class _Turn:
@@ -133,11 +154,23 @@ async def call(
             await persons.refuse(client, given.get("review_id"))
         async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
+            besides = None if options.as_json else await _checks_besides(operation, envelope, client)
         if operation.name == "claim_review" and "review_id" not in given:
             await persons.give_back(client, envelope)
     # What is printed as it came needs no type.
     answer = object if options.as_json else operation.answer
-    return present(envelope, answer, as_json=options.as_json, status=wait.status if wait else None)
+    status = present(envelope, answer, as_json=options.as_json, status=wait.status if wait else None)
+    if besides is not None:
+        present(besides, OPERATIONS["list_checks"].answer, as_json=False)
+    return status
+
+
+async def _checks_besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
+    """The checks of a review whose status people read; null where there are none, or another thing was asked."""
+    data = orjson.loads(envelope).get("data") if operation.name == "get_review_status" else None
+    if not data or data.get("checks") is None:
+        return None
+    return await client.call("list_checks", {"review_id": data["review_id"]})
 
 
 def present(

@@ -64,6 +64,7 @@ _ABOUT = {
 }
 """Where the command line says it better than the request does."""
 _GROUPS = {
+    "checks": "What is run on a change before it is reviewed: how it ended, and its logs.",
     "commit": "Records of commits and rollbacks.",
     "inbox": "What waits for you, what waits for others, and problems.",
     "handoff": "What one role hands over to the next.",

@@ -38,6 +38,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "apply": LazyCommand("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
     "inbox": LazyCommand("tandem.cli.generated", "What waits for you, and what for others.", _REVIEWING),
     "review": LazyCommand("tandem.cli.review", "Reviews: propose, claim, discuss, decide, close.", _REVIEWING),
+    "checks": LazyCommand("tandem.cli.generated", "Checks that run on a change: results, logs, again.", _REVIEWING),
     "open": LazyCommand("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
     "gate": LazyCommand("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
     "commit": LazyCommand("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING),
@@ -114,7 +115,8 @@ app = typer.Typer(
         "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'what it is for' --wait[/bold]."
     ),
     epilog=(
-        "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested, "
+        "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "
+        "required check failed, "
         "11 rejected, 12 still waiting, 13 closed without approval, or the cycle is over."
     ),
     no_args_is_help=True,

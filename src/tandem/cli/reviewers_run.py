@@ -24,7 +24,8 @@ from tandem.cli.terminal import Exit, console, say, show_data, show_envelope, sh
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.visible import visible_line
-from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
+from tandem.errors import ConfigInvalid, CursorExpired, Forbidden, InvalidSession, TandemError
+from tandem.pool.check_runner import REMOTE_FOLDER, CheckRunner, RunnerOptions
 from tandem.pool.reviewers.supervisor import Supervisor
 from tandem.reviews.answers import AuditPage, EventView
 from tandem.settings import pool as pool_settings
@@ -328,6 +329,7 @@ async def _run(plan: SupervisorOptions, printer: EventPrinter) -> None:
         await _remark_unknown(plan.projects, client, printer)
         follower = EventFollower(client, str(registration.get("supervisor_id")), registration.get("cursor"), printer)
         following = asyncio.create_task(follower.follow(), name="event-follower")
+        checking = asyncio.create_task(_check(broker, plan), name="checks")
         try:
             # Another supervisor may take this one's place.
             await _first(stop.wait(), supervisor.wait_ended())
@@ -338,13 +340,23 @@ async def _run(plan: SupervisorOptions, printer: EventPrinter) -> None:
             await _stop(supervisor, at_once)
         finally:
             following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            checking.cancel()
+            await asyncio.gather(following, checking, return_exceptions=True)
         await follower.catch_up()
     if not stop.is_set():
         raise InvalidSession(
             "Another supervisor has this one's place with the broker, or the broker does not take it back; its"
             f" reviewers were ended. What happened is in {plan.log_file}."
         )
+
+
+async def _check(broker: Remote, plan: SupervisorOptions) -> None:
+    """Run checks too, where the broker believes others than itself."""
+    if plan.settings.checks_at_once:
+        with suppress(Forbidden):
+            workspace = None if plan.pool.workspace_path == pool_settings.AUTO else plan.pool.workspace_path
+            options = RunnerOptions.of(plan.settings, REMOTE_FOLDER, plan.projects or None, workspace)
+            await CheckRunner(broker, options).run()
 
 
 async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, printer: EventPrinter) -> None:

@@ -16,7 +16,7 @@ from tandem.cli.terminal import say, show, show_data
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
-from tandem.hooks.trust import Trusted
+from tandem.hooks.trust import UNCONFINED, Trusted, is_planning
 from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
@@ -111,10 +111,11 @@ def trust_files(
     yes: Annotated[bool, typer.Option("--yes", help="Show it and do not ask; still only at a terminal.")] = False,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """Allow this project's settings to loosen, not only to tighten.
+    """Allow this project's settings to loosen, and its checks to run.
 
     Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
-    project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count.
+    project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count. The commands of
+    .tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.
     """
     project = Project.at(".", user_file().parent)
     if list_ and revoke:
@@ -131,8 +132,8 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
     found = project.candidates(files)
     if not found:
         raise NotFound(
-            f"{project.top} has no .tandem/config.toml, and its .planning/config.json sets nothing of Tandem's: there "
-            "is nothing to trust.",
+            f"{project.top} has no .tandem/config.toml and no .tandem/checks.toml, and its .planning/config.json sets"
+            " nothing of Tandem's: there is nothing to trust.",
             project=project.root,
         )
     fresh = [one for one in found if not one.is_trusted]
@@ -180,7 +181,9 @@ def _agreed(shown: str) -> str | None:
 
 def _described(one: TrustCandidate) -> str:
     lines = "".join(f"    {visible(line)}\n" for line in one.text.splitlines())
-    whole = "Tandem's keys of " if one.file != ".tandem/config.toml" else ""
+    whole = "Tandem's keys of " if is_planning(one.file) else ""
+    if one.file == UNCONFINED:
+        whole = "without bubblewrap: "
     return f"\n{whole}{visible_line(str(one.path))}\n  sha256 {one.sha256}\n{lines}"
 
 

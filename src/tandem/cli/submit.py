@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, given, present, verdict_status
+from tandem.cli.calls import WaitPolicy, awaits_checks, given, present, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -21,10 +23,18 @@ from tandem.cli.connection_options import (
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
-from tandem.client.session import is_decided
+from tandem.client.session import has_changed, is_decided
+from tandem.errors import TandemError
 from tandem.hooks.person import agent_mark
+from tandem.hooks.trust import CHECKS_FILE
 from tandem.reviews.answers import Proposal, ReviewCreated, ReviewStatus
 
+if TYPE_CHECKING:
+    from tandem.reviews.check_contract import CheckView
+
+_LOG_LINES, _LOG_WIDTH = 15, 500
+"""Of a failed check's log, what is shown at the end: lines, and the characters of each."""
+_MOST_LOGS = 3
 _IDENTITY_FIELDS = ("phase", "plan", "task")
 
 
@@ -142,16 +152,30 @@ def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
 
 
 async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: float | None) -> bytes:
-    """The status envelope once there is a verdict, or the time is up."""
-    remarks = _Remarks()
-
-    def done(data: dict[str, Any]) -> bool:
-        remarks.follow(data)
-        return is_decided(data)
-
+    """The status envelope once there is a verdict and what it needs to count, or the time is up."""
+    remarks, checks = _Remarks(), _CheckRemarks(client, created["review_id"])
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     arguments = {"review_id": created["review_id"], "cursor": created["cursor"], "wake_on": "any"}
-    async with progress("waiting for the verdict"):
-        return await client.wait_until("get_review_status", arguments, ready=done, done=done, timeout_s=timeout_s)
+    async with progress("waiting for the verdict") as doing:
+        await checks.follow()
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            envelope = await client.wait_until("get_review_status", arguments, ready=has_changed, timeout_s=left)
+            content = orjson.loads(envelope)
+            if not content["ok"]:
+                return envelope
+            data = content["data"]
+            remarks.follow(data)
+            if data.get("checks") is not None:
+                await checks.follow()
+            if awaits_checks(data):
+                doing("waiting for the checks")
+            if (is_decided(data) and not awaits_checks(data)) or not has_changed(data):
+                break
+            arguments["cursor"] = data["cursor"]
+    if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
+        await checks.conclude()
+    return envelope
 
 
 def _asked_for(review_id: str) -> str:
@@ -159,6 +183,47 @@ def _asked_for(review_id: str) -> str:
     if agent_mark() is not None:
         return "Stop here and tell the person you work for. It is theirs to decide; do not review it."
     return f"review it yourself, or have it tried again: tandem review retry {review_id}"
+
+
+class _CheckRemarks:
+    """Says on standard error what becomes of the checks while a verdict is waited for, and at the end what failed."""
+
+    def __init__(self, client: TandemClient, review_id: str) -> None:
+        self._client = client
+        self._review_id = review_id
+        self._said: dict[tuple[int, str], str] = {}
+        self._checks: tuple[CheckView, ...] = ()
+
+    async def follow(self) -> None:
+        """Say which have begun or ended since."""
+        from tandem.cli.render import checks
+
+        with suppress(TandemError):  # whatever is wrong, what is waited for says so
+            self._checks = (await self._client.list_checks(review_id=self._review_id)).checks
+        for check in self._checks:
+            name = (check.round, check.name)
+            # What does not run is told only if somebody can do something about it.
+            is_news = check.status != "queued" and (check.status != "skipped" or check.name == CHECKS_FILE)
+            if is_news and self._said.get(name) != check.status:
+                say(checks.line(check))
+            self._said[name] = check.status
+
+    async def conclude(self) -> None:
+        """Say what the required ones that did not pass wrote last, and what to do."""
+        from tandem.cli.render import checks
+
+        failed = [check for check in self._checks if check.required and checks.failed(check)]
+        for check in failed[:_MOST_LOGS]:
+            say(f"The gate stays closed: {checks.line(check)}")
+            if check.has_log:
+                with suppress(TandemError):
+                    found = await self._client.get_check_log(self._review_id, name=check.name, round=check.round)
+                    last = found.log.rstrip("\n").split("\n")[-_LOG_LINES:]
+                    say("\n".join(["the end of its log:", *(line[-_LOG_WIDTH:] for line in last)]))
+                say(f"all of it: {checks.log_command(check)}")
+        if failed:
+            again = f"tandem checks run {self._review_id}"
+            say(f"mend it and submit again: tandem submit --revise {self._review_id}, or run it again: {again}")
 
 
 class _Remarks:

@@ -42,9 +42,12 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     """No broker answers."""
     CHANGES_REQUESTED = 10
+    """Changes are wanted: by the reviewer, or by a required check that failed on what was approved."""
     REJECTED = 11
     WAITING = 12
-    """No verdict or turn yet: the time was up, or it is the caller's turn to answer."""
+    """No verdict or turn yet: the time was up, or it is the caller's turn to answer; or a required check of what was
+    approved has not ended.
+    """
     CLOSED = 13
     """Closed without approval; of a cycle, over before it was the waiting role's turn."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import tandem.pool.contract as pool_contract
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
+    import tandem.reviews.check_contract as reviews_check_contract
     import tandem.reviews.page_answers as reviews_page_answers
     import tandem.reviews.page_requests as reviews_page_requests
     import tandem.reviews.requests as reviews_requests
@@ -290,6 +291,60 @@ class Operations(ABC):
     ) -> reviews_answers.ReviewStatus:
         """Put a review that waits for a person, or for a later try, back into the queue now."""
         return await self._operate("retry_review", locals())
+
+    async def list_checks(
+        self,
+        *,
+        project: str | None = None,
+        review_id: str | None = None,
+        round: int | None = None,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+    ) -> reviews_check_contract.CheckList:
+        """The checks of a review's round, and how they ended; without a review, those that are still to end."""
+        return await self._operate("list_checks", locals())
+
+    async def run_checks(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        checks: list[str] | None = None,
+    ) -> reviews_check_contract.CheckList:
+        """Run the checks of a review's current round again, all or some, as its base's `checks.toml` has them now."""
+        return await self._operate("run_checks", locals())
+
+    async def get_check_log(
+        self,
+        review_id: str,
+        *,
+        name: str,
+        project: str | None = None,
+        round: int | None = None,
+    ) -> reviews_check_contract.CheckLog:
+        """The end of what a check of a round wrote when it last ran."""
+        return await self._operate("get_check_log", locals())
+
+    async def report_check(
+        self,
+        review_id: str,
+        *,
+        round: int,
+        name: str,
+        runner: str,
+        status: Literal["queued", "running", "passed", "failed", "timeout", "error", "skipped"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        tree: str | None = None,
+        exit_status: int | None = None,
+        seconds: float | None = None,
+        reason: str | None = None,
+        log: str | None = None,
+    ) -> reviews_check_contract.CheckReported:
+        """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
+        return await self._operate("report_check", locals())
 
     async def check_gate(
         self,

@@ -18,7 +18,6 @@ from tandem.cycles.requests import HandoffRead, HandoffWrite
 from tandem.cycles.rules import Cycle, Handoff, Transition
 from tandem.cycles.running import check_token, refuse_undecided
 from tandem.errors import InvalidPhase, InvalidTransition, SchemaInvalid
-from tandem.git.changes import ValidatedContent
 from tandem.reviews import contents, proposals
 from tandem.reviews import queries as reviews
 from tandem.reviews.participants import Decision, Participant
@@ -248,7 +247,7 @@ def _propose(
         parent_id=before.id if before is not None and _was_rejected(before) else None,
     )
     # A role says nothing about whose session it is: that caller must not approve what it wrote.
-    author, content = caller.agent, ValidatedContent("")
+    author, content = caller.agent, contents.Content("")
     if revised is not None:
         review = proposals.revise_in(unit, services, caller, revised, proposal, content, author)
     else:

@@ -12,6 +12,7 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, TooLarge
 from tandem.gate import commit_queries as commits
+from tandem.gate import queries as gates
 from tandem.gate.contract import (
     Carried,
     CommitPage,
@@ -44,6 +45,11 @@ _GIT = "git"
 
 class CommittedReviews(Participant):
     """Reviews whose change was committed already: a verdict against one stops the work on its plan."""
+
+    @override
+    def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
+        gate = gates.find(unit, project)
+        return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:

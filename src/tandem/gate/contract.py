@@ -404,6 +404,10 @@ class GateDecision:
         tuple[PathDecision, ...],
         Field(description="The decision for each path; empty when a digest was asked about."),
     ]
+    code: Annotated[
+        str | None,
+        Field(description="If only required checks keep back what is approved: `CHECK_FAILED` or `CHECK_PENDING`."),
+    ] = None
 
 
 OPERATIONS = (

@@ -12,15 +12,17 @@ from typing import Literal
 import orjson
 
 from tandem.contract.caller import Caller
-from tandem.errors import InvalidInput, TandemError
+from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
+from tandem.reviews import checks
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, cover, inverse
+from tandem.reviews.check_rules import CheckRun, CheckStatus
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
 from tandem.store.base import Unit
@@ -33,6 +35,10 @@ _APPROVED_PATHS = 100_000
 Kind = Literal["approved", "exempt", "rollback", "overridden"]
 
 
+_Held = dict[str, CheckRun]
+"""By review, the one of its required checks that says most of why its content may not pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     """What the store says of a difference.
@@ -40,6 +46,7 @@ class _Found:
     Attributes:
         approvals: Approvals of some of its paths.
         covered: Which of them covers which path.
+        held: The required checks that have not passed, of the reviews that cover something.
         override: Who let all of it through, and why; null if nobody did.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
@@ -47,6 +54,7 @@ class _Found:
 
     approvals: list[Approval]
     covered: dict[str, Approval]
+    held: _Held
     override: str | None = None
     commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
@@ -70,11 +78,16 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
 
 
 async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
-    found = await services.store.read(lambda unit: reports.find_approval(unit, project, digest))
-    reason = "No approved round has this digest. Put the change up with create_review or tandem submit."
-    if found is not None:
-        reason = f"approved by {found[0]}, round {found[1]}"
-    return GateDecision(found is not None, project, reason, found[:1] if found else (), ())
+    def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held]:
+        found = reports.find_approval(unit, project, digest)
+        return found, _held(unit, [found] if found else [])
+
+    found, held = await services.store.read(look)
+    if found is None:
+        reason = "No approved round has this digest. Put the change up with create_review or tandem submit."
+        return GateDecision(allowed=False, project=project, reason=reason, review_ids=(), paths=())
+    reason, code = _said(held) if held else (f"approved by {found[0]}, round {found[1]}", None)
+    return GateDecision(not held, project, reason, found[:1], (), code)
 
 
 async def _check_changes(services: Services, request: CheckGate, changes: list[Change]) -> GateDecision:
@@ -86,7 +99,8 @@ async def _check_changes(services: Services, request: CheckGate, changes: list[C
     judged = [change for change in changes if not is_exempt(change, patterns)]
     # In the reader's thread: a search over many paths must not hold up the event loop.
     found = await services.store.read(lambda unit: _look(unit, request, changes, judged))
-    if len(found.covered) == len(judged):
+    is_approved = len(found.covered) == len(judged)
+    if is_approved and not found.held:
         reason = "everything is approved" if judged else "everything that changes is exempt"
         return _decided(project, changes, judged, found, reason)
     if found.override is not None:
@@ -95,6 +109,8 @@ async def _check_changes(services: Services, request: CheckGate, changes: list[C
     if taken_back is not None:
         reason = f"takes back the commit {taken_back.id}, which was not approved"
         return _passed(project, changes, judged, "rollback", reason)
+    if is_approved:
+        return _decided(project, changes, judged, found, *_said(found.held))
     missing = [change.path for change in judged if change.path not in found.covered]
     reason = (
         f"{len(missing)} of {len(changes)} paths are not approved as they are, first {missing[0]}."
@@ -138,17 +154,19 @@ def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Ch
     project = request.project
     approvals = _candidates(unit, project, judged)
     covered = cover(judged, approvals)
-    if len(covered) == len(judged):
-        return _Found(approvals, covered)
+    held = _held(unit, sorted({(one.review_id, one.round) for one in covered.values()}))
+    if len(covered) == len(judged) and not held:
+        return _Found(approvals, covered, held)
     override = gates.find_override_of(unit, project, digest_of(changes))
     if override is not None:
-        return _Found(approvals, covered, f"let through by {override.overridden_by}: {override.reason}")
+        return _Found(approvals, covered, held, f"let through by {override.overridden_by}: {override.reason}")
     if request.head is None:
-        return _Found(approvals, covered)
+        return _Found(approvals, covered, held)
     gate = gates.find(unit, project)
     return _Found(
         approvals,
         covered,
+        held,
         commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
         branches=tuple(orjson.loads(gate.branches)) if gate is not None else (),
     )
@@ -190,15 +208,36 @@ def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approva
     return list(found.values())
 
 
-def _decided(project: str, changes: list[Change], judged: list[Change], found: _Found, reason: str) -> GateDecision:
+def _held(unit: Unit, approvals: Sequence[tuple[str, int]]) -> _Held:
+    """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
+    found: _Held = {}
+    for review_id, number in approvals:
+        held = checks.held(unit, review_id, number)
+        if held:
+            found[review_id] = min(held, key=lambda one: one.unfinished)
+    return found
+
+
+def _said(held: _Held) -> tuple[str, str]:
+    """What keeps approved content back, in words and as a code."""
+    run = min(held.values(), key=lambda one: one.unfinished)
+    code = CheckPending.code if run.unfinished else CheckFailed.code
+    return f"approved, but its required check {_of(run)} ({code})", code
+
+
+def _of(run: CheckRun) -> str:
+    ways = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs", CheckStatus.FAILED: "failed"}
+    return f"'{run.name}' {ways.get(CheckStatus(run.status), f'has not passed: {run.status}')}"
+
+
+def _decided(
+    project: str, changes: list[Change], judged: list[Change], found: _Found, reason: str, code: str | None = None
+) -> GateDecision:
     """The decision path by path: exempt, covered by an approval, or neither."""
     left = {change.path for change in judged}
-    paths = tuple(
-        _judged(change, found.covered.get(change.path), found.approvals) if change.path in left else _exempt(change)
-        for change in changes
-    )
+    paths = tuple(_judged(change, found) if change.path in left else _exempt(change) for change in changes)
     used = tuple(sorted({approval.review_id for approval in found.covered.values()}))
-    return GateDecision(all(path.allowed for path in paths), project, reason, used, paths)
+    return GateDecision(all(path.allowed for path in paths), project, reason, used, paths, code)
 
 
 def _passed(project: str, changes: list[Change], judged: list[Change], kind: Kind, reason: str) -> GateDecision:
@@ -218,21 +257,23 @@ def _exempt(change: Change) -> PathDecision:
     return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind="exempt")
 
 
-def _judged(change: Change, approval: Approval | None, candidates: list[Approval]) -> PathDecision:
+def _judged(change: Change, found: _Found) -> PathDecision:
+    approval, candidates = found.covered.get(change.path), found.approvals
     if approval is not None:
+        held = found.held.get(approval.review_id)
         reason = f"approved by {approval.review_id}, round {approval.round}"
         return PathDecision(
             change.path,
-            allowed=True,
+            allowed=held is None,
             review_id=approval.review_id,
             round=approval.round,
-            reason=reason,
-            kind="approved",
+            reason=reason if held is None else f"{reason}, but its required check {_of(held)}",
+            kind=None if held else "approved",
         )
-    partly = [found for found in candidates if change in found.changes]
+    partly = [one for one in candidates if change in one.changes]
     if partly:
         reason = f"approved by {partly[0].review_id} only together with its other paths; commit them together"
-    elif any(entry.path == change.path for found in candidates for entry in found.changes):
+    elif any(entry.path == change.path for one in candidates for entry in one.changes):
         reason = "approved with another mode, or against other content before"
     else:
         reason = "no approved round has this content at this path"

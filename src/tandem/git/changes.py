@@ -120,7 +120,6 @@ class ValidatedContent:
         validated: Whether the digest was computed from a real repository.
         affected_files: The files, in path order.
         changes: The raw index entries behind the digest, in path order; what a gate compares.
-        registration: Which registration of the project's folder it was validated in; null if in none.
     """
 
     content: str
@@ -129,4 +128,3 @@ class ValidatedContent:
     validated: bool = False
     affected_files: tuple[AffectedFile, ...] = ()
     changes: tuple[Change, ...] = ()
-    registration: int | None = None

@@ -42,12 +42,14 @@ class ReviewedTree:
         commit: What `HEAD` is: the change as a commit, or the base itself for a round that changes no file.
         base: The commit that the change stands on; null if there is none.
         objects: Folders that git reads besides, with the project's history.
+        tree: Id of the git tree that the folder holds.
     """
 
     folder: Path
     commit: str
     base: str | None
     objects: tuple[Path, ...]
+    tree: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,8 @@ class _Making:
             # What is left of the last round cannot be moved on: it is made anew.
             self._index.unlink()
             self._move_to(commit)
-        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit))
+        tree = base.tree if is_base else self._scratch.run(["rev-parse", f"{commit}^{{tree}}"]).text
+        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit), tree)
 
     def _changes(self, base: Base, content: RoundContent) -> tuple[Change, ...]:
         """What the round changes; its new files are kept in the scratch folder."""

@@ -123,8 +123,14 @@ def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: Pend
     # As a new file: an approved text is asked for by its path and bytes alone.
     before = {"mode_before": _ABSENT, "blob_before": "0" * len(blob)}
     decision = asker.check_gate([{"path": path, **before, "mode_after": _REGULAR, "blob_after": blob}])
-    if decision["allowed"] is True:
-        return None
+    return None if decision["allowed"] is True else _refused(asker, decision, kind, path)
+
+
+def _refused(asker: GateClient, decision: dict[str, Any], kind: DocumentKind, path: str) -> list[str]:
+    if decision.get("code") is not None:
+        from tandem.hooks import checks  # few projects have any
+
+        return checks.explained(asker, decision, f"What {path} would hold", "write exactly that text")
     reason = next((one["reason"] for one in decision["paths"] if not one["allowed"]), decision["reason"])
     return [
         f"{path} may be written when exactly this content is approved; it is not: {reason}.",

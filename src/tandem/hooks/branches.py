@@ -170,9 +170,12 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
         return 0
     old, new = net
     wrong = [commit for commit in judgement.commits if not commit.passes]
-    lines = [f"{refused}: {len(wrong)} of {len(judgement.commits)} commits are not approved."]
+    held = bool(wrong) and all(commit.code is not None for commit in wrong)
+    what = "approved, and kept back by a required check" if held else "not approved"
+    lines = [f"{refused}: {len(wrong)} of {len(judgement.commits)} commits are {what}."]
     for commit in wrong[:_SHOWN_COMMITS]:
-        lines.append(f"  {commit.commit[:_SHORT]} {visible_line(commit.subject) or '(no subject)'}: {commit.verdict}")
+        subject = visible_line(commit.subject) or "(no subject)"
+        lines.append(f"  {commit.commit[:_SHORT]} {subject}: {commit.code or commit.verdict}")
         lines += [f"    {visible_line(path)}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]]
         if len(commit.paths) > _SHOWN_PATHS:
             lines.append(f"    and {len(commit.paths) - _SHOWN_PATHS} more paths")
@@ -182,7 +185,11 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
         lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
-    if old is not None:
+    if held:
+        reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.review_ids)
+        lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
+        lines.append("When they have passed, run the same git command again; or mend what they found.")
+    elif old is not None:
         lines.append(f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'")
         lines.append("and when it is approved, run the same git command again.")
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None

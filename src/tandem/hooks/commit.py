@@ -12,6 +12,7 @@ from tandem.hooks.ask import GateClient, Refused, Unreachable
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from tandem.hooks.git import Change
     from tandem.hooks.state import GateFile, HookRepository
@@ -34,10 +35,11 @@ class CommitDecision:
         reasons: Why not, a line each.
         changes: What it changes against the commit before.
         advice: What to do, if it is not to put the change up and wait.
+        held: The broker's answer, if everything is approved and only a check keeps it back; else null.
         former: What the trailers of the commit name that is amended; empty if none is.
     """
 
-    __slots__ = ("advice", "changes", "former", "passes", "reasons", "review_ids")
+    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids")
 
     def __init__(self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = ()) -> None:
         self.changes = changes
@@ -46,6 +48,7 @@ class CommitDecision:
         self.reasons: list[str] = []
         self.advice: list[str] = []
         self.former: list[str] = []
+        self.held: dict[str, Any] | None = None
 
 
 def main(gate: GateFile, arguments: Sequence[str]) -> int:
@@ -80,7 +83,7 @@ def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
     if not ruling.passes:
         enforcement.loosen(gate, asker, ruling, mode, message.read(file), branch)
     if not ruling.passes:
-        return _refuse(gate, arguments, _explained(ruling))
+        return _refuse(gate, arguments, _explained(ruling, asker))
     message.mark(place, file, ruling.review_ids)
     return 0
 
@@ -92,6 +95,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     decision = asker.check_gate(changes, head)
     ruling = CommitDecision(changes, passes=decision["allowed"] is True, review_ids=decision["review_ids"])
     ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
+    ruling.held = _held(decision)
     if head is None or (ruling.passes and changes):
         return ruling
     if _is_amend(place, head, changes, arguments):
@@ -104,10 +108,17 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     amended = asker.check_gate(whole, parent) if whole else None
     if amended is not None and amended["allowed"] is True:
         return CommitDecision(changes, passes=True, review_ids=amended["review_ids"])
+    if amended is not None and ruling.held is None:
+        ruling.held = _held(amended)
     if ruling.passes:
         # Only the message changes: what was said of the content still holds.
         ruling.review_ids = ruling.former
     return ruling
+
+
+def _held(decision: dict[str, Any]) -> dict[str, Any] | None:
+    """The decision, if only a check keeps back what is approved."""
+    return decision if decision.get("code") is not None else None
 
 
 def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> CommitDecision | None:
@@ -158,7 +169,11 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
         os.unlink(path)
 
 
-def _explained(ruling: CommitDecision) -> list[str]:
+def _explained(ruling: CommitDecision, asker: GateClient) -> list[str]:
+    if ruling.held is not None and not ruling.advice:
+        from tandem.hooks import checks  # as below
+
+        return checks.explained(asker, ruling.held, "This commit", "commit again, exactly this")
     lines = ["This commit holds what is not approved:"]
     lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:

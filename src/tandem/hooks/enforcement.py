@@ -84,9 +84,14 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
     plan = message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
     standing = asker.call("get_gate", plan=plan)["plan"]
     if mode == PER_PLAN:
-        ruling.passes, ruling.review_ids = True, [message.UNREVIEWED]
+        ruling.passes = True
+        ruling.review_ids = [message.UNREVIEWED] if ruling.held is None else ruling.held["review_ids"]
     elif mode == OPTIMISTIC and standing is not None and standing["mode"] == "blocking":
-        ruling.advice = _plan_is_blocking(plan, standing["against"])
+        if ruling.held is None or standing["against"]:
+            ruling.advice = _plan_is_blocking(plan, standing["against"])
+    elif mode == OPTIMISTIC and ruling.held is not None:
+        # It is reviewed already.
+        ruling.passes, ruling.review_ids = True, ruling.held["review_ids"]
     elif mode == OPTIMISTIC:
         named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
         review_id = _submitted_already(asker, ruling.changes, named)

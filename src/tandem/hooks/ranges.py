@@ -60,9 +60,10 @@ class CommitFinding:
         review_ids: The reviews that let it through, or a part of it, or that it names.
         paths: Of what does not pass, with the reason for each.
         exempt: The paths that need no review.
+        code: The broker's code, if everything is approved and only a check keeps it back; else null.
     """
 
-    __slots__ = ("exempt", "paths", "reason", "review_ids", "verdict")
+    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "verdict")
 
     def __init__(
         self,
@@ -71,7 +72,9 @@ class CommitFinding:
         review_ids: tuple[str, ...] = (),
         paths: tuple[tuple[str, str], ...] = (),
         exempt: frozenset[str] = frozenset(),
+        code: str | None = None,
     ) -> None:
+        self.code = code
         self.verdict = verdict
         self.reason = reason
         self.review_ids = review_ids
@@ -158,7 +161,7 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)
-        return CommitFinding(UNAPPROVED, decision["reason"], reviews, paths, exempt)
+        return CommitFinding(UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"))
     kinds = {one["kind"] for one in decision["paths"]}
     verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
     return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
@@ -251,10 +254,10 @@ class CommitResult(CommitFinding):
     __slots__ = ("commit", "subject")
 
     def __init__(self, commit: Commit, finding: CommitFinding) -> None:
-        super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths)
+        super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths, code=finding.code)
         self.commit = commit.oid
         self.subject = commit.subject
-        if finding.passes:
+        if finding.passes or finding.code is not None:
             return
         is_marked = UNREVIEWED in commit.reviews
         self.verdict = UNREVIEWED if is_marked else UNAPPROVED

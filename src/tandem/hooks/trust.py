@@ -27,6 +27,10 @@ PER_TASK, BLOCKING = "per_task", "blocking"
 STORE = "trusted.json"
 VERSION = 1
 PROJECT_FILE = ".tandem/config.toml"
+CHECKS_FILE = ".tandem/checks.toml"
+UNCONFINED = f"{CHECKS_FILE} (unconfined)"
+"""Stands for that file's commands run without bubblewrap, which a person trusts by itself."""
+
 LARGEST_BYTES = 1_000_000
 """Of a file of GSD's settings."""
 
@@ -75,10 +79,13 @@ def digest(file: str, content: bytes) -> str:
     """The hash by which a content is trusted, as hexadecimal digits.
 
     Of GSD's `config.json` only Tandem's own keys count, in a form that does not depend on spelling, because GSD
-    writes the others anew whenever it likes. One that is no JSON is hashed as it is.
+    writes the others anew whenever it likes. One that is no JSON is hashed as it is. The ends of lines in
+    `checks.toml` do not count: git has others than the working tree.
     """
     from hashlib import sha256
 
+    if file == CHECKS_FILE:
+        content = content.replace(b"\r\n", b"\n")
     if is_planning(file):
         try:
             keys = own_keys(content)

@@ -26,6 +26,7 @@ from tandem.contract.fields import (
     VerdictName,
 )
 from tandem.git.changes import AffectedFile
+from tandem.reviews.check_contract import CheckView
 
 Turn = Annotated[
     str,
@@ -101,6 +102,15 @@ class ReviewStatus:
     ]
     changed: Changed
     cursor: Cursor
+    checks: Annotated[
+        str | None,
+        Field(
+            description=(
+                "What the round's required checks come to: `pending`, `failed` or `passed`; null without any. Only "
+                "`passed` opens the gate."
+            )
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +364,7 @@ class FullReview:
     viewed: Annotated[
         tuple[str, ...], Field(description="The files of the round that `person` has marked as viewed, in order.")
     ]
+    checks: Annotated[tuple[CheckView, ...], Field(description="The round's checks, as `list_checks` answers.")]
     cursor: Cursor
 
 

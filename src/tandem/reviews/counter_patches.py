@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from tandem.contract.caller import Caller
 from tandem.errors import NoCounterPatch, NotFound
-from tandem.git.changes import ValidatedContent
-from tandem.reviews import attention, contents, views, writing
+from tandem.reviews import attention, checks, contents, views, writing
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -72,6 +71,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             data={"counter_patch_id": patch.id, "author": patch.author, "round": after.round, "digest": after.digest},
             rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
         )
+        written = checks.begin(unit, written, facts)
         return views.answer(CounterPatchDecided, services.waits, written, counter_patch_id=patch.id)
 
     return await transact(services, caller, work)
@@ -141,7 +141,7 @@ def _pending(unit: Unit, review: Review, counter_patch_id: str, action: Action) 
     return patch
 
 
-def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: ValidatedContent, now: int) -> Round:
+def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: contents.Content, now: int) -> Round:
     """The counter-patch as the next round; the intent stays the proposer's."""
     kept = ledger.keep_content(unit, facts.content)
     return replace(

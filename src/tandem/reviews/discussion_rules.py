@@ -78,7 +78,7 @@ def with_turn(review: Review) -> Review:
 
 
 def next_round(review: Review, *, digest: str | None, validated: bool, now_us: int) -> Review:
-    """The review with a new round of other content: nothing was said or decided about it yet."""
+    """The review with a new round of other content: nothing was said, decided or checked about it yet."""
     return reset_turn(
         review._replace(
             round=review.round + 1,
@@ -92,6 +92,7 @@ def next_round(review: Review, *, digest: str | None, validated: bool, now_us: i
             decided_at=None,
             not_before=None,
             attempts=0,
+            checks=None,
             updated_at=now_us,
         )
     )

@@ -7,7 +7,6 @@ import asyncio
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
-from tandem.git.changes import ValidatedContent
 from tandem.reviews import contents, verdicts
 from tandem.reviews import files as round_files
 from tandem.reviews.claim_rules import check_round
@@ -85,7 +84,7 @@ async def _judged(services: Services, found: RoundContent, project: str | None, 
     def still(_unit: Unit, review: Review) -> None:
         check_round(review, found.round.round)
 
-    facts, problem = ValidatedContent(""), None
+    facts, problem = contents.Content(""), None
     try:
         facts = await verdicts.counter_patch_facts(services, found.review.id, project, body, still)
     except (InvalidDiff, InvalidInput, SchemaInvalid) as error:

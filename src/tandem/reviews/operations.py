@@ -10,6 +10,7 @@ from tandem.contract.operation import (
     READ,
     REPEATABLE_WRITE,
     REVIEWER,
+    SUPERVISOR,
     WRITE,
     Operation,
 )
@@ -21,7 +22,8 @@ OPERATIONS = (
     Operation(
         "get_review_status", "review", "status", ask.GetReviewStatus, answers.ReviewStatus, ALL, READ, blocking=True
     ),
-    Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL, READ),
+    # Supervisors run checks on it.
+    Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL | SUPERVISOR, READ),
     Operation("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ, listed=False),
     Operation("list_reviews", "review", "list", ask.ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
     Operation("claim_review", "review", "claim", ask.ClaimReview, answers.Claim, REVIEWER, WRITE),

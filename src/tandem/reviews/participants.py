@@ -49,6 +49,10 @@ class Participant:
             SchemaInvalid: It is no payload for the hand-off that the review is about.
         """
 
+    def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - for who overrides it
+        """The branches of a project that nothing gets into unless it was approved."""
+        return ()
+
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
         """Take in a verdict, whose event has been appended.
 

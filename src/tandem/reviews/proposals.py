@@ -8,9 +8,8 @@ import orjson
 
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
-from tandem.git.changes import ValidatedContent
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, contents, counter_patches, views, writing
+from tandem.reviews import attention, checks, contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
@@ -84,7 +83,7 @@ def open_in(
     review_id: str,
     project: str,
     request: CreateReview,
-    content: ValidatedContent,
+    content: contents.Content,
     author: str | None = None,
 ) -> Review:
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
@@ -94,7 +93,7 @@ def open_in(
         unit, review, actor=review.proposer_id, kind=EventKind.REVIEW_CREATED, data=_facts(review, content), first=first
     )
     _check_registration(unit, services, project, content)
-    return written
+    return checks.begin(unit, written, content)
 
 
 def revise_in(
@@ -103,7 +102,7 @@ def revise_in(
     caller: Caller,
     before: Review,
     request: CreateReview,
-    content: ValidatedContent,
+    content: contents.Content,
     author: str | None = None,
 ) -> Review:
     """Write a new round of a locked review within a unit of work; `author` wrote it, where that is not the proposer.
@@ -129,10 +128,10 @@ def revise_in(
         rows=writing.Rows(round=new_round),
     )
     _check_registration(unit, services, before.project, content)
-    return written
+    return checks.begin(unit, written, content)
 
 
-def _check_registration(unit: Unit, services: Services, project: str, content: ValidatedContent) -> None:
+def _check_registration(unit: Unit, services: Services, project: str, content: contents.Content) -> None:
     """Last, as by then nobody else can register anything before this is committed."""
     if content.registration is not None:
         services.projects.check(unit, project, content.registration)
@@ -163,7 +162,7 @@ def _stated(request: CreateReview) -> dict[str, Any]:
 
 
 def _new_review(
-    review_id: str, project: str, request: CreateReview, content: ValidatedContent, caller: Caller, now: int
+    review_id: str, project: str, request: CreateReview, content: contents.Content, caller: Caller, now: int
 ) -> Review:
     category = request.category or ("plan_review" if request.diff is None else "code_change")
     priority = infer_priority(
@@ -191,7 +190,7 @@ def _new_review(
 
 
 def _round(
-    unit: Unit, review: Review, request: CreateReview, content: ValidatedContent, *, origin: str, author: str
+    unit: Unit, review: Review, request: CreateReview, content: contents.Content, *, origin: str, author: str
 ) -> Round:
     return Round(
         review_id=review.id,
@@ -214,7 +213,7 @@ def _round(
     )
 
 
-def _facts(review: Review, content: ValidatedContent) -> dict[str, Any]:
+def _facts(review: Review, content: contents.Content) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "round": review.round,
         "intent": review.intent,
@@ -230,7 +229,7 @@ def _facts(review: Review, content: ValidatedContent) -> dict[str, Any]:
     return facts
 
 
-def _created(services: Services, review: Review, content: ValidatedContent) -> ReviewCreated:
+def _created(services: Services, review: Review, content: contents.Content) -> ReviewCreated:
     return views.answer(
         ReviewCreated,
         services.waits,

@@ -10,7 +10,7 @@ from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.validation import unified_text_diff
-from tandem.reviews import attention, contents, counter_patches, discussion, views, writing
+from tandem.reviews import attention, check_queries, checks, contents, counter_patches, discussion, views, writing
 from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
@@ -102,6 +102,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             actions=tuple(allowed_actions(State(review.state))),
             speaker=review.speaker,
             viewed=tuple(viewed.list_paths(unit, review.id, shown.round, request.person)) if request.person else (),
+            checks=tuple(map(checks.view, check_queries.list_of_round(unit, review.id, shown.round))),
             cursor=services.waits.cursor(newest),
         )
         return full, earlier

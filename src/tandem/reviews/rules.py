@@ -232,6 +232,8 @@ class Review(NamedTuple):
     event_hash: str = ""
     attempts: int = 0
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
+    checks: str | None = None
+    """What the checks of this round come to: pending, failed or passed; null without any."""
 
     @property
     def subject(self) -> str:

@@ -51,6 +51,7 @@ reviews = Table(
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
     Column("attempts", Integer, nullable=False, server_default=text("0"), comment="runs in a row without a verdict"),
+    Column("checks", Text, comment="what the required checks of the round come to; null without any"),
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
     # what names no state is read state by state and merged, and what is open is few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),
@@ -226,6 +227,44 @@ taken_back = Table(
     Index("ix_taken_back_review", "review_id"),
     sqlite_with_rowid=False,
     comment="What rollbacks did to which commits.",
+)
+
+UNFINISHED_CHECKS = "status IN ('queued', 'running')"
+
+checks = Table(
+    "checks",
+    metadata,
+    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
+    Column("round", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("position", Integer, nullable=False, comment="order in their file"),
+    Column("source", Text, nullable=False, comment="SHA-256 of the file that names it"),
+    Column("command", Text, nullable=False),
+    Column("command_hash", Text, nullable=False),
+    Column("setup", Text),
+    Column("timeout_seconds", Integer, nullable=False),
+    Column("required", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("reason", Text),
+    Column("runner", Text),
+    Column("tree", Text, comment="id of the git tree that it ran on"),
+    Column("exit_status", Integer),
+    Column("duration_us", BigInteger),
+    Column("log_id", Text, ForeignKey("contents.id")),
+    Column("started_at", BigInteger),
+    Column("finished_at", BigInteger),
+    Index("ix_checks_tree", "project", "tree", "name"),
+    Index(
+        "ix_checks_unfinished",
+        "requested_at",
+        "review_id",
+        postgresql_where=text(UNFINISHED_CHECKS),
+        sqlite_where=text(UNFINISHED_CHECKS),
+    ),
+    sqlite_with_rowid=False,
+    comment="What is run on a round, and its latest run.",
 )
 
 viewed_files = Table(

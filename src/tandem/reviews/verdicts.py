@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, ReasonRequired
-from tandem.git.changes import ValidatedContent
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
@@ -111,7 +110,7 @@ def _checked(services: Services, request: SubmitVerdict) -> str:
     return verdict
 
 
-async def _offered(services: Services, caller: Caller, request: SubmitVerdict, verdict: str) -> ValidatedContent | None:
+async def _offered(services: Services, caller: Caller, request: SubmitVerdict, verdict: str) -> contents.Content | None:
     """What the verdict's counter-patch would be, if it has one."""
     if request.counter_patch is None:
         return None
@@ -124,7 +123,7 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
 
 async def counter_patch_facts(
     services: Services, review_id: str, project: str | None, body: str, admit: Callable[[Unit, Review], None]
-) -> ValidatedContent:
+) -> contents.Content:
     """What a counter-patch would be as the current round's content; git runs before any transaction.
 
     Args:
@@ -221,7 +220,7 @@ def _offer(
     review: Review,
     given: Verdict,
     replaced: Round,
-    facts: ValidatedContent,
+    facts: contents.Content,
     patch_id: str,
     agent: str | None,
 ) -> Review:

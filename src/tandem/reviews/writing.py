@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import orjson
 from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy.dialects import postgresql
 
 from tandem.reviews import tables
+from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.discussion_rules import Message, Verdict
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
@@ -46,6 +48,13 @@ _get_changes = Statement(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
     )
 )
+_new_check = postgresql.insert(tables.checks)
+_put_check = Statement(
+    _new_check.on_conflict_do_update(
+        index_elements=[column.name for column in tables.checks.primary_key],
+        set_={column.name: _new_check.excluded[column.name] for column in tables.checks.c if not column.primary_key},
+    )
+)
 _insert_approval = insert_if_new(tables.approvals)
 _insert_approved_path = Statement(insert(tables.approved_paths))
 _delete_approval = Statement(delete(tables.approvals).where(tables.approvals.c.review_id == bindparam("key")))
@@ -76,6 +85,8 @@ class Rows:
     resolved: tuple[str, str] | None = None
     """The message that is resolved, and the one that resolves it."""
     rollback: Rollback | None = None
+    checks: tuple[CheckRun, ...] = ()
+    """Checks as they are now, those that are new among them."""
 
 
 NO_ROWS: Final = Rows()
@@ -167,6 +178,8 @@ def _delta(changed: dict[str, Any], rows: Rows) -> dict[str, Any]:
         delta["resolved"] = list(rows.resolved)
     if rows.rollback:
         delta["rollback"] = rows.rollback._asdict()
+    if rows.checks:
+        delta["checks"] = [one._asdict() for one in rows.checks]
     return delta
 
 
@@ -192,10 +205,15 @@ def _write_rows(unit: Unit, rows: Rows) -> None:
     if rows.resolved:
         unit.execute(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
     if rows.rollback:
-        row = rows.rollback._asdict()
-        unit.execute(_insert_rollback, **row)
-        for taken in taken_back_by(row):
-            unit.execute(_insert_taken_back, **taken)
+        _write_rollback(unit, rows.rollback._asdict())
+    for check in rows.checks:
+        unit.execute(_put_check, **check._asdict())
+
+
+def _write_rollback(unit: Unit, row: dict[str, Any]) -> None:
+    unit.execute(_insert_rollback, **row)
+    for taken in taken_back_by(row):
+        unit.execute(_insert_taken_back, **taken)
 
 
 def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:

@@ -9,12 +9,14 @@ from tandem.gate import contract as gate_contract
 from tandem.inbox import contract as inbox_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
+from tandem.reviews import check_contract
 from tandem.reviews import operations as review_operations
 from tandem.reviews import page_operations as file_operations
 
 REGISTRY = Registry(
     (
         *review_operations.OPERATIONS,
+        *check_contract.OPERATIONS,
         *gate_contract.OPERATIONS,
         *cycle_operations.OPERATIONS,
         *contract.OPERATIONS,

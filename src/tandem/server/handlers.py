@@ -21,6 +21,7 @@ from tandem.pool import supervisors as pool
 from tandem.projects import registration
 from tandem.reviews import (
     attention,
+    checks,
     claims,
     counter_patches,
     discussion,
@@ -42,6 +43,7 @@ from tandem.server.catalogue import REGISTRY
 MODULES: Final = (
     access_tokens,
     attention,
+    checks,
     claims,
     commits,
     counter_patches,

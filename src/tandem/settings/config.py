@@ -104,6 +104,9 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=2**31)]
 
 
+FolderPath = Annotated[Path, BeforeValidator(absolute_path)]
+
+
 class Settings(BaseModel):
     """Everything that can be set. Durations are seconds, sizes bytes."""
 
@@ -167,6 +170,15 @@ class Settings(BaseModel):
     git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
     git_timeout_seconds: Seconds = Field(
         10, description="Time limit of one git command.", json_schema_extra={"tighten": Strictness.LOWER}
+    )
+    checks_at_once: int = Field(
+        2, ge=0, le=64, description="Checks that run at the same time; 0: none in this process."
+    )
+    check_disk_bytes: int = Field(
+        5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
+    )
+    checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
+        (), description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas."
     )
     validation_concurrency: int = Field(4, ge=1, le=64, description="Diffs validated at the same time.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")

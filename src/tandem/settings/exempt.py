@@ -1,4 +1,4 @@
-"""Which paths a gate sets aside: patterns of a person's configuration."""
+"""Patterns of paths, such as those that a gate sets aside."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ _MEANINGS = {"**/": _ANY_FOLDERS, "**": ".*", "*": "[^/]*", "?": "[^/]"}
 def is_exempt(change: Change, patterns: Sequence[str]) -> bool:
     """Whether a gate sets a change aside; plain files only."""
     plain = {change.mode_before, change.mode_after} <= _PLAIN_MODES
-    return plain and bool(patterns) and _expression(tuple(patterns)).fullmatch(change.path) is not None
+    return plain and matches(change.path, patterns)
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path fits one of the patterns."""
+    return bool(patterns) and _expression(tuple(patterns)).fullmatch(path) is not None
 
 
 @lru_cache(maxsize=64)

@@ -138,6 +138,9 @@ class PoolSettings(BaseModel):
         default=30, description="After a run without a verdict the review waits so long, and longer each time."
     )
     attempt_seconds: Seconds = Field(default=1800, description="The longest that one run of the program may take.")
+    checks_wait_seconds: float = Field(
+        default=900, ge=0, le=86_400, description="How long a reviewer waits for the checks of its review to end."
+    )
     start_seconds: Seconds = Field(default=180, description="The longest until the program's first output.")
     silence_seconds: Seconds = Field(default=900, description="The longest between two outputs of the program.")
     grace_seconds: float = Field(default=10, gt=0, le=600, description="From the request to end to the kill.")

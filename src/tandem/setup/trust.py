@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.hooks import planning, trust
 from tandem.hooks.trust import Trusted
+from tandem.pool import sandbox
+from tandem.settings import checks
 
 _LOCK = "trusted.lock"
 _PATIENCE_SECONDS = 10.0
@@ -81,18 +83,22 @@ class Project:
         """
         known = self._known()
         wanted = self.names(paths) or list(known)
-        found = (self._candidate(file, known[file]) for file in dict.fromkeys(wanted))
-        return [one for one in found if one is not None]
+        found = [self._candidate(file, known[file]) for file in dict.fromkeys(wanted)]
+        there = [one for one in found if one is not None]
+        # By itself, and by name: it is more than to trust the commands.
+        unconfined = [_unconfined(one, self.config_dir) for one in there if one.file == trust.CHECKS_FILE]
+        return there + ([] if sandbox.bubblewrap() else unconfined)
 
     def candidate(self, file: str) -> TrustCandidate | None:
         """One of the project's files as it is now; null if it is not there, or says nothing of ours."""
-        path = self._known().get(file)
+        path = self._known().get(trust.CHECKS_FILE if file == trust.UNCONFINED else file)
         return self._candidate(file, path) if path else None
 
     def _known(self) -> dict[str, Path]:
         root = Path(self.root)
         known = {
             trust.PROJECT_FILE: Path(self.top, *trust.PROJECT_FILE.split("/")),
+            trust.CHECKS_FILE: Path(self.top, *trust.CHECKS_FILE.split("/")),
             planning.FILE: root / planning.FILE,
         }
         for path in sorted(root.glob(".planning/workstreams/*/config.json")):
@@ -140,8 +146,21 @@ def _text(file: str, content: bytes) -> str | None:
         keys = planning.own_keys(content)
         return json.dumps(keys, indent=2, ensure_ascii=True) if keys else None
     text = content.decode()
-    tomllib.loads(text)
+    if file == trust.CHECKS_FILE:
+        checks.parsed(content)
+    else:
+        tomllib.loads(text)
     return text
+
+
+def _unconfined(one: TrustCandidate, config_dir: Path) -> TrustCandidate:
+    """What it takes besides where bubblewrap does not work."""
+    text = (
+        "bubblewrap (bwrap) does not work on this machine. The commands above would run with your rights: they could\n"
+        "use the network, and read and change your files. Install bubblewrap, and they cannot."
+    )
+    is_trusted = trust.is_trusted(str(config_dir), one.root, trust.UNCONFINED, one.sha256)
+    return replace(one, file=trust.UNCONFINED, text=text, is_trusted=is_trusted)
 
 
 def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:
@@ -166,6 +185,8 @@ def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> l
         Unavailable: It cannot be written.
     """
     named = None if files is None else set(files)
+    if named is not None and trust.CHECKS_FILE in named:
+        named.add(trust.UNCONFINED)
     with _changing(config_dir) as entries:
         gone = [
             one for one in entries if trust.same(one.root) == trust.same(root) and (named is None or one.file in named)

@@ -55,6 +55,7 @@ class Services:
         participants: The subjects with a stake in reviews.
         options: The settings that the command line can name, as the broker was started with them.
         archiving: Held while one is written.
+        checks_wanted: Set once a project has checks to run.
     """
 
     store: Store
@@ -72,6 +73,7 @@ class Services:
     participants: tuple[Participant, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Replayed(Exception):

@@ -104,6 +104,14 @@ class EventKind(StrEnum):
     """The cycle is in its archive; its workflow is idle in this project."""
     PROJECT_REGISTERED = "project_registered"
     """A project was registered for a folder, or its folder was forgotten."""
+    CHECKS_REQUESTED = "checks_requested"
+    """Checks of a round are to be run, for the first time or again; `checks` has their names."""
+    CHECK_STARTED = "check_started"
+    """A check runs: on which `tree`, and by which `runner`."""
+    CHECK_FINISHED = "check_finished"
+    """A check of a round has ended: `status`, `reason`, `exit_status`, `seconds`. With `same_as` its result is that of
+    the same tree in another round.
+    """
     GATE_SWITCHED = "gate_switched"
     """The project's gate was switched on or off, or its branches changed; `reason` may say why."""
     GATE_OVERRIDDEN = "gate_overridden"

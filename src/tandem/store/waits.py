@@ -19,7 +19,7 @@ from tandem.core.secret_key import OpaqueTokens, Tokens
 from tandem.errors import CursorExpired, InvalidInput
 from tandem.store import events
 from tandem.store.base import REREAD, Store, Unit
-from tandem.store.event import Event
+from tandem.store.event import Event, EventKind
 
 T = TypeVar("T")
 _log = logging.getLogger("tandem.waits")
@@ -42,6 +42,8 @@ def topic(*, project: str | None = None, state: str | None = None) -> str:
 def _topics(event: Event) -> Iterator[str]:
     """Every topic that an event is on."""
     yield event.subject
+    if event.kind == EventKind.CHECKS_REQUESTED:
+        yield event.kind
     for project in (event.project, None):
         yield topic(project=project)
         for state in {event.old, event.new} - {None}:

@@ -41,7 +41,7 @@ from tandem.web.page import (
 )
 from tandem.web.person import SAME_SITE, TOKEN_FIELD, PersonCookie, Seal
 from tandem.web.rendering import StaticFiles, environment, when
-from tandem.web.review import actions, drafts, files, line_comment, page
+from tandem.web.review import actions, checks, drafts, files, line_comment, page
 
 _FIELDS = 2_000
 _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
@@ -55,6 +55,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *page.ROUTES,
     *files.ROUTES,
     *line_comment.ROUTES,
+    *checks.ROUTES,
     *drafts.ROUTES,
     *exports.ROUTES,
     *actions.ROUTES,

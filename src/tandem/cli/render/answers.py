@@ -11,10 +11,10 @@ from rich.panel import Panel
 from rich.rule import Rule
 from rich.text import Text
 
-from tandem.cli.render import parts
+from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
 from tandem.inbox import contract as inbox_contract
-from tandem.reviews import answers
+from tandem.reviews import answers, check_contract
 from tandem.reviews import page_answers as file_answers
 
 _NEXT_ACTIONS = {
@@ -60,12 +60,21 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
             ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),
             ("lease", lease),
             ("counter-patch", patch),
+            ("checks", answer.checks and Text(answer.checks, style=checks.OUTCOME_STYLES[answer.checks])),
             ("attention", answer.attention),
             ("turn", answer.turn),
-            ("next", _NEXT_ACTIONS.get(answer.next_action, answer.next_action)),
+            ("next", _next(answer)),
             ("cursor", Text(answer.cursor, style="dim")),
         ]
     )
+
+
+def _next(answer: answers.ReviewStatus) -> str | None:
+    if answer.next_action == "apply_and_close" and answer.checks == "failed":
+        return f"mend what a check found and submit again, or: tandem checks run {answer.review_id}"
+    if answer.next_action == "apply_and_close" and answer.checks == "pending":
+        return f"wait for the checks: tandem checks list {answer.review_id} --wait"
+    return _NEXT_ACTIONS.get(answer.next_action, answer.next_action)
 
 
 @render.register
@@ -199,7 +208,23 @@ def _entry(entry: answers.DiscussionEntry) -> RenderableType:
 
 @render.register
 def _(answer: answers.FullReview) -> RenderableType:
-    return Group(render(answer.status), render(answer.proposal), render(answer.discussion))
+    found = [checks.table(answer.checks)] if answer.checks else []
+    return Group(render(answer.status), *found, render(answer.proposal), render(answer.discussion))
+
+
+@render.register
+def _(answer: check_contract.CheckList) -> RenderableType:
+    return checks.listed(answer)
+
+
+@render.register
+def _(answer: check_contract.CheckLog) -> RenderableType:
+    return checks.log(answer)
+
+
+@render.register
+def _(answer: check_contract.CheckReported) -> RenderableType:
+    return checks.table([answer.check], with_review=True)
 
 
 @render.register

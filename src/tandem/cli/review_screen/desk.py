@@ -14,6 +14,7 @@ from tandem.client.session import CALL_SECONDS, Unreachable
 from tandem.contract.access import Names
 from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
+from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
 from tandem.reviews.requests import LineComment
 
@@ -195,12 +196,14 @@ class LoadedReview:
         proposal: The round that is shown.
         entries: The discussion of all rounds, oldest first.
         is_whole: Whether that is all of the discussion.
+        checks: What was run on the round that is shown.
     """
 
     status: ReviewStatus
     proposal: Proposal
     entries: tuple[DiscussionEntry, ...]
     is_whole: bool
+    checks: tuple[CheckView, ...]
 
     @property
     def is_current(self) -> bool:
@@ -253,7 +256,7 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     while page is not None and len(entries) < _MOST_ENTRIES:
         following = await client.get_discussion(review_id, limit=_PAGE, page=page)
         entries, page = entries + following.entries, following.next_page
-    return LoadedReview(found.status, found.proposal, entries, is_whole=page is None)
+    return LoadedReview(found.status, found.proposal, entries, page is None, found.checks)
 
 
 @dataclass(slots=True)

@@ -339,6 +339,8 @@ class ReviewScreen(LiveScreen):
         said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
         if not reading.is_held_by(self.desk.person):
             said.append("You have not claimed it; sending claims it first.")
+        if gate := texts.gate(reading):
+            said.append(gate)
         if remarks:
             said.append(f"Goes with it: {remarks} comment{'s' if remarks > 1 else ''} on lines.")
         return "\n".join(said)

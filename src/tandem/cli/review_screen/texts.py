@@ -15,6 +15,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
+from tandem.cli.render import checks
 from tandem.cli.render.parts import STATUS_STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
@@ -38,6 +39,7 @@ GIVEN = {
     "rejected": "rejected",
     "comment": "commented",
 }
+_MOST_CHECKS = 5
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 _HELP = {
     "STALE_CLAIM": "What you typed is kept. If it is still open, sending it again claims it anew.",
@@ -92,7 +94,7 @@ def headline(reading: LoadedReview) -> Text:
 
 
 def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
-    """Where it stands, in a line or two."""
+    """Where it stands, in a line or two, and one for the checks."""
     status, proposal = reading.status, reading.proposal
     first = Text().append_text(state(status.status, status.outcome))
     first.append(f"  {_round(reading, since)}  {visible_line(status.project)}  by {visible_line(proposal.agent_type)}")
@@ -106,7 +108,25 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
         second.append(f"  {OWN}", style="yellow")
     if status.attention:
         second.append(f"  {visible_line(status.attention)}", style="bold red")
-    return Text("\n").join((first, second))
+    return Text("\n").join((first, second, *([_checks(reading)] if reading.checks else [])))
+
+
+def _checks(reading: LoadedReview) -> Text:
+    said = Text("checks: ")
+    shown = [Text.assemble(f"{visible_line(one.name)} ", checks.status(one)) for one in reading.checks[:_MOST_CHECKS]]
+    said.append_text(Text(", ").join(shown))
+    if len(reading.checks) > _MOST_CHECKS:
+        said.append(f" and {len(reading.checks) - _MOST_CHECKS} more")
+    return said.append(f"  {gate(reading)}", style="yellow")
+
+
+def gate(reading: LoadedReview) -> str:
+    """What the checks make of the gate for the current round; empty if they do not keep it closed."""
+    said = {
+        "failed": "A required check has not passed: the gate stays closed.",
+        "pending": "The gate stays closed until the required checks have passed.",
+    }
+    return said.get(reading.status.checks or "", "") if reading.is_current else ""
 
 
 def _round(reading: LoadedReview, since: int | None) -> str:

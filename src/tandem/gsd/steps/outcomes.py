@@ -22,9 +22,11 @@ class StepWord(StrEnum):
     REJECTED = "REJECTED"
     """The change is not wanted: take it back."""
     CHANGES = "CHANGES"
-    """The reviewer wants changes, or sent a counter-patch to decide about."""
+    """The reviewer wants changes, or sent a counter-patch to decide about; or a required check failed."""
     WAITING = "WAITING"
-    """No verdict yet, or the reviewer asks something: run the same command again after what is said."""
+    """No verdict yet, a required check runs still, or the reviewer asks something: run the same command again after
+    what is said.
+    """
     APPROVED = "APPROVED"
     """Exactly this content is approved: go on."""
     GO = "GO"
@@ -116,6 +118,17 @@ class StepResult:
         return asdict(self)
 
 
+_HELD_BY = {
+    "pending": "It is approved, and a required check has not ended yet.",
+    "failed": "It is approved, but a required check has not passed.",
+}
+
+
+def held_by_checks(status: ReviewStatus) -> str | None:
+    """Why what is approved does not pass the gate yet, in words; null if it does, or is not approved."""
+    return _HELD_BY.get(status.checks or "") if "approved" in {status.status, status.outcome} else None
+
+
 def of_review(status: ReviewStatus) -> dict[str, Any]:
     """The facts of an outcome that a review's status says."""
     return {
@@ -124,5 +137,5 @@ def of_review(status: ReviewStatus) -> dict[str, Any]:
         "project": status.project,
         "status": status.status,
         "round": status.round,
-        "reason": status.attention or status.verdict_reason,
+        "reason": status.attention or held_by_checks(status) or status.verdict_reason,
     }

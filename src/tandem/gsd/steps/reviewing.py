@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
 from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
-from tandem.gsd.steps.verdicts import NextMove, advice, approved, decide, is_same, is_superseded, word_of
+from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
 from tandem.hooks import person
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
@@ -62,16 +63,24 @@ class ReviewSubmitter:
         Raises:
             TandemError: The broker refuses, or cannot be reached.
         """
-        done, subject = await self._passed(subject)
-        return done or (subject, await self._put_up(subject))
+        known, subject = await self._passed(subject)
+        if isinstance(known, StepResult):
+            return known
+        return subject, known or await self._put_up(subject)
 
-    async def _passed(self, subject: Subject) -> tuple[StepResult | None, Subject]:
-        """The outcome if nothing is left to review; and the content without what needs no review of its own."""
+    async def _passed(self, subject: Subject) -> tuple[StepResult | StepPointer | None, Subject]:
+        """What is known if nothing is left to review; and the content without what needs no review of its own.
+
+        What is known is the outcome, or the review whose checks are still to pass.
+        """
         pointer = self.pointers.find(subject.key)
         own = None if pointer is None else pointer.review_id
         decision = await self._check(subject)
-        if decision.allowed and await self._claims_alike(subject, decision):
-            return await self._approved(subject, decision), subject
+        is_approved = decision.allowed or decision.code is not None
+        if is_approved and await self._claims_alike(subject, decision):
+            if decision.allowed:
+                return await self._approved(subject, decision), subject
+            return _held(subject, decision), subject
         if subject.path is None:
             # Those of this review's own earlier round would be ended by a revision without them.
             spare = {
@@ -126,7 +135,12 @@ class ReviewSubmitter:
 
     async def follow(self, subject: Subject, pointer: StepPointer, *, timeout_seconds: float | None) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
-        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        left = timeout_seconds
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=left)
+        while awaits_checks(status) and left != 0:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            status = await self.client.wait_for_turn(pointer.review_id, status.cursor, left)
         return await self._told(subject, pointer, status)
 
     async def _status(self, pointer: StepPointer | None) -> ReviewStatus | None:
@@ -270,6 +284,21 @@ class ReviewSubmitter:
         """The discussion of the newest round."""
         found = await self.client.get_discussion(status.review_id, round=status.round, limit=_MOST_REMARKS)
         return found.entries
+
+
+def _held(subject: Subject, decision: GateDecision) -> StepPointer | None:
+    """The review that has approved a content whose checks are still to pass."""
+    for path in decision.paths:
+        if not path.allowed and path.review_id is not None and path.round is not None:
+            return StepPointer(
+                path.review_id,
+                path.round,
+                subject.digest,
+                base=subject.base,
+                claim=subject.claim,
+                plan_key=subject.plan_key,
+            )
+    return None
 
 
 def _key(request: dict[str, Any], pointer: StepPointer | None, status: ReviewStatus | None) -> str:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from enum import Enum
 
-from tandem.gsd.steps.outcomes import Patch, StepWord
+from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.reviews.answers import ReviewStatus
@@ -76,11 +76,18 @@ def decide(  # noqa: PLR0911 - a line each state reads best
             return NextMove.WAIT if is_known else NextMove.REVISE
 
 
+def awaits_checks(status: ReviewStatus) -> bool:
+    """Whether it is approved, and a required check is still to end."""
+    return held_by_checks(status) is not None and status.checks == "pending"
+
+
 def word_of(status: ReviewStatus, rounds_before: int) -> StepWord:  # noqa: PLR0911 - as `decide`
     """The word for how a review stands."""
     is_over = rounds_before + status.round >= ESCALATION_ROUND
     if status.attention is not None:
         return StepWord.ESCALATE
+    if held_by_checks(status) is not None:
+        return StepWord.WAITING if awaits_checks(status) else StepWord.CHANGES
     match status.status:
         case "approved":
             return StepWord.APPROVED
@@ -107,16 +114,11 @@ def advice(
         case StepWord.APPROVED:
             return approved(subject, review_id, is_superseded=is_superseded)
         case StepWord.CHANGES:
-            return _changes(subject, review_id, patch)
+            return _changes(subject, status, patch)
         case StepWord.REJECTED:
             return _take_back(subject)
-        case StepWord.WAITING if status.next_action == "answer_message":
-            return (
-                f"Answer: tandem review message {review_id} --sender-role proposer --body '…'",
-                f"Then run again: {subject.command}",
-            )
         case StepWord.WAITING:
-            return (f"There is no verdict yet. Run the same command again: {subject.command}",)
+            return _waiting(subject, status)
         case _:
             return _escalation(subject, status)
 
@@ -142,11 +144,30 @@ def named(paths: Sequence[str]) -> str:
     return " ".join(shlex.quote(f":/{path}") for path in paths)
 
 
-def _changes(subject: Subject, review_id: str, patch: Patch | None) -> tuple[str, ...]:
+def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
+    review_id, again = status.review_id, f"Then run again: {subject.command}"
+    if awaits_checks(status):
+        return (f"Wait for the checks: tandem checks list {review_id} --wait", again)
+    if status.next_action == "answer_message":
+        return (f"Answer: tandem review message {review_id} --sender-role proposer --body '…'", again)
+    return (f"There is no verdict yet. Run the same command again: {subject.command}",)
+
+
+def _again(subject: Subject) -> str:
     where = f"Change {subject.path}" if subject.path is not None else "Change the files"
     if subject.step == "wave":
         where = "Change the files and commit"
-    again = f"{where}, then run again: {subject.command}"
+    return f"{where}, then run again: {subject.command}"
+
+
+def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tuple[str, ...]:
+    review_id, again = status.review_id, _again(subject)
+    if held_by_checks(status) is not None:
+        return (
+            f"See which failed: tandem checks list {review_id}; what it wrote: tandem checks log {review_id} NAME",
+            again,
+            f"If the check itself was at fault: tandem checks run {review_id}, then run again: {subject.command}",
+        )
     if patch is None:
         return (again,)
     return (

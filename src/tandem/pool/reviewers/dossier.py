@@ -21,6 +21,8 @@ _KEPT = 1000
 _DECIDED = "verdict"
 _SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
+_OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "tree")
+_LOG_CHARACTERS = 6_000
 
 
 class Dossier(NamedTuple):
@@ -31,12 +33,14 @@ class Dossier(NamedTuple):
         open_comments: Messages and comments that nothing has resolved, oldest first.
         interdiff: What changed since the last round that was reviewed; null if none was, or it cannot be told.
         conventions: What the project tells those who work on it, in the commit that the round is made against.
+        checks: What was run on the round, and how it ended.
     """
 
     earlier: tuple[dict[str, Any], ...] = ()
     open_comments: tuple[dict[str, Any], ...] = ()
     interdiff: str | None = None
     conventions: str | None = None
+    checks: tuple[dict[str, Any], ...] = ()
 
 
 def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
@@ -52,16 +56,40 @@ def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event,
         BrokerUnreachable: The broker does not answer.
         CallCancelled: `given_up` is set.
     """
-    conventions = _conventions(broker, claimed, given_up)
+    conventions, checks = _conventions(broker, claimed, given_up), _checks(broker, claimed, given_up)
     try:
         said = _entries(broker, claimed, given_up)
         interdiff = _interdiff(broker, claimed, said, given_up)
     except TandemError as error:
         log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
-        return Dossier(conventions=conventions)
+        return Dossier(conventions=conventions, checks=checks)
     earlier = [_decision(entry) for entry in said if _is_decision(entry)]
     still_open = [_remark(entry) for entry in said if not _is_decision(entry) and entry.get("resolved_by") is None]
-    return Dossier(tuple(earlier), tuple(still_open), interdiff, conventions)
+    return Dossier(tuple(earlier), tuple(still_open), interdiff, conventions, checks)
+
+
+# ------------------------------------------------------------------------------------------------- checks
+
+
+def _checks(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> tuple[dict[str, Any], ...]:
+    """The round's checks, those that did not pass with the end of their log."""
+    asked = claimed.request(round=claimed.round)
+    try:
+        found: list[dict[str, Any]] = broker.call("list_checks", asked, until=given_up)["checks"]
+        return tuple(_check(one, broker, asked, given_up) for one in found)
+    except TandemError:
+        # An older broker has none.
+        return ()
+
+
+def _check(
+    one: dict[str, Any], broker: BrokerClient, asked: dict[str, Any], given_up: threading.Event
+) -> dict[str, Any]:
+    shown = _picked(one, *_OF_CHECK)
+    if one["has_log"] and one["status"] != "passed":
+        log: str = broker.call("get_check_log", {**asked, "name": one["name"]}, until=given_up)["log"]
+        shown["end_of_log"] = log[-_LOG_CHARACTERS:]
+    return shown
 
 
 # ------------------------------------------------------------------------------------------ earlier rounds

@@ -68,6 +68,7 @@ class ReviewJob(RunLimits):
         effort: How hard the model thinks.
         prompt_template: A template of the person's own; null for ours.
         idle_seconds: How long an agent waits for a review before it ends itself.
+        checks_seconds: How long it waits for a review's checks.
         attempt_seconds: What one run may take.
         total_seconds: What an agent may take for its whole life.
         log_file: Its log; the folder is there.
@@ -89,6 +90,7 @@ class ReviewJob(RunLimits):
     effort: Effort = "high"
     prompt_template: str | None = None
     idle_seconds: int
+    checks_seconds: float = 0.0
     attempt_seconds: float
     log_file: str
     log_max_bytes: int

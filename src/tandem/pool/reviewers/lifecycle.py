@@ -200,7 +200,9 @@ class ReviewerLifecycle:
         """Does what is due now; says when to look again at the latest."""
         now = self._loop.time()
         settings = self._settings
-        longest = settings.max_ttl_seconds + settings.attempt_seconds + settings.grace_seconds
+        longest = (
+            settings.max_ttl_seconds + settings.checks_wait_seconds + settings.attempt_seconds + settings.grace_seconds
+        )
         if now - self._began >= longest:
             return await self._kill(process, f"It had not ended {longest:g} s after its start and was killed.")
         if self._wanted == "kill":

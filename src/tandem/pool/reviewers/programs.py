@@ -57,7 +57,7 @@ _CAN_WAIT = hasattr(select, "poll")
 """Windows cannot wait for pipes: a reader that is stuck there ends with our own process."""
 
 
-_PRIVATE_FOLDERS = (HOME_FOLDER, DESK_FOLDER, GIVEN_FOLDER, TEMPORARY_FOLDER)
+PRIVATE_FOLDERS = (HOME_FOLDER, DESK_FOLDER, GIVEN_FOLDER, TEMPORARY_FOLDER)
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def lay_out(scratch: Path, contents: Mapping[str, bytes]) -> None:
     Raises:
         OSError: The disk does not take it, or a file is there already.
     """
-    for name in _PRIVATE_FOLDERS:
+    for name in PRIVATE_FOLDERS:
         (scratch / name).mkdir(mode=0o700, exist_ok=True)
     for name, content in contents.items():
         path = scratch / name

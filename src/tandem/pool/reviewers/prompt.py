@@ -195,6 +195,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
     open_comments: Sequence[Mapping[str, Any]] = (),
     interdiff: str | None = None,
     conventions: str | None = None,
+    checks: Sequence[Mapping[str, Any]] = (),
     diff_file: PurePath | str | None = None,
     inline_limit: int = INLINE_LIMIT,
 ) -> str:
@@ -210,6 +211,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
         open_comments: Comments and messages that nothing has resolved, oldest first.
         interdiff: What changed since the round that was reviewed before.
         conventions: What the project tells those who work on it (AGENTS.md and the like in the base commit).
+        checks: What was run on the round, and how it ended.
         diff_file: A file, named by ourselves, that holds the diff; used when the diff is over the limit.
         inline_limit: The most characters of a diff, and of an interdiff, in the prompt.
 
@@ -222,6 +224,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
         *_project_rules(conventions),
         *_content(proposal, parts, diff_file, inline_limit),
         *_since(interdiff, inline_limit),
+        *_talk("Checks", _CHECKS_WORDS, "checks (JSON)", checks),
         *_talk("Earlier verdicts", _EARLIER_WORDS, "earlier verdicts (JSON)", earlier),
         *_talk("Open comments and messages", _OPEN_WORDS, "open comments (JSON)", open_comments),
     ]
@@ -257,6 +260,11 @@ def build_agent(template: Template, *, reviewer_id: str, project: str, idle_seco
 _EARLIER_WORDS = (
     "What was decided on earlier rounds, oldest first. See whether what was asked for has been done; do not take "
     "over a judgement that you cannot confirm."
+)
+_CHECKS_WORDS = (
+    "What was run on exactly this round, as the project's own file says, and how it ended. What is `queued` or "
+    "`running` was not waited for any longer. A required check that has not passed keeps the change out, whatever the "
+    "verdict; one that has passed is no reason not to read."
 )
 _OPEN_WORDS = "What has been said and not been settled, oldest first. See whether this round settles it."
 _RULES_WORDS = (

@@ -165,6 +165,7 @@ class SupervisorContext:
             effort=settings.reasoning_effort,
             prompt_template=None if template is None else str(template),
             idle_seconds=round(settings.idle_timeout_seconds),
+            checks_seconds=settings.checks_wait_seconds,
             # What it is at when its time is up, it may finish.
             total_seconds=settings.max_ttl_seconds + settings.attempt_seconds,
             log_file=str(self.log_file(order.reviewer_id)),

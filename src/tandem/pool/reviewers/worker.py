@@ -270,6 +270,7 @@ class Worker:
                 cancelled.set()
 
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
+            self._wait_for_checks(claimed, cancelled)
             context, files = lay_out(_context(self._job, folder), claimed, Path(self._job.scratch), self._log.note)
             invocation = self._invocation(claimed, context, nonce, files, parts)
             programs.lay_out(folder, invocation.files)
@@ -282,6 +283,20 @@ class Worker:
                 hidden=nonce.encode(),
             )
             return finished, self._provider.read(finished, context), lease.ended
+
+    def _wait_for_checks(self, claimed: Claimed, cancelled: threading.Event) -> None:
+        """Until the round's checks have ended, or the time for it has."""
+        until = time.monotonic() + self._job.checks_seconds
+        asked = claimed.request(round=claimed.round)
+        # An older broker has none.
+        with suppress(TandemError):
+            while not (cancelled.is_set() or self._requests.drain.is_set()):
+                answer = self._broker.call("list_checks", asked, until=self._requests.cancel)
+                left = until - time.monotonic()
+                if left <= 0 or all(one["status"] not in {"queued", "running"} for one in answer["checks"]):
+                    return
+                self._log.note(f"review {claimed.review_id}: waits for its checks")
+                asked |= {"wait": True, "cursor": answer["cursor"], "timeout_s": min(left, _WAIT_SECONDS)}
 
     def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
         self._log.note(

@@ -76,7 +76,7 @@ class ResourceKind:
 
 REVIEW = ResourceKind(
     "review",
-    "A review's proposal, status, rounds and discussion.",
+    "A review's proposal, status, rounds, checks and discussion.",
     "tandem://reviews/",
     "review_id",
     "list_reviews",

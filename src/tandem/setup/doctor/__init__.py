@@ -13,7 +13,7 @@ from tandem.errors import TandemError
 from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients
 from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
-from tandem.setup.doctor.gate import check_gate, check_hooks, check_planning, check_project
+from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_settings
 
 __all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "Level", "examine"]
@@ -35,6 +35,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_clients,
     check_agent_hooks,
     check_planning,
+    check_checks,
 )
 
 

@@ -17,7 +17,9 @@ from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
 from tandem.hooks import enforcement, git, planning
 from tandem.hooks.state import GateFile
-from tandem.setup import gate_switch
+from tandem.settings import checks
+from tandem.settings.config import user_file
+from tandem.setup import gate_switch, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_switch import GateOptions, gate_status
 
@@ -180,3 +182,23 @@ async def check_planning(here: DoctorContext) -> list[Finding]:
         return found
     steps = "put up what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
     return [ok("planning", f"The workflow's steps {steps}; {holds.granularity}, {holds.mode}.")]
+
+
+async def check_checks(here: DoctorContext) -> list[Finding]:
+    """Whether the project's checks can run: the file, the trust in it, bubblewrap."""
+    return [] if here.root is None else await asyncio.to_thread(_checks, here.root)
+
+
+def _checks(root: Path) -> list[Finding]:
+    file = root / checks.FILE
+    if not file.exists():
+        return []
+    try:
+        asked = trust.Project.at(str(root), user_file().parent).candidates([file])
+    except TandemError as error:
+        return [problem("checks", f"No check runs: {error.message}", f"correct {checks.FILE}")]
+    missing = [one.file for one in asked if not one.is_trusted]
+    if missing:
+        return [problem("checks", f"The checks do not run: {', '.join(missing)} is not trusted.", "tandem trust")]
+    where = "in bubblewrap" if len(asked) == 1 else "without bubblewrap, as you trusted them to"
+    return [ok("checks", f"The commands of {checks.FILE} are trusted; they run {where}.")]

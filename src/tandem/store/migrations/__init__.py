@@ -17,5 +17,6 @@ REVISIONS: Final = (
     "0007_ended_logins",
     "0008_acceptors",
     "0009_keyed_log",
+    "0010_checks",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

@@ -46,6 +46,7 @@ CLAIMING = frozenset(_CONTENT | _HOLD | _DECIDED)
 HOLDING = frozenset(_HOLD | _DECIDED)
 JUDGING = frozenset(_CONTENT | _HOLD | _SAID | _DECIDED | _PATCH)
 TALKING = frozenset(_CONTENT | _SAID | _DECIDED | _PATCH)
+RERUNNING = frozenset(_CONTENT | _DECIDED)
 RETRYING = frozenset(_CONTENT | _HOLD | _DECIDED | _ATTENTION)
 
 _LIMIT = 200
@@ -107,11 +108,19 @@ def told(event: EventView) -> str:
         return f"{who} was given the new round" if data.get("again") else f"{who} claimed it"
     if kind == "review_reclaimed":
         return f"The claim of {who} ended{reason}"
+    if kind in ("checks_requested", "check_finished"):
+        return f"{actor} had checks run again: {', '.join(data['checks'])}" if "checks" in data else _ended(data)
     if kind in ("verdict_submitted", "verdict_comment"):
         return f"{actor} {_VERDICTS.get(data.get('verdict', ''), 'gave a verdict')}{reason}"
     return f"{actor} {_REST.get(kind, kind.replace('_', ' '))}{reason}"
 
 
+def _ended(data: Mapping[str, Any]) -> str:
+    status = str(data.get("status"))
+    return f"The check {data.get('check')} {_CHECK_ENDS.get(status, status)}{_reason(data)}"
+
+
+_CHECK_ENDS = {"timeout": "timed out", "error": "ended in an error", "skipped": "was not run"}
 _REST = {
     "review_created": "put it up",
     "claim_released": "released it",

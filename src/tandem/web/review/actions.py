@@ -22,6 +22,7 @@ from tandem.web.review.acting import (
     HOLDING,
     JUDGING,
     NOTHING,
+    RERUNNING,
     RETRYING,
     TALKING,
     FormResult,
@@ -142,6 +143,11 @@ def _decide(request: PageRequest) -> dict[str, Any]:
     return {**_reason(request), "counter_patch_id": request.form.get("counter_patch_id", "")}
 
 
+def _checks(request: PageRequest) -> dict[str, Any]:
+    name = request.form.get("check")
+    return {"checks": [name] if name else None}
+
+
 ACTS: Mapping[str, Act] = {
     "claim": Act("claim_review", CLAIMING, lambda request: {"reviewer_id": request.person.name}, keeps=True),
     "release": Act("release_claim", HOLDING, lambda request: _held(request) | _reason(request)),
@@ -152,6 +158,7 @@ ACTS: Mapping[str, Act] = {
     "accept": Act("accept_counter_patch", JUDGING, _decide),
     "reject": Act("reject_counter_patch", JUDGING, _decide),
     "close": Act("close_review", JUDGING, _reason),
+    "checks": Act("run_checks", RERUNNING, _checks),
     "retry": Act("retry_review", RETRYING, lambda _: {}),
 }
 

@@ -22,6 +22,8 @@ from tandem.web.review.view import ReviewView
 
 _KEY_BYTES = 12
 _WORDS_SECONDS = 1.0
+_BROKER = "broker"
+"""Who asks for the checks of a new round."""
 _NEW_ROUND = {"review_revised", "counter_patch_accepted"}
 _SAID = {
     "message_sent": "message",
@@ -169,7 +171,7 @@ def stream(timeline: Iterable[EventView], discussion: Iterable[DiscussionEntry])
 def _item(
     event: EventView, entries: Mapping[str, DiscussionEntry], comments: Mapping[str, list[DiscussionEntry]]
 ) -> Item | None:
-    if event.kind == "message_resolved":
+    if event.kind == "message_resolved" or _is_routine(event):
         return None
     kind = _SAID.get(event.kind, "")
     name = str(event.data.get(f"{kind}_id"))
@@ -177,6 +179,19 @@ def _item(
     if entry is None:  # also where more was said than is shown: the event still tells that something was
         return Item("event", event.at, told(event))
     return Item(kind, event.at, entry=entry, comments=tuple(comments.get(name, ())))
+
+
+def _is_routine(event: EventView) -> bool:
+    """Whether it is told of elsewhere: a round's checks have their own place, and most of them pass."""
+    match event.kind:
+        case "check_started":
+            return True
+        case "checks_requested":
+            return event.actor == _BROKER
+        case "check_finished":
+            return event.data.get("status") in {"passed", "skipped"}
+        case _:
+            return False
 
 
 def _answered(entry: DiscussionEntry) -> str | None:

@@ -11,6 +11,7 @@ from tandem.reviews.page_answers import ViewedFiles
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
+from tandem.web.review.checks import checks_of
 from tandem.web.review.counter_patch import counter_patch_values
 from tandem.web.review.files import parts_of
 from tandem.web.review.text import description_html, text_values
@@ -48,6 +49,7 @@ async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     digest = view.proposal.digest
     return {
         "view": view,
+        "checks": checks_of(view),
         # A text's digest has its path behind it, which the page says anyway.
         "digest": digest.partition(":")[0][:_LONG_DIGEST] if digest else None,
         **await in_worker(counter_patch_values, view),

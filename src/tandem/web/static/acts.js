@@ -40,7 +40,7 @@
 
   // ------------------------------------------------------------------------------------------ sending
 
-  const isOurs = (form) => form instanceof HTMLFormElement && form.closest("#acts, #stream, .thread, #draft") !== null;
+  const isOurs = (form) => form instanceof HTMLFormElement && form.closest("#acts, #stream, #checks, .thread, #draft") !== null;
 
   // Before htmx hears of it: a verdict without its reason is not sent.
   document.addEventListener("submit", (event) => {
@@ -113,7 +113,7 @@
 
   // What somebody has opened or closed stays so when the page is brought up to date.
   const opened = new Map();
-  const folds = () => document.querySelectorAll("#acts details[id], #stream details[id], .thread details[id]");
+  const folds = () => document.querySelectorAll("#acts details[id], #stream details[id], #checks details[id], .thread details[id]");
   document.addEventListener("htmx:before:swap", () => {
     for (const fold of folds()) opened.set(fold.id, fold.open);
   });

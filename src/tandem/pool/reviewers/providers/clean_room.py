@@ -29,11 +29,12 @@ _FILE_LIMIT_BYTES = 1024 * 1024
 
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/?&=%@\[\]-]{1,1000}")
 
-_LANGUAGE = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ")
+LANGUAGE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+PROXIES: Final = (*_PROXIES, *(name.lower() for name in _PROXIES))
+CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _WINDOWS = ("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "PATHEXT", "COMSPEC")
-KEPT: Final = (*_LANGUAGE, *_PROXIES, *(name.lower() for name in _PROXIES), *_CERTIFICATES, *_WINDOWS)
+KEPT: Final = (*LANGUAGE, *PROXIES, *CERTIFICATES, *_WINDOWS)
 """What every program gets of the supervisor's environment, besides a PATH."""
 
 

@@ -1,0 +1,102 @@
+"""Checks in words: in a table, in a line, and with the end of what one wrote."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tandem.cli.render.parts import block, duration, listing, plain
+from tandem.hooks.trust import CHECKS_FILE
+from tandem.reviews.check_contract import CheckList, CheckLog, CheckView
+
+_STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
+_WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
+_SHORT_SECONDS = 10
+_ENDED_BADLY = frozenset({"failed", "timeout", "error"})
+OUTCOME_STYLES = {"pending": "yellow", "failed": "bold red", "passed": "green"}
+_COMES_TO = {
+    "pending": "A required check has not ended yet; until it has passed, the gate stays closed.",
+    "failed": "A required check has not passed: the gate stays closed.",
+    "passed": "Every required check has passed.",
+}
+
+
+def failed(check: CheckView) -> bool:
+    """Whether it ended, and not well."""
+    return check.status in _ENDED_BADLY
+
+
+def status(check: CheckView) -> Text:
+    """Where it is."""
+    return Text(_WORDS.get(check.status, check.status), style=_STYLES.get(check.status, "bold red"))
+
+
+def why(check: CheckView) -> str:
+    """What its status leaves open; empty if nothing."""
+    if check.reason is not None or check.status != "failed" or check.exit_status is None:
+        return check.reason or ""
+    if check.exit_status < 0:
+        return f"ended by signal {-check.exit_status}"
+    return f"exit status {check.exit_status}"
+
+
+def took(check: CheckView) -> str:
+    """How long it ran; empty if it did not."""
+    if check.seconds is None:
+        return ""
+    return f"{check.seconds:.1f} s" if check.seconds < _SHORT_SECONDS else duration(check.seconds)
+
+
+def line(check: CheckView) -> str:
+    """All of it as a remark."""
+    if check.name == CHECKS_FILE:
+        return f"the checks of {CHECKS_FILE} do not run: {why(check)}"
+    facts = (f" ({seconds})" if (seconds := took(check)) else "", f": {reason}" if (reason := why(check)) else "")
+    return f"check '{check.name}' {status(check)}{''.join(facts)}"
+
+
+def table(checks: Iterable[CheckView], *, with_review: bool = False) -> RenderableType:
+    """Checks, one a row."""
+    rows = [
+        (
+            *((check.review_id, str(check.round)) if with_review else ()),
+            plain(check.name, "bold"),
+            status(check),
+            "required" if check.required else "",
+            took(check),
+            why(check),
+        )
+        for check in checks
+    ]
+    columns = "check, status!, needed!, took!, why"
+    return listing(f"review!, round!, {columns}" if with_review else columns, rows)
+
+
+def listed(answer: CheckList) -> RenderableType:
+    """A list of checks, and what they come to."""
+    if not answer.checks:
+        return Text("No checks.", style="dim")
+    if answer.outcome is None:
+        return table(answer.checks, with_review=True)
+    shown = [table(answer.checks), Text(_COMES_TO[answer.outcome], style=OUTCOME_STYLES[answer.outcome])]
+    told = next((check for check in answer.checks if failed(check) and check.has_log), None)
+    if told is not None:
+        shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))
+    return Group(*shown)
+
+
+def log(answer: CheckLog) -> RenderableType:
+    """The end of what a check wrote, below how it ended."""
+    check = answer.check
+    head = Text.assemble(plain(check.name, "bold"), "  ", status(check))
+    for fact in (took(check), why(check)):
+        head.append_text(plain(f"  {fact}", "dim") if fact else Text(""))
+    return Group(head, block(answer.log.rstrip("\n")) if answer.log else Text("It wrote nothing.", style="dim"))
+
+
+def log_command(check: CheckView) -> str:
+    """The command that shows what a check wrote."""
+    return f"tandem checks log {check.review_id} {shlex.quote(check.name)}"

