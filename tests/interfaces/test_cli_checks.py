@@ -141,7 +141,7 @@ def test_whoever_waits_hears_that_the_checks_are_not_those_that_were_trusted(pro
     ended = finish(process)
     assert ended.status == 10
     assert (
-        "The gate stays closed: the checks of .tandem/checks.toml do not run: It is not what was trusted"
+        "The gate stays closed: the checks of .tandem/checks.toml do not run: It changed since it was trusted"
         in ended.stderr
     )
     assert "tandem trust" in ended.stderr

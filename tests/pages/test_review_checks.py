@@ -149,7 +149,7 @@ def test_checks_that_were_changed_keep_the_gate_closed_until_a_person_has_looked
     review = project.put_up(diff=edited())
     page.goto(f"/reviews/{review}")
     found = row(page, ".tandem/checks.toml")
-    expect(found).to_contain_text("It is not what was trusted")
+    expect(found).to_contain_text("It changed since it was trusted")
     expect(found).to_contain_text("required")
     told = "The gate stays closed: the checks of .tandem/checks.toml cannot run."
     expect(page.locator("#acts")).to_contain_text(told)
