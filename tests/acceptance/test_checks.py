@@ -292,6 +292,19 @@ def _until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_a_setup_that_a_stop_cut_short_is_made_by_the_next_start(tmp_path: Path) -> None:
+    wait = "import time; time.sleep(600)"
+    with checked(tmp_path) as project:
+        project.have(check("long", "pass", setup={"files": ["a.txt"], "command": [PYTHON, "-c", wait]}))
+        review = project.put_up(diff=edited())
+        _until(lambda: bool(_running(project)))
+        project.broker.stop()
+        assert not _running(project)
+        project.broker.start()
+        [found] = project.do("list_checks", review_id=review)["checks"]
+        assert found["status"] in {"queued", "running"}
+
+
 def test_without_bubblewrap_it_takes_a_trust_of_its_own(tmp_path: Path) -> None:
     with checked(tmp_path, confined=False) as project:
         if os.access("/usr/bin/bwrap", os.X_OK):

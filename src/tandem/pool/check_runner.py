@@ -153,6 +153,10 @@ class _NotRun(Exception):
         self.log = log
 
 
+class _CutShort(Exception):
+    """The runner stops: what it is at is given back."""
+
+
 class CheckRunner:
     """Runs checks until it is cancelled; then gives back what it was at."""
 
@@ -255,13 +259,25 @@ class CheckRunner:
             finally:
                 await asyncio.to_thread(_empty, place)
             if status is not None:
-                await self._report(check, status, **facts)
+                await self._deliver(check, status, facts)
         except TandemError as error:
             _log.warning("the check %s of %s: %s", check.name, check.review_id, error.message)
         except Exception:  # noqa: BLE001 - whatever it is, the check does not run on, and somebody waits for it
             _log.exception("the check %s of %s could not be run", check.name, check.review_id)
             with suppress(TandemError):
                 await self._report(check, CheckStatus.ERROR, reason="The runner failed; see the broker's log.")
+
+    async def _deliver(self, check: CheckView, status: str, facts: dict[str, Any]) -> None:
+        """Reports how a check ended; again and again, where nobody could take it in."""
+        while True:
+            try:
+                await self._report(check, status, **facts)
+            except TandemError as error:
+                if not error.retryable or self._stopped.is_set():
+                    raise
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                return
 
     async def _outcome(self, check: CheckView, place: Path) -> tuple[str | None, dict[str, Any]]:
         """How a check of ours ends; null if that was reported already."""
@@ -274,11 +290,13 @@ class CheckRunner:
                     return None, {}
                 # The same check of the same tree runs for another round: what comes of it holds for this one.
                 if await asyncio.to_thread(self._stopped.wait, _AGAIN_SECONDS):
-                    return CheckStatus.QUEUED, {}
+                    raise _CutShort
             run = _Run(check, root, place, tree, confined)
             made = await self._set_up(run)
             with self._using(made):
                 return await self._ran(run, check.command, check.timeout_seconds, made)
+        except _CutShort:
+            return CheckStatus.QUEUED, {}
         except _NotRun as error:
             return CheckStatus.ERROR, {"reason": str(error)[:_LONGEST_REASON], "log": error.log or None}
         except TandemError as error:
@@ -384,7 +402,7 @@ class CheckRunner:
         facts: dict[str, Any] = {"log": log.text() or None, "seconds": round(finished.seconds, 3)}
         if finished.ended_by == "cancelled":
             if watch.reason is None:
-                return CheckStatus.QUEUED, {}
+                raise _CutShort
             return CheckStatus.ERROR, {**facts, "reason": watch.reason}
         if finished.ended_by == "timeout":
             return CheckStatus.TIMEOUT, {**facts, "reason": f"It was ended after {timeout_seconds:g} seconds."}
