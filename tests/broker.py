@@ -21,6 +21,8 @@ import orjson
 import pytest
 
 from tandem.core.secret_key import Tokens, load_or_make
+from tandem.git.raw import FIELDS, digest_of
+from tandem.hooks import proof
 from tandem.store.event import Seal
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
@@ -70,6 +72,11 @@ STATUS_OF = {
 }
 """Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
 
+
+DATA_DIRS: dict[str, Path] = {}
+"""The data folders of the brokers that these tests have started, by URL."""
+
+ABSENT = {"mode_before": "000000", "blob_before": "0" * 40, "mode_after": "000000", "blob_after": "0" * 40}
 
 _SHARED_KEY = Path(mkdtemp(prefix="tandem-key-")) / "secret.key"
 
@@ -142,6 +149,7 @@ class BrokerProcess:
         ready = self._process.stdout.readline()
         assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
         self.port = httpx.URL(json.loads(ready)["data"]["url"]).port or 0
+        DATA_DIRS[self.url] = self.data_dir
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:
         where = ("--data-dir", str(self.data_dir))
@@ -263,6 +271,20 @@ class Caller:
         envelope = self.call(operation, **arguments)
         assert envelope["ok"], f"{operation}: {envelope['error']}"
         return envelope["data"]
+
+    def override(self, **arguments: Any) -> Any:
+        """An override with the proof that a person answered, which takes this broker's key; its data."""
+        return self.do("override_gate", **self.proved(**arguments))
+
+    def proved(self, **arguments: Any) -> dict[str, Any]:
+        """The request of an override, with the proof as a hook makes it."""
+        project = arguments.setdefault("project", self.project)
+        digest = digest_of(
+            tuple(change.get(name) or ABSENT[name] for name in FIELDS) for change in arguments["changes"]
+        )
+        named = [arguments.get(name) for name in ("override_id", "reason", "branch", "at")]
+        keys = {proof.PERSON: (DATA_DIRS[self.url] / proof.FILE).read_text().strip()}
+        return {**arguments, "proof": proof.prove(keys, (project, digest, *named, self.agent))}
 
     def refused(self, code: str, operation: str, **arguments: Any) -> dict[str, Any]:
         """A call that must be refused with this code; the error's details."""

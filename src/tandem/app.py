@@ -24,11 +24,13 @@ from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
 from tandem.core import platforms
 from tandem.core.clock import Clock, SystemClock
+from tandem.core.files import write_atomically
 from tandem.core.scratch import sweep
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.cycles.handoffs import HandoffReviews
 from tandem.gate.commits import CommittedReviews
 from tandem.git.runner import memory_folder
+from tandem.hooks import proof
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.registry import GitSettings, Projects
@@ -182,6 +184,7 @@ class Broker:
     async def running(self) -> AsyncGenerator[None]:
         """Open the data, recover, and serve until left; whatever began is ended in reverse."""
         async with contextlib.AsyncExitStack() as stack:
+            self._leave_person_key()
             self._record.refuse_missing(self._store)
             await self._store.open()
             stack.push_async_callback(self._store.close)
@@ -233,6 +236,12 @@ class Broker:
     async def _notice_checks(self, batch: list[Event]) -> None:
         if any(event.kind == EventKind.CHECKS_REQUESTED for event in batch):
             self._services.checks_wanted.set()
+
+    def _leave_person_key(self) -> None:
+        """Leave the key by which hooks prove that a person answered, for this user alone."""
+        folder = self._settings.data_dir
+        platforms.make_private(str(folder))
+        write_atomically(folder / proof.FILE, f"{self._services.tokens.person_key()}\n".encode(), durable=False)
 
     def hide(self) -> None:
         """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""

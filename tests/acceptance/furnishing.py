@@ -101,6 +101,11 @@ class Shop:
         self.desk.do("mark_viewed", **mark)
         return self.claimed
 
+    def overriding(self) -> dict[str, Any]:
+        """A request for an override, with the proof that a person answered."""
+        with Desk(self.desk.url, self.desk.project, agent=AGENT) as person:
+            return person.proved(changes=CHANGES, reason="The shop is down.")
+
     def token(self) -> str:
         """An access token; its id."""
         return self.desk.do("create_token", name="bob", roles=["proposer"])["token_id"]

@@ -97,7 +97,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     ],
     "set_gate": [lambda _: {"enabled": True, "branches": ["main"]}, lambda _: {"enabled": False, "reason": "A pause."}],
     "get_gate": [lambda _: {}, lambda shop: {"plan": shop.rolled_back}],
-    "override_gate": [lambda _: {"changes": CHANGES, "reason": "The shop is down."}],
+    "override_gate": [lambda shop: shop.overriding()],
     "record_commit": [
         lambda _: {"commit": "1" * 40, "plan": "03-02"},
         lambda shop: {"commit": "2" * 40, "parent": "1" * 40, "review_ids": [shop.approved], "changes": CHANGES},

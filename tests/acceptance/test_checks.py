@@ -47,7 +47,7 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
         assert (asked["allowed"], asked["code"]) == (False, "CHECK_FAILED")
         assert "'tests' failed" in asked["paths"][0]["reason"]
         # A person may let it through all the same, on record.
-        project.do("override_gate", changes=changes, reason="The check is wrong.")
+        project.override(changes=changes, reason="The check is wrong.")
         assert project.do("check_gate", changes=changes)["allowed"]
         # What mends it passes.
         mended = project.revise(review, diff=edited(text="good"))

@@ -65,7 +65,7 @@ def test_only_a_registered_project_has_a_gate(desk: Desk):
         ("get_gate", {}),
         ("set_gate", {"enabled": True}),
         ("set_gate", {"enabled": False}),
-        ("override_gate", {"changes": [CHANGE], "reason": "Why not."}),
+        ("override_gate", desk.proved(changes=[CHANGE], reason="Why not.")),
         ("record_commit", {"commit": "1" * 40}),
     ):
         envelope = desk.call(operation, **more)
@@ -88,7 +88,7 @@ def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
     with Desk(broker.url, fresh_project()) as desk:
         desk.register(repo.root)
         on = desk.do("set_gate", enabled=True, branches=["main"])
-        desk.do("override_gate", changes=[CHANGE], reason="The shop is down.", override_id="ov-1")
+        desk.override(changes=[CHANGE], reason="The shop is down.", override_id="ov-1")
         broker.kill()
         broker.start()
         assert desk.do("get_gate") == on
@@ -115,7 +115,7 @@ def test_p2_an_override_lets_exactly_its_difference_through(shop: Desk, repo: Sa
     repo.write("new.txt", "new\n")
     changes = staged(repo)
     assert not shop.do("check_gate", changes=changes)["allowed"]
-    made = shop.do("override_gate", changes=changes, reason="The shop is down.", branch="main")
+    made = shop.override(changes=changes, reason="The shop is down.", branch="main")
     assert made["digest"] == repo.index_digest("HEAD")
     decision = shop.do("check_gate", changes=changes[::-1])
     assert decision["allowed"]
@@ -128,14 +128,49 @@ def test_p2_an_override_lets_exactly_its_difference_through(shop: Desk, repo: Sa
     assert not shop.do("check_gate", changes=staged(repo))["allowed"]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"proof": None},
+        {"proof": f"person.{'0' * 64}"},
+        {"proof": f"tok_{'0' * 18}.{'0' * 64}"},
+        {"changes": [OTHER]},
+        {"reason": "Another reason."},
+        {"branch": "release"},
+        {"branch": None},
+        {"at": "2026-01-02T03:04:06Z"},
+        {"override_id": "ov-2"},
+        {"override_id": None},
+    ],
+    ids="-".join,
+)
+def test_p2_an_override_takes_the_proof_that_a_person_answered_exactly_this(shop: Desk, wrong: dict[str, Any]):
+    at = "2026-01-02T03:04:05Z"
+    proved = shop.proved(changes=[CHANGE], reason="Now.", branch="main", at=at, override_id="ov-1")
+    details = shop.refused("FORBIDDEN", "override_gate", **{**proved, **wrong})
+    assert details == {"field": "proof", "needed": "person"}
+    with Desk(shop.url, shop.project, agent="somebody else") as other:
+        other.refused("FORBIDDEN", "override_gate", **proved)
+    assert shop.do("get_audit_log", kind="gate_overridden")["events"] == []
+    assert not shop.do("check_gate", changes=[CHANGE])["allowed"]
+    assert not shop.do("check_gate", changes=[OTHER])["allowed"]
+    shop.do("override_gate", **proved)
+    assert shop.do("check_gate", changes=[CHANGE])["allowed"]
+
+
+def test_p2_the_proof_is_of_one_project(shop: Desk):
+    proved = shop.proved(changes=[CHANGE], reason="Now.", project=fresh_project())
+    shop.refused("FORBIDDEN", "override_gate", **{**proved, "project": shop.project})
+
+
 def test_p2_an_override_is_its_projects_own(shop: Desk):
-    shop.do("override_gate", changes=[CHANGE], reason="The shop is down.")
+    shop.override(changes=[CHANGE], reason="The shop is down.")
     assert not shop.do("check_gate", changes=[CHANGE], project=fresh_project())["allowed"]
 
 
 def test_an_override_is_told_with_who_why_what_and_when(shop: Desk):
     with Desk(shop.url, shop.project, agent="ada") as ada:
-        made = ada.do("override_gate", changes=[CHANGE], reason="Now.", at="2026-01-02T03:04:05+01:00", branch="main")
+        made = ada.override(changes=[CHANGE], reason="Now.", at="2026-01-02T03:04:05+01:00", branch="main")
     assert (made["overridden_by"], made["overridden_at"]) == ("ada", "2026-01-02T02:04:05.000000Z")
     (event,) = shop.do("get_audit_log", kind="gate_overridden")["events"]
     assert event["actor"] == "ada"
@@ -144,6 +179,7 @@ def test_an_override_is_told_with_who_why_what_and_when(shop: Desk):
         "digest": made["digest"],
         "reason": "Now.",
         "branch": "main",
+        "proved_by": "person",
         "overridden_at": made["overridden_at"],
         "paths": ["a.txt"],
         "files": 1,
@@ -155,12 +191,12 @@ def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
 
     def tell() -> dict[str, Any]:
         with Desk(shop.url, shop.project) as mine:
-            return mine.do("override_gate", **told)
+            return mine.override(**told)
 
     answers = at_once([tell] * 6)
     assert all(answer == answers[0] for answer in answers)
     assert len(shop.do("get_audit_log", kind="gate_overridden")["events"]) == 1
-    details = shop.refused("INVALID_INPUT", "override_gate", **{**told, "changes": [OTHER]})
+    details = shop.refused("INVALID_INPUT", "override_gate", **shop.proved(**{**told, "changes": [OTHER]}))
     assert details["field"] == "override_id"
     assert not shop.do("check_gate", changes=[OTHER])["allowed"]
 
@@ -183,6 +219,7 @@ def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
         ("override_gate", {"changes": [CHANGE, CHANGE], "reason": "x"}, "changes"),
         ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "../x"}, "override_id"),
         ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "x" * 65}, "override_id"),
+        ("override_gate", {"changes": [CHANGE], "reason": "x", "proof": "yes"}, "proof"),
         ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "yesterday"}, "at"),
         ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "1969-12-31"}, "at"),
         ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "9999-12-31T23:59:59-23:59"}, "at"),

@@ -22,7 +22,7 @@ def gated_history(desk: Desk, repo: Sandbox) -> str:
     desk.do("set_gate", enabled=False, reason="A pause.")
     desk.do("set_gate", enabled=True, accepted=["refs/remotes/origin/main"])
     change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
-    desk.do("override_gate", changes=[change], reason="The shop is down.", override_id="ov-1")
+    desk.override(changes=[change], reason="The shop is down.", override_id="ov-1")
     kept, _ = branch.optimistic("kept.txt", "kept\n")
     commit, review = branch.optimistic("a.txt", "one\n")
     branch.record(branch.commit("b.txt", "two\n"), unreviewed=True)

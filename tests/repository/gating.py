@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tandem.client import TandemClient
 from tandem.setup import gate_switch, trust
 from tandem.setup.gate_switch import GateOptions
@@ -213,4 +215,7 @@ async def _switch_on(gated: Gated, wish: GateOptions) -> None:
             return envelope["data"]
 
         wish = replace(wish, project=gated.project, broker=gated.broker.url)
-        await gate_switch.switch_on(call, gate_switch.place_at(gated.root), wish)
+        # As the person has it whose broker this is.
+        with pytest.MonkeyPatch.context() as person:
+            person.setenv("TANDEM_DATA_DIR", str(gated.broker.data_dir))
+            await gate_switch.switch_on(call, gate_switch.place_at(gated.root), wish)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -136,6 +137,145 @@ def test_an_override_without_a_broker_is_recorded_when_it_is_back(tmp_path: Path
         assert overrides(gated)
         assert gated.trailers("Tandem-Override")
         assert gated.call("list_reviews")["reviews"] == []
+
+
+def staged_change(gated: Gated) -> dict[str, str]:
+    """What is staged of one file, as a hook says it."""
+    facts, path = gated.git("diff-index", "--cached", "--raw", "--full-index", "HEAD").split("\t")
+    before, after, old, new, _ = facts[1:].split()
+    return {"path": path, "mode_before": before, "blob_before": old, "mode_after": after, "blob_after": new}
+
+
+@pytest.mark.parametrize("proof", [None, f"person.{'0' * 64}"])
+def test_p2_a_record_that_nobody_answered_for_is_refused_kept_and_said(gated: Gated, proof: str | None):
+    gated.stage(DIGITS)
+    request = {"changes": [staged_change(gated)], "reason": WHY, "override_id": "ov_1", "branch": "main"}
+    place = gate_switch.place_at(gated.root)
+    pending.keep(place, "override_gate", {**request, "proof": proof}, "ann")
+    said = gated.tandem("gate", "status")
+    assert said.status == 1
+    assert "An override needs the proof" in said.stdout or "The proof of this override" in said.stdout
+    assert pending.waiting(place) == []
+    assert overrides(gated) == []
+    gated.refused("commit", "-m", "Slip by")
+    for asked in (("gate", "status"), ("doctor",), ("audit", "main")):
+        told = gated.tandem(*asked)
+        assert "undeliverable" in (told.stdout + told.stderr).replace("\n", ""), asked
+    for kept in (gated.root / ".git/tandem/undeliverable").iterdir():
+        kept.unlink()
+    assert gated.tandem("gate", "status").status == 0
+
+
+def test_p2_what_was_changed_in_a_record_that_waits_makes_it_void(tmp_path: Path, config_dir: Path):
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with BrokerProcess(folder) as broker:
+        gated = gate_on(broker, new_repository(tmp_path / "repository"))
+        gated.git("switch", "--quiet", "--create", "feature")
+        gated.stage(DIGITS)
+        broker.stop()
+        with override(gated, "-m", "Fix it") as terminal:
+            terminal.read_until("to let it pass: ")
+            terminal.type(gated.project)
+            assert terminal.wait() == 0, terminal.read_all()
+        place = gate_switch.place_at(gated.root)
+        (waiting,) = map(Path, pending.waiting(place))
+        written = json.loads(waiting.read_text("utf-8"))
+        broker.start()
+        other = {**written["arguments"]["changes"][0], "blob_after": "1" * 40}
+        for name, value in (("changes", [other]), ("reason", "Why not"), ("at", "2026-01-01T00:00:00Z")):
+            changed = {**written, "arguments": {**written["arguments"], name: value}}
+            waiting.write_text(json.dumps(changed), "utf-8")
+            assert "The proof of this override" in gated.tandem("gate", "status").stdout
+        waiting.write_text(json.dumps({**written, "agent": "somebody else"}), "utf-8")
+        assert gated.tandem("gate", "status").status == 1
+        assert overrides(gated) == []
+        # As the person's hook wrote it, it counts.
+        waiting.write_text(json.dumps(written), "utf-8")
+        gated.tandem("gate", "status")
+        (event,) = overrides(gated)
+        assert WHY in str(event)
+
+
+@pytest.mark.parametrize("mark", ["CLAUDECODE", "CODEX_SANDBOX", "GEMINI_CLI", "OPENCODE", "CURSOR_AGENT"])
+def test_p2_an_agent_records_no_override_even_with_a_proof(gated: Gated, mark: str):
+    gated.stage(DIGITS)
+    change = staged_change(gated)
+    with gated.caller() as person:
+        proof = person.proved(changes=[change], reason=WHY)["proof"]
+    command = ("gate", "record-override", "--changes", json.dumps([change]), "--reason", WHY, "--project")
+    for given in ((), ("--proof", proof)):
+        gated.environment[mark] = "1"
+        ended = gated.tandem(*command, gated.project, *given)
+        assert ended.status == 1
+        assert mark in ended.stderr
+        del gated.environment[mark]
+    ended = gated.tandem(*command, gated.project)
+    assert ended.status == 1
+    assert "needs the proof that a person was asked" in ended.stderr
+    assert overrides(gated) == []
+    gated.refused("commit", "-m", "Slip by")
+
+
+def test_p2_without_the_brokers_key_nobody_is_asked(gated: Gated):
+    gated.stage(DIGITS)
+    gate_file = gated.root / ".git" / "tandem" / "gate.json"
+    facts = json.loads(gate_file.read_text("utf-8"))
+    gate_file.write_text(json.dumps({**facts, "data_dir": str(gated.root / "nowhere")}), "utf-8")
+    with override(gated, "-m", "Fix it") as terminal:
+        assert terminal.wait() != 0
+        assert "the key for it is not in" in terminal.read_all().replace("\r\n", " ")
+    # A key of one's own is none of the broker's.
+    own = gated.root / "nowhere"
+    own.mkdir()
+    (own / "person.key").write_text("0" * 64, "ascii")
+    with override(gated, "-m", "Fix it") as terminal:
+        terminal.read_until("to let it pass: ")
+        terminal.type(gated.project)
+        assert terminal.wait() != 0
+        assert "not by a key of this broker" in " ".join(terminal.read_all().split())
+    assert overrides(gated) == []
+
+
+def test_p2_who_is_not_on_the_brokers_machine_overrides_by_their_own_token(
+    tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = tmp_path / "broker"
+    folder.mkdir()
+    with BrokerProcess(folder, auth="token") as broker:
+        monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
+        gated = gate_on(broker, new_repository(tmp_path / "repository"))
+
+        def token(*options: str) -> str:
+            return gated.tandem("token", "create", "colleague", *options, "--json").data["token"]
+
+        proposer = token("--role", "proposer", "--project", gated.project)
+        admin = token("--role", "admin", "--role", "operator")
+        gate_file = gated.root / ".git" / "tandem" / "gate.json"
+        facts = json.loads(gate_file.read_text("utf-8"))
+        gate_file.write_text(json.dumps({**facts, "data_dir": str(tmp_path / "nowhere")}), "utf-8")
+        gated.stage(DIGITS)
+        for bearer, passes in ((proposer, False), (admin, True)):
+            with override(gated, "-m", "Fix it", TANDEM_TOKEN=bearer) as terminal:
+                terminal.read_until("to let it pass: ")
+                terminal.type(gated.project)
+                assert (terminal.wait() == 0) == passes, terminal.read_all()
+        log = gated.tandem("audit", "log", "--kind", "gate_overridden", "--json").data["events"]
+        assert [event["data"]["proved_by"][:4] for event in log] == ["tok_"]
+        assert log[0]["actor"].startswith("colleague/")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="platform: modes say nothing about other users")
+def test_the_key_is_for_the_brokers_user_alone_and_stays_the_same(tmp_path: Path):
+    with BrokerProcess(tmp_path) as broker:
+        file = broker.data_dir / "person.key"
+        key = file.read_text("ascii")
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert key.strip() != broker.secret_key.read_text("ascii").strip()
+        file.write_text("another\n", "ascii")
+        broker.stop()
+        broker.start()
+        assert file.read_text("ascii") == key
 
 
 def test_a_merge_is_overridden_like_a_commit(gated: Gated):

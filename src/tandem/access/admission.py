@@ -120,6 +120,17 @@ class Authenticator:
         token = await self._find(access_id) if access_id.startswith(TOKEN_PREFIX) else None
         return token.access if token is not None and token.state(self._clock.now_us()) == "valid" else None
 
+    async def key_of(self, token_id: str) -> str | None:
+        """The key by which the holder of a token for administrators proves something; null if there is none.
+
+        Args:
+            token_id: `tok_…`.
+        """
+        token = await self._find(token_id)
+        if token is None or token.state(self._clock.now_us()) != "valid":
+            return None
+        return token.token_hash if "admin" in token.access.roles else None
+
     async def logged_in(self, login: str, access_id: str) -> Access | None:
         """What a browser was logged in with; null if that no longer counts, or the login was ended.
 

@@ -29,13 +29,13 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.generated import new_group
 from tandem.cli.render.parts import Cell, listing, plain
-from tandem.cli.terminal import Exit, console, progress, show, show_data, tell
+from tandem.cli.terminal import Exit, console, progress, say, show, show_data, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.gate.contract import GateDecision
-from tandem.hooks import git, state
+from tandem.hooks import git, pending, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.git import Bases
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
@@ -104,6 +104,8 @@ async def commits(
     where they were approved as one change.
     """
     asked = await asyncio.to_thread(_asked, revisions)
+    for one in pending.refused(asked.place):
+        say(f"The broker has refused a record: {one}")
     async with _client(options, asked.gate) as client, progress("judging"):
         project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
         check = _asking(client, project, asyncio.get_running_loop())

@@ -145,6 +145,8 @@ async def call(
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
+    if operation.name == "override_gate":
+        persons.refuse_agents("An override lets through what nobody approved.")
     wait = wait_condition(operation.name, arguments) if patience.wait else None
     async with options.client() as client:
         given = await with_project(operation, arguments, client, options)

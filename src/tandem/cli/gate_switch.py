@@ -162,7 +162,7 @@ def _ask_person(question: str, *, yes: bool) -> None:
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     lines = [told] if told else []
     tell(asdict(found), NoWrap(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
-    return Exit.REFUSED if found.problems else Exit.DONE
+    return Exit.REFUSED if found.problems or found.refused else Exit.DONE
 
 
 def _lines(found: GateStatus) -> list[str]:
@@ -183,4 +183,5 @@ def _lines(found: GateStatus) -> list[str]:
         lines.append(f"not trusted {', '.join(found.untrusted)}; a person runs: tandem trust")
     if found.pending:
         lines.append(f"waiting     {found.pending} records for the broker")
+    lines += [f"refused     {one}" for one in found.refused]
     return [*lines, *(f"problem     {problem}" for problem in found.problems)]

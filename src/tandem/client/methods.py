@@ -390,8 +390,9 @@ class Operations(ABC):
         override_id: str | None = None,
         branch: str | None = None,
         at: str | None = None,
+        proof: str | None = None,
     ) -> gate_contract.GateOverridden:
-        """Override the gate for exactly this difference; recorded with who and why."""
+        """Override the gate for exactly this difference, with the hook's proof that a person answered; on record."""
         return await self._operate("override_gate", locals())
 
     async def record_commit(

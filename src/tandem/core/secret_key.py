@@ -217,6 +217,10 @@ class Tokens:
         """A text's keyed hash: who reads it later knows that a broker with this secret wrote it."""
         return self._mac(b"page", text.encode())
 
+    def person_key(self) -> str:
+        """The key by which a process that has asked a person proves it; says nothing about the secret."""
+        return self._mac(b"person")
+
     def veil(self, reader: str) -> OpaqueTokens:
         """Hides things for one reader from that reader."""
         return OpaqueTokens(partial(self._mac, b"veil", reader.encode()))

@@ -31,6 +31,7 @@ from tandem.contract.request import (
 from tandem.core.texts import storable_text
 from tandem.errors import (
     ConfigInvalid,
+    Forbidden,
     NotFound,
 )
 
@@ -45,6 +46,8 @@ _MOST_COMMITS = 10_000
 _MOST_CHANGES = 100_000
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+_PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
 
 _NO_REF = set(" ~^:?*[\\")
 
@@ -108,9 +111,9 @@ class GetGate(ProjectRequest):
 
 
 class OverrideGate(WriteRequest):
-    """Override the gate for exactly this difference; recorded with who and why."""
+    """Override the gate for exactly this difference, with the hook's proof that a person answered; on record."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (Forbidden, NotFound)
     has_long_list: ClassVar[bool] = True
 
     changes: Annotated[Changes, Field(description="The raw changes: every path once.")]
@@ -121,6 +124,14 @@ class OverrideGate(WriteRequest):
     ] = None
     branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
     at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
+    proof: Annotated[
+        str | None,
+        Field(
+            pattern=_PROOF,
+            max_length=300,
+            description="What the hook sealed when the person answered; without it the override is refused.",
+        ),
+    ] = None
 
 
 class RecordCommit(WriteRequest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +11,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
-from tandem.errors import InvalidInput, NotFound
+from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
@@ -18,6 +19,7 @@ from tandem.gate.judging import changes_of, check_paths
 from tandem.gate.rules import Gate, Override
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
+from tandem.hooks import proof
 from tandem.reviews import contents
 from tandem.store import events
 from tandem.store.base import Unit
@@ -88,6 +90,7 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
     """Let exactly this difference pass from now on; the same id again is the same override.
 
     Raises:
+        Forbidden: Nothing proves that a person was asked and answered, or it proves another answer.
         InvalidInput: A path is named twice, the time is none, or the id is that of another difference.
         NotFound: The broker does not know the project.
     """
@@ -108,13 +111,14 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
         overridden_by=caller.operator,
         recorded_at=now,
     )
+    proved_by = await _proved_by(services, caller, request, wanted)
 
     def work(unit: Unit) -> GateOverridden:
         events.lock(unit)
         require_known(services, unit, project)
         earlier = gates.find_override(unit, project, override_id)
         if earlier is None:
-            return _overridden(gates.add_override(unit, wanted, _facts(wanted, changes)))
+            return _overridden(gates.add_override(unit, wanted, _facts(wanted, changes, proved_by)))
         if earlier.digest != digest:
             raise InvalidInput(
                 "This override_id let another difference through; choose a new one for a new difference.",
@@ -125,6 +129,35 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
         return _overridden(earlier)
 
     return await transact(services, caller, work)
+
+
+async def _proved_by(services: Services, caller: Caller, request: OverrideGate, wanted: Override) -> str:
+    """The key that seals the person's answer: `person`, or an access token's id.
+
+    Raises:
+        Forbidden: None does.
+    """
+    who = caller.agent
+    if who is not None and caller.access is not None and not caller.access.is_owner:
+        # The hook states the user alone; the token's name was put in front.
+        who = who.removeprefix(f"{caller.access.name}/")
+    facts = (wanted.project, wanted.digest, request.override_id, wanted.reason, wanted.branch, request.at, who)
+    for stated in (request.proof or "").split():
+        name, _, sealed = stated.partition(".")
+        key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
+        if key is not None and hmac.compare_digest(sealed, proof.seal(key, facts)):
+            return name
+    problem = (
+        "An override needs the proof that a person was asked and answered."
+        if request.proof is None
+        else "The proof of this override is not for this difference, reason, branch, time and person, or not by a key"
+        " of this broker."
+    )
+    raise Forbidden(
+        f"{problem} The hook makes it when a person at a terminal runs 'tandem gate override'.",
+        field="proof",
+        needed="person",
+    )
 
 
 def require_known(services: Services, unit: Unit, project: str) -> None:
@@ -168,12 +201,13 @@ def _plan(unit: Unit, project: str, plan: str) -> PlanState:
     return PlanState(plan, "blocking" if against or rolled_back else "optimistic", against, rolled_back)
 
 
-def _facts(override: Override, changes: Sequence[Change]) -> dict[str, object]:
+def _facts(override: Override, changes: Sequence[Change], proved_by: str) -> dict[str, object]:
     return {
         "override_id": override.id,
         "digest": override.digest,
         "reason": override.reason,
         "branch": override.branch,
+        "proved_by": proved_by,
         "overridden_at": isoformat(override.overridden_at),
         "paths": sorted(change.path for change in changes)[:_SHOWN_PATHS],
         "files": len(changes),

@@ -1,7 +1,8 @@
 """The way past the gate that only a person at a terminal has; it is recorded with who and why.
 
 `tandem gate override -m WHY -- …` runs git with the reason in `TANDEM_OVERRIDE`. A hook that is about to refuse
-then asks at the terminal itself, so that the variable alone opens nothing.
+then asks at the terminal itself, so that the variable alone opens nothing. What it tells the broker, now or later,
+carries the proof that the question was answered (`proof`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import sys
 import time
 
 from tandem.core.visible import say, visible_line
-from tandem.hooks import pending, person
+from tandem.git.raw import FIELDS, digest_of
+from tandem.hooks import pending, person, proof
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -46,14 +48,18 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     Returns:
         The override's id, for the trailer; null if it stays refused, which has been said then.
     """
-    trouble = _not_confirmed(gate, why, refusal, changes)
+    keys = proof.keys(gate)
+    trouble = _not_confirmed(gate, why, refusal, changes, has_key=bool(keys))
     if trouble is not None:
         say(f"refused: {refusal[0]}", *refusal[1:], trouble)
         return None
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     override_id = f"ov_{os.urandom(8).hex()}"
-    request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
     who = user_name()
+    digest = digest_of(tuple(change[name] for name in FIELDS) for change in changes)
+    proved = proof.prove(keys, (gate.project, digest, override_id, why, branch, at, who))
+    request = {"changes": changes, "reason": why, "override_id": override_id, "branch": branch, "at": at}
+    request["proof"] = proved
     try:
         with GateClient(gate, who) as asker:
             asker.call(OPERATION, **request)
@@ -80,11 +86,18 @@ def user_name() -> str:
     return os.environ.get("USERNAME") or "unknown"
 
 
-def _not_confirmed(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change]) -> str | None:
+def _not_confirmed(
+    gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], *, has_key: bool
+) -> str | None:
     """What stands against it; null if the person has confirmed."""
     mark = person.agent_mark()
     if mark is not None:
         return f"An agent runs this command ({mark} is set): ask a person to override the gate at their terminal."
+    if not has_key:
+        return (
+            f"The broker takes an override only with the proof that a person answered, and the key for it is not in"
+            f" {proof.key_file(gate)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access token."
+        )
     # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.
     paths = sorted({change["path"] for change in changes})
     lines = ["The gate refuses:", *refusal, f"All that this lets through ({len(paths)}):"]

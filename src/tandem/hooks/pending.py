@@ -11,6 +11,7 @@ import os
 import time
 
 from tandem.core.files import write_atomically
+from tandem.core.visible import say, visible_line
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
 _ENDING = ".json"
+_REASON = ".txt"
 
 
 def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent: str | None = None) -> None:
@@ -68,9 +70,10 @@ def deliver(gate: GateFile) -> int:
 
 def _delivered(gate: GateFile, file: str) -> bool:
     """Whether a request need not be sent again."""
+    request: dict[str, Any] = {}
     try:
         with open(file, encoding="utf-8") as stream:
-            request: dict[str, Any] = json.loads(stream.read())
+            request = json.loads(stream.read())
         with GateClient(gate, request.get("agent")) as asker:
             asker.call(request["operation"], **request["arguments"])
     except Unreachable:
@@ -81,22 +84,44 @@ def _delivered(gate: GateFile, file: str) -> bool:
     except Refused as refusal:
         if refusal.wants_token:
             return False
-        _set_aside(gate.place, file)
+        _set_aside(gate.place, file, request, str(refusal))
         return True
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        _set_aside(gate.place, file)
+        _set_aside(gate.place, file, {}, "It is not what a hook writes.")
         return True
     _forget(file)
     return True
 
 
-def _set_aside(place: HookRepository, file: str) -> None:
+def _set_aside(place: HookRepository, file: str, request: dict[str, Any], why: str) -> None:
+    """Keep a record that does not count, with the reason beside it, and say so."""
     folder = os.path.join(place.folder, REFUSED_FOLDER)
+    kept = os.path.join(folder, os.path.basename(file))
     try:
         os.makedirs(folder, exist_ok=True)
-        os.replace(file, os.path.join(folder, os.path.basename(file)))
+        os.replace(file, kept)
+        write_atomically(kept.removesuffix(_ENDING) + _REASON, why.encode("utf-8", "replace"))
     except OSError:
         _forget(file)
+    say(f"A record that waited for the broker ({request.get('operation', 'unknown')}) is refused: {why}", kept)
+
+
+def refused(place: HookRepository) -> list[str]:
+    """What the broker has refused of what waited: each file with the reason, oldest first."""
+    folder = os.path.join(place.folder, REFUSED_FOLDER)
+    try:
+        files = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_ENDING))
+    except OSError:
+        return []
+    return [visible_line(f"{file}: {_reason(file.removesuffix(_ENDING) + _REASON)}") for file in files]
+
+
+def _reason(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as stream:
+            return stream.read()
+    except (OSError, ValueError):
+        return "the broker refused it"
 
 
 def _forget(file: str) -> None:

@@ -275,6 +275,7 @@ class GateStatus:
         mode: `blocking` or `optimistic`, as it holds after trust.
         untrusted: Settings that do not hold for want of `tandem trust`.
         pending: How many records wait for the broker.
+        refused: The records that the broker has refused, each with its file and the reason.
         problems: What is wrong, each with what to do.
     """
 
@@ -294,6 +295,7 @@ class GateStatus:
     mode: str = planning.BLOCKING
     untrusted: tuple[str, ...] = ()
     pending: int = 0
+    refused: tuple[str, ...] = ()
     problems: list[str] = field(default_factory=list[str])
 
 
@@ -321,6 +323,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     status.enabled, status.project = gate.enabled, gate.project
     status.branches, status.accepted = gate.branches, gate.accepted
     status.pending = pending.deliver(gate)
+    status.refused = tuple(pending.refused(place))
     try:
         status.broker_enabled = (await call("get_gate", {"project": gate.project}))["enabled"] is True
     except TandemError as error:
