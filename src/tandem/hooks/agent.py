@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.visible import say
 from tandem.hooks import state
@@ -27,6 +27,8 @@ _SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_c
 _WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
 _PATCH_MARK = "*** Begin Patch"
 _PLANNING = ".planning"
+_LOOKED_FOR = ("git", "override", "review", "tandem", "set_gate", "person.key", "secret.key")
+_QUOTES = str.maketrans("", "", "\"'\\")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -67,21 +69,27 @@ def _refusal(client: str, call: dict[str, Any], folder: str) -> list[str] | None
     tool, given = call["tool_name"], call["tool_input"]
     # Most calls touch neither git nor a plan, and need not pay for these modules.
     if tool in _SHELLS:
-        text = given["command"]
+        text = whole = given["command"]
         if isinstance(text, list):
-            text = str(text[-1])  # pyright: ignore[reportUnknownArgumentType] as older programs give it: the shell, its option, the text
+            # As older programs give it: mostly the shell, its option, the text.
+            import shlex
+
+            stated = [str(word) for word in cast("list[Any]", text)]
+            text, whole = stated[-1], shlex.join(stated)
         folder = os.path.join(folder, given.get("dir_path") or "")
-        if "git" in text or "review" in text:
+        bare = whole.lower().translate(_QUOTES)
+        if any(word in bare for word in _LOOKED_FOR):
             from tandem.hooks import agent_commands
 
-            if (reasons := agent_commands.refusal(client, text, folder)) is not None:
+            if (reasons := agent_commands.refusal(client, whole, folder)) is not None:
                 return reasons
         if client != "codex" or _PATCH_MARK not in text:
             return None
         # Codex takes a command that patches as a call of its own tool.
         tool, given = "apply_patch", {"command": text}
-    is_document = tool in _WRITES and _PLANNING in os.path.join(folder, given["file_path"]).lower()
-    if tool != "apply_patch" and not is_document:
+    path = os.path.join(folder, given["file_path"]) if tool in _WRITES else ""
+    real = os.path.realpath(path).lower()
+    if tool != "apply_patch" and not (path and (_PLANNING in path.lower() or "git" in real or "tandem" in real)):
         return None
     from tandem.hooks import agent_files
 

@@ -1,4 +1,4 @@
-"""Documents of GSD that an agent is about to write: what the file would hold, and whether exactly that is approved."""
+"""What an agent is about to write: the gate's own files never, documents of GSD if exactly that is approved."""
 
 from __future__ import annotations
 
@@ -84,6 +84,11 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
         GateUnreadable: Whether the gate is on cannot be read.
     """
     for writing in _writings(tool, given, folder):
+        if state.own_gate(writing.path) is not None:
+            return [
+                f"{writing.path} is the gate's own, and no part of your work.",
+                "Leave it alone: 'tandem gate status' shows what it holds, and a person changes it.",
+            ]
         kind = _kind_of(writing.path)
         gate = state.find_enabled(os.path.dirname(writing.path)) if kind is not None else None
         if kind is None or gate is None or (kind.when_strict and not gate.strict):
@@ -233,6 +238,8 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
     for section in _sections(text):
         path = os.path.join(folder, section.path)
         target = os.path.join(folder, section.moved_to or section.path)
+        if section.moved_to:
+            yield PendingWrite(path, lambda: None)
         yield PendingWrite(target, partial(_after, section, path))
 
 

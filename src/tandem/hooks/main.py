@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tandem.hooks.state import GateFile
 
-_OF_GIT = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")
+_OF_GIT = state.HOOKS
 _OF_AGENTS = ("agent", "session")
 _REFUSED = 1
 _USAGE = 2

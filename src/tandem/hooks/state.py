@@ -20,6 +20,9 @@ FOLDER = "tandem"
 FILE = "gate.json"
 VERSION = 1
 
+HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")
+"""The hooks of git that a gate has."""
+
 
 class GateUnreadable(Exception):
     """The hooks are installed and the switch cannot be read: whether the gate is on is unknown, so it is closed."""
@@ -188,6 +191,26 @@ def find_enabled(folder: str) -> GateFile | None:
     place = find_repository(folder)
     gate = find(place) if place is not None and place.top is not None else None
     return gate if gate is not None and gate.enabled else None
+
+
+def own_gate(path: str) -> GateFile | None:
+    """The gate that is on and has a file as its own: what is in its folder, and its hooks; null if none has.
+
+    Raises:
+        GateUnreadable: Whether it is on cannot be read.
+    """
+    real = os.path.realpath(path)
+    folder = real
+    while (parent := os.path.dirname(folder)) != folder:
+        if _is_git_folder(parent):
+            gate = find(HookRepository(parent, parent, None))
+            if gate is None or not gate.enabled:
+                return None
+            hooks = os.path.realpath(gate.hooks.get("directory") or gate.place.folder)
+            is_hook = os.path.dirname(real) == hooks and os.path.basename(real) in HOOKS
+            return gate if os.path.basename(folder) == FOLDER or is_hook else None
+        folder = parent
+    return None
 
 
 def common_of(git_dir: str) -> str:
