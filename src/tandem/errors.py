@@ -17,6 +17,7 @@
     ├── UnknownReviewer         404 UNKNOWN_REVIEWER
     ├── InvalidTool             404 INVALID_TOOL
     ├── InvalidTransition       409 INVALID_TRANSITION
+    ├── AlreadyLanded           409 ALREADY_LANDED
     ├── AlreadyClaimed          409 ALREADY_CLAIMED
     ├── StaleClaim              409 STALE_CLAIM
     ├── StaleRound              409 STALE_ROUND
@@ -245,6 +246,16 @@ class InvalidTransition(TandemError):
     status = 409
 
 
+class AlreadyLanded(TandemError):
+    """A revision of an approved review whose content is committed already; `details.commits` and `branches` say where.
+
+    Propose what comes next as a new review: `tandem submit` without `--revise`, `create_review` without `review_id`.
+    """
+
+    code = "ALREADY_LANDED"
+    status = 409
+
+
 class AlreadyClaimed(TandemError):
     """Another reviewer holds the claim; `details.reviewer_id` says who.
 
@@ -408,9 +419,10 @@ class CursorExpired(TandemError):
 
 
 class TooLarge(TandemError):
-    """Over a limit; `details.limit` names it.
+    """Over a limit; `details.limit` says which.
 
-    Stay under `details.limit`: split the change, ask by pages, or raise the limit in the configuration.
+    Split the change, or ask by pages; or raise the setting that `details.setting` names, in the broker's configuration.
+    A limit without a setting is fixed.
     """
 
     code = "TOO_LARGE"

@@ -79,6 +79,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
             "counter_patch": edited(),
         },
     ],
+    "withdraw_approval": [lambda shop: {"review_id": shop.approved, "reason": WHY}],
     "accept_counter_patch": [lambda shop: {"review_id": shop.offered, "counter_patch_id": shop.patch}],
     "reject_counter_patch": [lambda shop: {"review_id": shop.offered, "counter_patch_id": shop.patch}],
     "add_message": [lambda shop: {"review_id": shop.claimed, "sender_role": "proposer", "body": "A word."}],

@@ -60,6 +60,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "review release": (ID, "--claim-generation", "1", "--reason", LINE),
     "review claim": (ID, "--reviewer-id", LINE),
     "review verdict": (ID, "--verdict", "comment", "--reason", LINE, "--claim-generation", "2"),
+    "review withdraw": ("{other}", "--reason", LINE),
     "review accept": (ID, LINE),
     "review reject": (ID, LINE),
     "review message": (ID, "--sender-role", "proposer", "--body", LINE),

@@ -70,6 +70,7 @@ TABLE: dict[str, dict[str, Cell]] = {
         changes_requested=Cell("pending", 1),
     ),
     "reject_counter_patch": {state: Cell(state) for state in OPEN},
+    "withdraw_approval": _row(approved=Cell("changes_requested")),
     "close": _row(
         pending=Cell("closed", outcome="withdrawn"),
         held=Cell("closed", 0, 1, "withdrawn"),
@@ -122,6 +123,7 @@ def request_for(action: str, review: str, patch: str, generation: int) -> tuple[
         "reviewer_message": ("add_message", {**by_holder, "sender_role": "reviewer", "body": "A word."}),
         "accept_counter_patch": ("accept_counter_patch", deciding),
         "reject_counter_patch": ("reject_counter_patch", deciding),
+        "withdraw_approval": ("withdraw_approval", {"review_id": review, "reason": WHY}),
         "close": ("close_review", {"review_id": review}),
     }
     return requests.get(action) or ("submit_verdict", {**by_holder, "verdict": action, "reason": WHY})

@@ -300,3 +300,26 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
     page.get_by_text(f"Close in {PROPOSER}'s place").click()
     page.get_by_role("button", name="Close the review").click()
     expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()
+
+
+def test_an_approval_is_withdrawn_with_a_reason(page: Page, shop: Desk, axe: Check) -> None:
+    review = shop.put_up(diff=edited())
+    shop.approve(review)
+    page.goto(f"/reviews/{review}")
+    page.get_by_text("Withdraw the approval").first.click()
+    page.get_by_label("Why", exact=True).fill("It loses uploads.")
+    axe(page)
+    page.get_by_role("button", name="Withdraw the approval").click()
+    expect(page.locator("#withdraw-details")).to_have_count(0)
+    expect(page.get_by_text("It loses uploads.").first).to_be_visible()
+    assert shop.status(review)["status"] == "changes_requested"
+    assert shop.events(review)[-1]["actor"] == "ada"
+    # Of a closed review as well, and of none that did not end approved.
+    shop.approve(review)
+    shop.do("close_review", review_id=review)
+    page.goto(f"/reviews/{review}")
+    expect(page.locator("#withdraw-details")).to_have_count(1)
+    other = shop.put_up(diff=edited())
+    page.goto(f"/reviews/{other}")
+    expect(page.locator("#acts")).to_have_count(1)
+    expect(page.locator("#withdraw-details")).to_have_count(0)

@@ -249,7 +249,12 @@ def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     gated.git("switch", "--quiet", "main")
     gated.refused("merge", "--no-ff", "-m", "Merge feature", "feature")
     gated.git("merge", "--abort")
-    gated.refused("merge", "--ff-only", "feature")
+    before = gated.git("status", "--porcelain")
+    assert "git reset --merge" in gated.refused("merge", "--ff-only", "feature")
+    gated.git("reset", "--merge")
+    assert gated.git("status", "--porcelain") == before
+    # What changes no file has nothing to bring back.
+    assert "reset --merge" not in gated.refused("update-ref", "refs/heads/main", "feature")
 
 
 def test_p2_a_resolved_merge_is_approved_by_itself(gated: Gated):

@@ -52,6 +52,7 @@ EVENT_PARTS: dict[str, tuple[str, ...]] = {
     EventKind.REVIEW_RECLAIMED: ("review",),
     EventKind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
     EventKind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
+    EventKind.APPROVAL_WITHDRAWN: ("review verdict",),
     EventKind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
     EventKind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
     EventKind.COUNTER_PATCH_REJECTED: ("review decision",),

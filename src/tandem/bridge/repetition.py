@@ -38,6 +38,7 @@ WRITES = frozenset(
         "session_open",
         "spawn_reviewer",
         "submit_verdict",
+        "withdraw_approval",
     }
 )
 """The tools that take an idempotency key. Others that are no reads are sent again only if they carry one."""

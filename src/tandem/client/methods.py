@@ -223,6 +223,18 @@ class Operations(ABC):
         """Messages, line comments, verdicts and counter-patches, oldest first."""
         return await self._operate("get_discussion", locals())
 
+    async def withdraw_approval(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+        withdrawn_by: str | None = None,
+    ) -> reviews_answers.ApprovalWithdrawn:
+        """Withdraw an approval: the gate no longer opens for it; what is committed stays. For who gave it, and for operators."""
+        return await self._operate("withdraw_approval", locals())
+
     async def close_review(
         self,
         review_id: str,

@@ -106,6 +106,18 @@ class HandoffReviews(Participant):
             )
 
     @override
+    def check_withdrawal(self, unit: Unit, review: Review) -> None:
+        handoff = cycles.find_by_review(unit, review.id) if review.category == CATEGORY else None
+        if handoff is not None:
+            raise InvalidTransition(
+                f"The cycle {handoff.cycle_id} has gone on with this hand-off, so that its approval stays. Hand the"
+                " work back with handoff_write.",
+                review_id=review.id,
+                cycle_id=handoff.cycle_id,
+                status=review.state,
+            )
+
+    @override
     def check_counter_patch(self, unit: Unit, review: Review, body: str) -> None:
         gated = _find_gated(unit, review, lock=False)
         if gated is not None:

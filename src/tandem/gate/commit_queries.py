@@ -140,6 +140,15 @@ _inverses = Statement(
 )
 
 
+_standing = Statement(
+    select(tables.commits)
+    .join(tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id))
+    .where(_cr.review_id == bindparam("review_id"), _aside(_cr.project) == bindparam("project"), _stands)
+    .order_by(_aside(_c.event_seq))
+    .limit(_FEW)
+)
+
+
 @cache
 def _page(name: str | None, *, after: bool) -> Statement:
     statement = select(tables.commits)
@@ -176,6 +185,11 @@ def list_page(
     params = {key: value for key, value in given.items() if value is not None}
     rows = unit.all(_page(name, after=after is not None), project=project, limit=limit, **params)
     return [CommitRow(*row) for row in rows]
+
+
+def list_standing(unit: Unit, project: str, review_id: str) -> list[CommitRow]:
+    """Commits that name a review and that nothing took back or replaced, oldest first; of very many, the first."""
+    return [CommitRow(*row) for row in unit.all(_standing, project=project, review_id=review_id)]
 
 
 def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:

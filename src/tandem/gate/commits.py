@@ -32,6 +32,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
 from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.settings.exempt import is_exempt
 from tandem.store import events, pages
@@ -50,6 +51,15 @@ class CommittedReviews(Participant):
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = gates.find(unit, project)
         return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
+
+    @override
+    def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:
+        found = commits.list_standing(unit, review.project, review.id)
+        if not found:
+            return ()
+        judged = _judged(services, review.project, [Change(**change) for change in orjson.loads(current.changes)])
+        content = digest_of(inverse(judged)) if judged else None
+        return tuple(one.id for one in found if _holds(one, content, review))
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
@@ -160,7 +170,14 @@ async def record_rollback(services: Services, caller: Caller, request: RecordRol
 async def _named(services: Services, project: str, ids: Sequence[str]) -> CommitPage:
     most = services.policy.page_limit
     if len(ids) > most:
-        raise TooLarge(f"At most {most} commits can be named at once.", field="commits", limit=most, actual=len(ids))
+        raise TooLarge(
+            f"At most {most} commits can be named at once; name fewer, or raise page_limit in the"
+            " broker's configuration.",
+            field="commits",
+            limit=most,
+            actual=len(ids),
+            setting="page_limit",
+        )
 
     def work(unit: Unit) -> CommitPage:
         known = [commits.find(unit, project, commit) for commit in dict.fromkeys(ids)]
@@ -174,9 +191,23 @@ def _inverse_digest(services: Services, project: str, request: RecordCommit, cha
     """The digest of what would take a commit back, exempt paths left out; null if nothing would."""
     if not changes or request.parent is None:
         return None
-    patterns = exempt_patterns(services, project)
-    judged = [change for change in changes if not is_exempt(change, patterns)]
+    judged = _judged(services, project, changes)
     return digest_of(inverse(judged)) if judged else None
+
+
+def _judged(services: Services, project: str, changes: Sequence[Change]) -> list[Change]:
+    patterns = exempt_patterns(services, project)
+    return [change for change in changes if not is_exempt(change, patterns)]
+
+
+def _holds(commit: CommitRow, content: str | None, review: Review) -> bool:
+    """Whether a commit that names an approved review holds what is approved, rather than an earlier round.
+
+    Of a commit of several reviews, and of one without an inverse, only the time tells: it came after the approval.
+    """
+    if commit.inverse is not None and len(orjson.loads(commit.review_ids)) == 1:
+        return commit.inverse == content
+    return review.decided_at is not None and commit.recorded_at >= review.decided_at
 
 
 def _json(items: Sequence[object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -47,6 +47,7 @@ class _Found:
         approvals: Approvals of some of its paths.
         covered: Which of them covers which path.
         held: The required checks that have not passed, of the reviews that cover something.
+        ended: Of approvals that a later one takes back, by review, which one does.
         override: Who let all of it through, and why; null if nobody did.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
@@ -55,6 +56,7 @@ class _Found:
     approvals: list[Approval]
     covered: dict[str, Approval]
     held: _Held
+    ended: dict[str, str] = field(default_factory=dict[str, str])
     override: str | None = None
     commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
@@ -78,13 +80,18 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
 
 
 async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
-    def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held]:
-        found = reports.find_approval(unit, project, digest)
-        return found, _held(unit, [found] if found else [])
+    def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held, str | None]:
+        ended: str | None = None
+        for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
+            by = _ended_by(unit, project, _approval(unit, *found))
+            if by is None:
+                return found, _held(unit, [found]), None
+            ended = _taken_back_by(found[0], by)
+        return None, {}, ended
 
-    found, held = await services.store.read(look)
+    found, held, ended = await services.store.read(look)
     if found is None:
-        reason = "No approved round has this digest. Put the change up with create_review or tandem submit."
+        reason = ended or "No approved round has this digest. Put the change up with create_review or tandem submit."
         return GateDecision(allowed=False, project=project, reason=reason, review_ids=(), paths=())
     reason, code = _said(held) if held else (f"approved by {found[0]}, round {found[1]}", None)
     return GateDecision(not held, project, reason, found[:1], (), code)
@@ -153,20 +160,19 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
 def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change]) -> _Found:
     project = request.project
     approvals = _candidates(unit, project, judged)
-    covered = cover(judged, approvals)
+    covered, ended = _standing(unit, project, judged, approvals)
     held = _held(unit, sorted({(one.review_id, one.round) for one in covered.values()}))
+    found = _Found(approvals, covered, held, ended)
     if len(covered) == len(judged) and not held:
-        return _Found(approvals, covered, held)
+        return found
     override = gates.find_override_of(unit, project, digest_of(changes))
     if override is not None:
-        return _Found(approvals, covered, held, f"let through by {override.overridden_by}: {override.reason}")
+        return replace(found, override=f"let through by {override.overridden_by}: {override.reason}")
     if request.head is None:
-        return _Found(approvals, covered, held)
+        return found
     gate = gates.find(unit, project)
-    return _Found(
-        approvals,
-        covered,
-        held,
+    return replace(
+        found,
         commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
         branches=tuple(orjson.loads(gate.branches)) if gate is not None else (),
     )
@@ -193,19 +199,50 @@ async def _taken_back(
         return await asyncio.to_thread(look)
 
 
+def _standing(
+    unit: Unit, project: str, judged: list[Change], approvals: list[Approval]
+) -> tuple[dict[str, Approval], dict[str, str]]:
+    """What covers which path, without approvals that a later one takes back; and those, with what takes them back."""
+    ended: dict[str, str] = {}
+    looked_at: set[str] = set()
+    while True:
+        covered = cover(judged, [one for one in approvals if one.review_id not in ended])
+        used = {one.review_id: one for one in covered.values() if one.review_id not in looked_at}
+        looked_at |= used.keys()
+        now = {name: by for name, one in used.items() if (by := _ended_by(unit, project, one)) is not None}
+        if not now:
+            return covered, ended
+        ended |= now
+
+
+def _ended_by(unit: Unit, project: str, approval: Approval) -> str | None:
+    """A later approval that takes back all of an approved change; of the two decisions the newer one counts."""
+    back = frozenset(inverse(sorted(approval.changes)))
+    if not back:
+        return None
+    since = reports.approved_at(unit, approval.review_id)
+    others = (one for one in _candidates(unit, project, [min(back)]) if back <= one.changes)
+    return next((one.review_id for one in others if reports.approved_at(unit, one.review_id) > since), None)
+
+
+def _taken_back_by(review_id: str, by: str) -> str:
+    return f"{review_id} approved it, and {by}, approved later, takes it back; submit it again"
+
+
 def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approval]:
     """Every approval that has one of the changes' paths with its blob, whole."""
     found: dict[tuple[str, int], Approval] = {}
     for change in changes:
         rows = reports.list_approved_for_path(unit, project, change.path, change.blob_after, _CANDIDATES)
         for review_id, number, kind, *_ in rows:
-            if (review_id, number) in found:
-                continue
-            entries = reports.list_approved_paths(unit, review_id, number, _APPROVED_PATHS)
-            found[review_id, number] = Approval(
-                review_id, number, frozenset(Change(*entry) for entry in entries), is_text=kind == "text"
-            )
+            if (review_id, number) not in found:
+                found[review_id, number] = _approval(unit, review_id, number, is_text=kind == "text")
     return list(found.values())
+
+
+def _approval(unit: Unit, review_id: str, number: int, *, is_text: bool = False) -> Approval:
+    entries = reports.list_approved_paths(unit, review_id, number, _APPROVED_PATHS)
+    return Approval(review_id, number, frozenset(Change(*entry) for entry in entries), is_text=is_text)
 
 
 def _held(unit: Unit, approvals: Sequence[tuple[str, int]]) -> _Held:
@@ -271,7 +308,10 @@ def _judged(change: Change, found: _Found) -> PathDecision:
             kind=None if held else "approved",
         )
     partly = [one for one in candidates if change in one.changes]
-    if partly:
+    by = next(((one.review_id, found.ended[one.review_id]) for one in partly if one.review_id in found.ended), None)
+    if by is not None:
+        reason = _taken_back_by(*by)
+    elif partly:
         reason = f"approved by {partly[0].review_id} only together with its other paths; commit them together"
     elif any(entry.path == change.path for one in candidates for entry in one.changes):
         reason = "approved with another mode, or against other content before"

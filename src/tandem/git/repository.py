@@ -131,6 +131,18 @@ class Repository:
         found = handle.objects.entries(tree, wanted).entries
         return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
 
+    def landed_on(self, changes: Iterable[Change], base: str, branches: Iterable[str]) -> tuple[str, ...]:
+        """The branches that have all touched files exactly as after the changes, and had not where they began.
+
+        Args:
+            changes: The changes.
+            base: The commit that they were made against.
+            branches: Names of branches; those that do not exist have nothing.
+        """
+        handle = self._open()
+        wanted = {change.path.encode(): Entry(change.mode_after, change.blob_after) for change in changes}
+        return tuple(branch for branch in branches if snapshot.has_landed(handle, wanted, base, branch))
+
     def interdiff(self, first: tuple[str, str], second: tuple[str, str]) -> str:
         """A unified diff from one round's result to another's; each round is its diff and its base.
 

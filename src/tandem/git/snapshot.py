@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.git.changes import Change, parse_raw
+from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.paths import quote
@@ -229,6 +229,22 @@ def raw_changes(handle: Handle, base: str | None, target: str | None, index_file
         arguments = ["diff-tree", "-r", *RAW_OPTIONS, start.tree, handle.base(target, field="target").tree]
     output = handle.git.run(["-c", "core.fsmonitor=false", *arguments], cwd=handle.layout.root, environment=environment)
     return parse_raw(output.stdout)
+
+
+def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch: str) -> bool:
+    """Whether a branch has entries that the commit where it and `base` part has not; see `Repository.landed_on`."""
+    tip = handle.resolve(f"refs/heads/{branch}")[0]
+    if tip is None or not _has_entries(handle, wanted, tip):
+        return False
+    with handle.scratch() as scratch:
+        fork = scratch.run(["merge-base", base, tip], accept=(0, 1, _NOTHING_THERE)).stdout.decode("ascii").split()
+    # A branch that never had a file has not landed its deletion.
+    return not fork or not _has_entries(handle, wanted, fork[0])
+
+
+def _has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> bool:
+    found = handle.objects.entries(handle.base(commit).tree, wanted).entries
+    return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
 
 
 _NOTHING_THERE = 128

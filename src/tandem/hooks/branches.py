@@ -33,6 +33,8 @@ _NOTES = "refs/notes/"
 _SHOWN_COMMITS = 10
 _SHOWN_PATHS = 3
 _SHORT = 10
+_MERGING = ("merge", "pull")
+"""How the name begins that git gives to what it does, where that changes files before it moves the branch."""
 
 
 def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
@@ -204,6 +206,16 @@ def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
     return next((ref for ref in listed.text.splitlines() if not ref.endswith("/HEAD")), None)
 
 
+def _restoring(gate: GateFile, branch: str | None) -> list[str]:
+    """What to say of the files that a merge or a pull has changed before it asked to move the branch."""
+    if os.environ.get("GIT_REFLOG_ACTION", "").split(" ")[0] not in _MERGING or git.branch(gate.place) != branch:
+        return []
+    head = git.head(gate.place)
+    if head is None or not git.staged(gate.place, head):
+        return []
+    return ["Git has already changed the files and the index here; to bring both back: git reset --merge"]
+
+
 def _refuse(gate: GateFile, reasons: list[str], net: Net | None = None, branch: str | None = None) -> int:
     """Say why not, unless a person at the terminal overrides it; answers with the exit status.
 
@@ -217,7 +229,7 @@ def _refuse(gate: GateFile, reasons: list[str], net: Net | None = None, branch: 
 
     why = override.wanted() if net is not None else None
     if net is None or why is None:
-        say(f"refused: {reasons[0]}", *reasons[1:])
+        say(f"refused: {reasons[0]}", *reasons[1:], *_restoring(gate, branch))
         return _REFUSED
     changes = git.between(gate.place, net[0] or git.empty_tree(gate.place), net[1])
     return _REFUSED if override.asked(gate, why, reasons, changes, branch) is None else 0

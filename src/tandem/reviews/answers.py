@@ -369,6 +369,21 @@ class FullReview:
 
 
 @dataclass(frozen=True, slots=True)
+class ApprovalWithdrawn:
+    """The approval counts no more; what was committed on its strength stays."""
+
+    review_id: ReviewId
+    status: StateName
+    outcome: Outcome | None
+    round: RoundNumber
+    commits: Annotated[
+        tuple[str, ...], Field(description="The recorded commits that hold the content, which stay; the first 20.")
+    ]
+    branches: Annotated[tuple[str, ...], Field(description="The base branches that hold the content already.")]
+    cursor: Cursor
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewClosed:
     """The review is over."""
 

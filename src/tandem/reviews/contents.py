@@ -27,6 +27,7 @@ from tandem.store.base import Unit
 from tandem.store.context import Services
 
 HEAD = "HEAD"
+_DIFF_LIMIT = "diff_limit_bytes"
 
 
 Checks = tuple[PlannedCheck, ...]
@@ -51,7 +52,7 @@ def check_text(services: Services, field: str, text: str | None) -> None:
     Raises:
         TooLarge: It is.
     """
-    _check_size(field, text, services.policy.text_limit_bytes)
+    _check_size(field, text, services.policy.text_limit_bytes, "text_limit_bytes")
 
 
 def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:
@@ -68,13 +69,19 @@ def check_metadata(services: Services, metadata: dict[str, Any] | None) -> str:
     return text
 
 
-def _check_size(field: str, text: str | None, limit: int) -> None:
+def _check_size(field: str, text: str | None, limit: int, setting: str) -> None:
     # A text of n characters has n to 4n bytes: encode only where that leaves it open.
     if text is None or len(text) * 4 <= limit:
         return
     actual = len(text.encode())
     if actual > limit:
-        raise TooLarge(f"{field} is over the limit of {limit} bytes.", field=field, limit=limit, actual=actual)
+        raise TooLarge(
+            f"{field} is over the limit of {limit} bytes; send less, or raise {setting} in the broker's configuration.",
+            field=field,
+            limit=limit,
+            actual=actual,
+            setting=setting,
+        )
 
 
 async def validate(services: Services, project: str, request: CreateReview) -> Content:
@@ -86,7 +93,7 @@ async def validate(services: Services, project: str, request: CreateReview) -> C
         TooLarge: It is over a limit.
         ProjectMoved: Another folder was registered for the project meanwhile.
     """
-    _check_size("diff", request.diff, services.policy.diff_limit_bytes)
+    _check_size("diff", request.diff, services.policy.diff_limit_bytes, _DIFF_LIMIT)
     check_text(services, "description", request.description)
     # Before git is asked: what is registered while git runs is then noticed when the proposal is written.
     registration = services.projects.registration(project)
@@ -236,7 +243,7 @@ async def replacement_facts(
     if replaced.diff_id is None:
         check_text(services, "counter_patch", body)
         return Content(body)
-    _check_size("counter_patch", body, services.policy.diff_limit_bytes)
+    _check_size("counter_patch", body, services.policy.diff_limit_bytes, _DIFF_LIMIT)
     # What its proposer had not validated stays without a digest: a reviewer cannot open a gate for it.
     return await diff_facts(services, project, body, base, skip_validation=not replaced.validated)
 

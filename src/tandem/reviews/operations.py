@@ -38,6 +38,16 @@ OPERATIONS = (
     ),
     Operation("add_message", "review", "message", ask.AddMessage, answers.MessageSent, PROPOSER | REVIEWER, WRITE),
     Operation("get_discussion", "review", "discussion", ask.GetDiscussion, answers.Discussion, ALL, READ),
+    Operation(
+        "withdraw_approval",
+        "review",
+        "withdraw",
+        ask.WithdrawApproval,
+        answers.ApprovalWithdrawn,
+        REVIEWER | OPERATOR | ADMIN,
+        WRITE,
+        listed=False,
+    ),
     Operation("close_review", "review", "close", ask.CloseReview, answers.ReviewClosed, PROPOSER, REPEATABLE_WRITE),
     Operation("get_review_timeline", "review", "timeline", ask.GetReviewTimeline, answers.Timeline, OPERATOR, READ),
     Operation(

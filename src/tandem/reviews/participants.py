@@ -53,6 +53,17 @@ class Participant:
         """The branches of a project that nothing gets into unless it was approved."""
         return ()
 
+    def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above
+        """The commits that are known to hold an approved round's content and still stand."""
+        return ()
+
+    def check_withdrawal(self, unit: Unit, review: Review) -> None:
+        """Refuse that an approval is withdrawn.
+
+        Raises:
+            InvalidTransition: What was approved has happened.
+        """
+
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
         """Take in a verdict, whose event has been appended.
 

@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, views, writing
+from tandem.reviews import attention, checks, contents, counter_patches, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
@@ -29,6 +29,7 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
     Raises:
         NotFound: There is no such review (in that project), or no such parent.
         InvalidTransition: The review takes no revision any more.
+        AlreadyLanded: What the review approves is committed already.
         InvalidInput: The fields do not go together, or the parent is another project's.
         InvalidDiff: The diff does not apply, or leaves the repository.
         TooLarge: Something is over a limit.
@@ -66,6 +67,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     if request.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
+    await landing.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
 
     def work(unit: Unit) -> ReviewCreated:

@@ -18,6 +18,7 @@ from tandem.store.statement import Statement
 
 _r = tables.reviews.c
 _c = log_tables.counters.c
+_v = tables.verdicts.c
 _a = tables.approvals.c
 _ap = tables.approved_paths.c
 _EQUALS = ("project", "state", "category", "priority", "turn")
@@ -208,7 +209,13 @@ _by_digest = Statement(
     select(_a.review_id, _a.round)
     .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))
     .order_by(_a.review_id)
-    .limit(1)
+    .limit(bindparam("limit"))
+)
+_approved_at = Statement(
+    select(_v.seq)
+    .select_from(tables.reviews)
+    .join(tables.verdicts, _v.id == _r.verdict_id)
+    .where(_r.id == bindparam("review_id"))
 )
 _by_path = Statement(
     select(_ap.review_id, _ap.round, _ap.kind, _ap.mode_before, _ap.blob_before, _ap.mode_after)
@@ -228,10 +235,15 @@ _of_review = Statement(
 )
 
 
-def find_approval(unit: Unit, project: str, digest: str) -> tuple[str, int] | None:
-    """The review and round that approved a digest, if one did and still does."""
-    row = unit.one_or_none(_by_digest, project=project, digest=digest)
-    return (row[0], row[1]) if row else None
+def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
+    """The reviews and rounds that approved a digest and still do."""
+    return [(row[0], row[1]) for row in unit.all(_by_digest, project=project, digest=digest, limit=limit)]
+
+
+def approved_at(unit: Unit, review_id: str) -> int:
+    """The place in the log of the verdict that a review stands at; 0 without one."""
+    row = unit.one_or_none(_approved_at, review_id=review_id)
+    return row[0] if row else 0
 
 
 def list_approved_for_path(

@@ -35,6 +35,7 @@ from tandem.contract.request import (
 )
 from tandem.errors import (
     AlreadyClaimed,
+    AlreadyLanded,
     CursorExpired,
     InvalidDiff,
     InvalidPhase,
@@ -60,7 +61,7 @@ TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is 
 class CreateReview(WriteRequest):
     """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
-    refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, TimedOut)
+    refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, AlreadyLanded, TimedOut)
     actor_field: ClassVar[str | None] = "proposer_id"
 
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
@@ -254,6 +255,22 @@ class GetDiscussion(ProjectRequest):
     round: Annotated[RoundNumber | None, Field(description="Only what belongs to this round.")] = None
     limit: PageLimit = 50
     page: PageToken = None
+
+
+class WithdrawApproval(WriteRequest):
+    """Withdraw an approval: the gate no longer opens for it; what is committed stays.
+
+    For who gave it, and for operators.
+    """
+
+    refusals: ClassVar[Refusals] = (NotFound, NotClaimant, ReasonRequired, InvalidTransition)
+    actor_field: ClassVar[str | None] = "withdrawn_by"
+
+    review_id: ReviewId
+    reason: Annotated[Text | None, Field(description="Why; required.")] = None
+    withdrawn_by: Annotated[
+        Name | None, Field(description="Who withdraws it. Default: the session, else `operator`.")
+    ] = None
 
 
 class CloseReview(WriteRequest):

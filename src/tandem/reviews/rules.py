@@ -80,6 +80,8 @@ class Action(StrEnum):
     """proposer: `accept_counter_patch`"""
     REJECT_COUNTER_PATCH = "reject_counter_patch"
     """proposer: `reject_counter_patch`"""
+    WITHDRAW_APPROVAL = "withdraw_approval"
+    """who approved, or an operator: `withdraw_approval`"""
     CLOSE = "close"
     """proposer: `close_review`"""
 
@@ -166,6 +168,11 @@ TABLE: dict[Action, dict[State, Step]] = {
         _S.CHANGES_REQUESTED: _REVISED,
     },
     Action.REJECT_COUNTER_PATCH: {_S.PENDING: _STAYS, **_held(_STAYS), _S.CHANGES_REQUESTED: _STAYS},
+    Action.WITHDRAW_APPROVAL: {
+        _S.APPROVED: Step(_S.CHANGES_REQUESTED),
+        # Only one that ended approved; it then ends withdrawn.
+        _S.CLOSED: Step(outcome="withdrawn"),
+    },
     Action.CLOSE: {
         _S.PENDING: _WITHDRAWN,
         **_held(Step(_S.CLOSED, new_generation=True, outcome="withdrawn")),

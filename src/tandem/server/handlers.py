@@ -31,6 +31,7 @@ from tandem.reviews import (
     search,
     verdicts,
     viewed,
+    withdrawal,
 )
 from tandem.reviews import (
     files as round_files,
@@ -68,6 +69,7 @@ MODULES: Final = (
     sessions,
     verdicts,
     viewed,
+    withdrawal,
 )
 """The services that have operations."""
 

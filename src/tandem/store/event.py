@@ -40,6 +40,8 @@ class EventKind(StrEnum):
     """The holder decided: approved, changes requested or rejected, on one round."""
     VERDICT_COMMENT = "verdict_comment"
     """The holder gave remarks without deciding, and keeps the claim."""
+    APPROVAL_WITHDRAWN = "approval_withdrawn"
+    """An approval was withdrawn, and the gate no longer opens for it: `reason`, `round`, and `approved_by`."""
     COUNTER_PATCH_PROPOSED = "counter_patch_proposed"
     """A verdict came with a replacement for the round's content."""
     COUNTER_PATCH_ACCEPTED = "counter_patch_accepted"

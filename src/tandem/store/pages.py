@@ -23,7 +23,12 @@ def check_limit(services: Services, limit: int) -> None:
     most = services.policy.page_limit
     if limit > most:
         raise TooLarge(
-            f"A page has at most {most} rows; ask for them by pages.", field="limit", limit=most, actual=limit
+            f"A page has at most {most} rows; ask for them by pages, or raise page_limit in the broker's"
+            " configuration.",
+            field="limit",
+            limit=most,
+            actual=limit,
+            setting="page_limit",
         )
 
 

@@ -228,6 +228,18 @@ def _(answer: check_contract.CheckReported) -> RenderableType:
 
 
 @render.register
+def _(answer: answers.ApprovalWithdrawn) -> RenderableType:
+    return facts(
+        [
+            ("review", Text.assemble((answer.review_id, "bold"), "  ", state(answer.status, answer.outcome))),
+            ("withdrawn", f"the approval of round {answer.round}"),
+            ("committed", ", ".join((*answer.branches, *(commit[:10] for commit in answer.commits))) or None),
+            ("cursor", Text(answer.cursor, style="dim")),
+        ]
+    )
+
+
+@render.register
 def _(answer: answers.ReviewClosed) -> RenderableType:
     return Text.assemble(answer.review_id, "  ", state(answer.status, answer.outcome))
 

@@ -13,7 +13,7 @@ from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.core.visible import visible_line
-from tandem.errors import InvalidInput, InvalidTransition, TandemError
+from tandem.errors import AlreadyLanded, InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport
@@ -118,7 +118,7 @@ async def _put_up(client: TandemClient, root: Path, commit: str, review_id: str,
     key = f"rollback-{report.head_after}-{review_id}"
     try:
         made = await client.create_review(review_id=review_id, idempotency_key=key, **facts)
-    except InvalidTransition:
+    except (InvalidTransition, AlreadyLanded):
         facts |= {"category": current.category, "parent_id": review_id}
         made = await client.create_review(idempotency_key=f"{key}-new", **facts)
     return ReReview(commit, made.review_id, made.round, review_id)

@@ -14,7 +14,7 @@ from typing import Any
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.core.scratch import ScratchFolder
-from tandem.errors import InvalidInput, InvalidTransition, NoCounterPatch, NotFound
+from tandem.errors import AlreadyLanded, InvalidInput, InvalidTransition, NoCounterPatch, NotFound
 from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
@@ -115,7 +115,14 @@ class ReviewSubmitter:
             request["parent_id"] = pointer.review_id
             before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
-        created = await self.client.create_review(**request)
+        try:
+            created = await self.client.create_review(**request)
+        except AlreadyLanded:
+            # Committed out of this working tree's sight: what comes next is a review of its own.
+            del request["review_id"]
+            request |= {"project": self.project, "idempotency_key": _key(request, pointer, status)}
+            before = 0
+            created = await self.client.create_review(**request)
         made = StepPointer(
             created.review_id,
             created.round,

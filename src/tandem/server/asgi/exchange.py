@@ -107,9 +107,11 @@ def _check_declared_length(declared: bytes | None, limit_bytes: int) -> None:
 
 def _too_large(limit_bytes: int) -> TooLarge:
     return TooLarge(
-        f"The request body is over {limit_bytes} bytes; send less, or raise body_limit_bytes in the broker's settings.",
+        f"The request body is over {limit_bytes} bytes; send less, or raise body_limit_bytes in the broker's"
+        " configuration.",
         limit="body_limit_bytes",
         limit_bytes=limit_bytes,
+        setting="body_limit_bytes",
     )
 
 

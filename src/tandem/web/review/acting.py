@@ -37,7 +37,7 @@ _BESIDES = {
 _CONTENT = {"review_revised", "counter_patch_accepted", "change_rolled_back"}
 _HOLD = {"review_claimed", "claim_released", "review_reclaimed"}
 _SAID = {"message_sent", "verdict_comment"}
-_DECIDED = {"verdict_submitted", "review_closed"}
+_DECIDED = {"verdict_submitted", "approval_withdrawn", "review_closed"}
 _PATCH = {"counter_patch_proposed", "counter_patch_rejected", "counter_patch_superseded"}
 _ATTENTION = {"attention_raised", "attention_cleared"}
 
@@ -130,6 +130,7 @@ _REST = {
     "counter_patch_accepted": "accepted the counter-patch: it is a new round",
     "counter_patch_rejected": "rejected the counter-patch",
     "counter_patch_superseded": "let the counter-patch be overtaken",
+    "approval_withdrawn": "withdrew the approval",
     "review_closed": "closed it",
     "attention_raised": "asked for a person's attention",
     "attention_cleared": "put it back into the queue",

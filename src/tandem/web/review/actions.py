@@ -143,6 +143,10 @@ def _decide(request: PageRequest) -> dict[str, Any]:
     return {**_reason(request), "counter_patch_id": request.form.get("counter_patch_id", "")}
 
 
+def _withdrawal(request: PageRequest) -> dict[str, Any]:
+    return {**_reason(request), "withdrawn_by": request.person.name}
+
+
 def _checks(request: PageRequest) -> dict[str, Any]:
     name = request.form.get("check")
     return {"checks": [name] if name else None}
@@ -157,6 +161,7 @@ ACTS: Mapping[str, Act] = {
     "resolve": Act("add_message", TALKING, _answer),
     "accept": Act("accept_counter_patch", JUDGING, _decide),
     "reject": Act("reject_counter_patch", JUDGING, _decide),
+    "withdraw": Act("withdraw_approval", JUDGING, _withdrawal),
     "close": Act("close_review", JUDGING, _reason),
     "checks": Act("run_checks", RERUNNING, _checks),
     "retry": Act("retry_review", RETRYING, lambda _: {}),

@@ -30,7 +30,7 @@ class AvailableActions:
     Attributes:
         against: What stands against each thing, in words for the person; empty if it may be done. `release` is for
             renewing, too, `verdict` for comments on lines and counter-patches, `decide` for accepting or rejecting
-            the pending counter-patch.
+            the pending counter-patch, `withdraw` for the approval.
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
     """
@@ -66,6 +66,7 @@ def offers(view: ReviewView) -> AvailableActions:
         "retry": (Role.ADMIN, _retry(view)),
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
+    against["withdraw"] = _withdraw(view)
     return AvailableActions(against, side, in_place=not view.is_proposer)
 
 
@@ -130,6 +131,21 @@ def _close(view: ReviewView, allowed: frozenset[str]) -> str:
     if State(view.state) is State.CLOSED or Action.CLOSE not in allowed:
         return "It is closed already."
     return "" if view.person else _NAMELESS
+
+
+def _withdraw(view: ReviewView) -> str:
+    """Who approved may, and an operator; on a broker without tokens everybody who says their name."""
+    stands = State(view.state) is State.APPROVED or view.status.outcome == "approved"
+    if not stands or view.proposal.category == "handoff":
+        return "No approval stands that could be withdrawn."
+    if not view.person:
+        return _NAMELESS
+    approver = view.status.reviewer_id
+    if view.has_role(Role.OPERATOR) or view.has_role(Role.ADMIN):
+        return ""
+    if view.names.include(approver):
+        return _without_role(view, Role.REVIEWER)
+    return f"{approver} approved it, and withdraws that, or an operator does."
 
 
 def _retry(view: ReviewView) -> str:
