@@ -105,6 +105,19 @@ def link_goes(s: Sandbox) -> None:
     (s.root / "link").unlink()
 
 
+def links_inside(s: Sandbox) -> None:
+    s.git("mv", "link", "deep/link")
+    (s.root / "new link").symlink_to("./deep/er/")
+    (s.root / "deep/up").symlink_to("../plain.txt")
+    (s.root / "thing").unlink()
+    (s.root / "thing").symlink_to("no such file")
+
+
+def quoted_names(s: Sandbox) -> None:
+    s.write('"', "x\n")
+    s.write('"caf\\351.txt"', "x\n")
+
+
 def link_becomes_file(s: Sandbox) -> None:
     (s.root / "link").unlink()
     s.write("link", "a file now\n")
@@ -123,6 +136,7 @@ def diff_inside_a_file(s: Sandbox) -> None:
 EDITS = [
     modify, add, delete, rename, copy, swap, binary, mode, carriage_returns, final_newline, odd_names,
     file_becomes_folder, folder_becomes_file, link_goes, link_becomes_file, empty_files, diff_inside_a_file,
+    links_inside, quoted_names,
 ]  # fmt: skip
 
 
@@ -256,7 +270,13 @@ def test_a_path_that_leaves_the_repository_is_refused(repository: Repository, sa
     [
         (new_file("ln", "/etc/passwd", "120000"), "symbolic link"),
         (new_file("link/below"), "symbolic link"),
-        ("diff --git a/link b/far\nsimilarity index 100%\nrename from link\nrename to far\n", "symbolic link"),
+        (new_file("deep/ln", "../../outside", "120000"), "leads out"),
+        (new_file("ln", "link/../../outside", "120000"), "behind a name"),
+        (new_file("deep/ln", "../.git/config", "120000"), r"\.git folder"),
+        (
+            new_file("NAME").replace("a/NAME", r'"a/caf\351.txt"').replace("b/NAME", r'"b/caf\351.txt"'),
+            "not UTF-8",
+        ),
         (new_file("mod", "Subproject commit " + "1" * 40, "160000"), "submodule"),
         (new_file("folder", "x", "040000"), "folder"),
         (new_file("thing"), "already exists"),

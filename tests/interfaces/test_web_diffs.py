@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
+from tandem.git.raw import decode_path
 from tandem.git.word_changes import changed_words, common_runs, pairs
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.outline import Outline, outline
@@ -195,7 +196,7 @@ def test_hostile_texts_never_come_out_as_markup(
     body = "".join(f"{sign}{text}\n" for sign, text in lines)
     file = one(f"diff --git a/x b/x\n--- a/{name}\n+++ b/{name}\n@@ -1,{old} +1,{new} @@ {heading}\n{body}")
     page = page_of(file, layout, threads="".format, expand="#x".format)
-    assert page.find("table")[0].attributes["data-path"] == name
+    assert page.find("table")[0].attributes["data-path"] == decode_path(name.encode())
     cells = [cell.text for cell in page.find("td", "code") if not cell.find("span", "cut")]
     for _, text in lines:
         if len(text) < 1000 and not text.endswith("\r"):

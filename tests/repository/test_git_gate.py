@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -304,13 +305,76 @@ def test_a_gate_that_is_on_for_other_branches_still_asks_for_an_approval(
     gated.refused("commit", "-m", "On main")
 
 
-def test_p2_a_name_that_is_no_text_is_refused_with_the_reason(gated: Gated):
-    name = os.path.join(os.fsencode(gated.root), b"caf\xe9.txt")  # noqa: PTH118 - a name of bytes
+NO_TEXT = b"caf\xe9.txt"
+QUOTED = r'"caf\351.txt"'
+
+
+@pytest.fixture
+def strange(gated: Gated) -> Gated:
+    """A repository with a file whose name is not UTF-8, which a person let in."""
+    name = os.path.join(os.fsencode(gated.root), NO_TEXT)  # noqa: PTH118 - a name of bytes
     try:
         with open(name, "wb") as file:  # noqa: PTH123 - a name of bytes
-            file.write(b"x\n")
+            file.write(b"x\n" * 20)
     except OSError:
-        # A file system that takes UTF-8 only has no such commits either.
-        return
+        pytest.skip("platform: the file system takes UTF-8 only")
     gated.git("add", "--all")
-    assert "not UTF-8" in gated.refused("commit", "-m", "x")
+    # Nobody approves such a name, and the refusal spells it.
+    assert QUOTED in gated.refused("commit", "-m", "x")
+    said = gated.tandem("submit", "--staged", "-m", "x")
+    assert said.status == 1
+    assert "not UTF-8" in said.stderr
+    blob = gated.git("hash-object", "--stdin", stdin=b"x\n" * 20)
+    change = {"path": QUOTED, "mode_after": "100644", "blob_after": blob}
+    gated.call("override_gate", changes=[change], reason="It came with the import.")
+    gated.git("commit", "-m", "Import")
+    return gated
+
+
+def test_p2_a_name_that_is_no_text_can_go(strange: Gated):
+    strange.git("rm", "--quiet", NO_TEXT.decode("utf-8", "surrogateescape"))
+    assert QUOTED in strange.refused("commit", "-m", "Remove it")
+    review = strange.submit()
+    files = strange.call("get_proposal", review_id=review)["affected_files"]
+    assert [(file["path"], file["operation"]) for file in files] == [(QUOTED, "deleted")]
+    strange.decide(review)
+    strange.git("commit", "-m", "Remove it")
+    assert strange.trailers() == [review]
+
+
+def test_p2_a_name_that_is_no_text_can_be_made_one(strange: Gated):
+    strange.git("mv", NO_TEXT.decode("utf-8", "surrogateescape"), "café.txt")
+    strange.refused("commit", "-m", "Rename it")
+    review = strange.submit()
+    files = strange.call("get_proposal", review_id=review)["affected_files"]
+    assert [(file["path"], file["old_path"]) for file in files] == [("café.txt", QUOTED)]
+    strange.decide(review)
+    strange.git("reset", "--quiet", "--hard")
+    # Applying it does the same to the working tree.
+    assert strange.tandem("apply", review, "--index").status == 0
+    assert os.listdir(os.fsencode(strange.root)).count(NO_TEXT) == 0  # noqa: PTH208 - names of bytes
+    strange.git("commit", "-m", "Rename it")
+    assert strange.trailers() == [review]
+    # Neither another name of these letters, nor one that is spelled as the quoted one, passes in its place.
+    strange.stage({QUOTED: "x\n" * 20})
+    strange.refused("commit", "-m", "x")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: no symbolic links")
+def test_p2_a_link_inside_of_the_repository_is_approved_and_applied(gated: Gated):
+    gated.stage({"docs/guide.md": "# Guide\n"})
+    (gated.root / "docs" / "latest.md").symlink_to("guide.md")
+    (gated.root / "docs" / "a.txt").symlink_to("../a.txt")
+    gated.git("add", "--all")
+    gated.refused("commit", "-m", "Links")
+    review = gated.approve()
+    gated.git("reset", "--quiet", "--hard")
+    assert gated.tandem("apply", review, "--index").status == 0
+    assert str((gated.root / "docs" / "a.txt").readlink()) == "../a.txt"
+    gated.git("commit", "-m", "Links")
+    assert gated.trailers() == [review]
+    # Where it points is a part of what was approved.
+    (gated.root / "docs" / "latest.md").unlink()
+    (gated.root / "docs" / "latest.md").symlink_to("a.txt")
+    gated.git("add", "--all")
+    gated.refused("commit", "-m", "Elsewhere")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class _Original:
         except (FileNotFoundError, NotADirectoryError):
             return cls(path)
         if stat.S_ISLNK(mode):
-            return cls(path, None, str(path.readlink()), mode)
+            return cls(path, None, os.readlink(path), mode)
         return cls(path, path.read_bytes(), None, mode) if stat.S_ISREG(mode) else cls(path)
 
     def restore(self) -> None:
@@ -82,6 +83,20 @@ class Installation:
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         write_atomically(path, content, mode=mode, durable=durable)
+
+    def link(self, path: Path, target: str) -> None:
+        """Puts a symbolic link in place of whatever file is there.
+
+        Raises:
+            OSError: The system does not let us, or a parent is no folder.
+        """
+        self._make_folders(path.parent)
+        self._steps.append(_Original.of(path))
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink(missing_ok=True)
+        path.symlink_to(target)
 
     def undo(self) -> list[Path]:
         """Puts everything back, the latest first; leaves nothing for a second call.

@@ -74,7 +74,7 @@ BlobId = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 class GateChange(Request):
     """One path's change, as `git diff-index --raw` reports it."""
 
-    path: Annotated[FilePath, Field(description="The file.")]
+    path: Annotated[FilePath, Field(description="The file; a name that is not UTF-8 as git quotes it.")]
     mode_before: Annotated[FileMode, Field(description="File mode before; `000000` if there was no file.")] = "000000"
     blob_before: Annotated[BlobId, Field(description="Blob id before; zeros if there was no file.")] = "0" * 40
     mode_after: Annotated[FileMode, Field(description="File mode after; `000000` if there is no file.")] = "000000"

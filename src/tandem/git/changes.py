@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from tandem.git import raw
-from tandem.git.raw import ABSENT_MODE, decode_path
+from tandem.git.raw import ABSENT_MODE, decode_path, encode_path
 
 
 class Change(NamedTuple):
@@ -68,17 +68,13 @@ def parse_raw(data: bytes) -> tuple[Change, ...]:
     """The changes in git's own raw output, in path order.
 
     Raises:
-        InvalidInput: A path is unmerged, or not UTF-8.
+        InvalidInput: A path is unmerged.
     """
-    return tuple(sorted(map(Change._make, raw.parse_raw(data)), key=lambda change: change.path.encode()))
+    return tuple(sorted(map(Change._make, raw.parse_raw(data)), key=lambda change: encode_path(change.path)))
 
 
 def changes_between(before: Mapping[bytes, Entry], after: Mapping[bytes, Entry], absent: Entry) -> tuple[Change, ...]:
-    """What differs between two sets of entries, in path order.
-
-    Raises:
-        InvalidInput: A path that differs is not UTF-8.
-    """
+    """What differs between two sets of entries, in path order."""
     changes: list[Change] = []
     for path in sorted(before.keys() | after.keys()):
         old, new = before.get(path, absent), after.get(path, absent)

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from tandem.git.patch import FilePatch, take_header
 from tandem.git.paths import common_name, moved_name
+from tandem.git.raw import decode_path, encode_path
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]
 LineKind = Literal["context", "added", "deleted"]
@@ -169,7 +170,7 @@ _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
 
 def only_files(diff: str, paths: Collection[str]) -> str:
     """The parts of a diff that touch any of the paths, before or after; empty if none does."""
-    wanted = {path.encode() for path in paths}
+    wanted = {encode_path(path) for path in paths}
     return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
 
 
@@ -190,7 +191,7 @@ def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
 
 
 def _name(name: bytes | None) -> str | None:
-    return None if name is None else name.decode("utf-8", "replace")
+    return None if name is None else decode_path(name)
 
 
 def _mode(value: bytes | None) -> str | None:

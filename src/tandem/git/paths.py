@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tandem.git.raw import encode_path
+
 _NOWHERE = b"/dev/null"
 _LONGEST_TRIED = 8_192
 """Of a header's two names: every space may be where the second begins; past this length only the middle is tried."""
@@ -120,6 +122,8 @@ def unsafe_reason(path: str) -> str | None:
     """
     if not path:
         return "is empty"
+    if path.startswith('"'):
+        path = encode_path(path).decode("utf-8", "surrogateescape")
     if "\0" in path:
         return "contains a NUL byte"
     if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH_BYTES:
@@ -127,6 +131,37 @@ def unsafe_reason(path: str) -> str | None:
     if path[0] in "/\\" or _DRIVE.match(path):
         return "is absolute"
     return next(filter(None, map(_unsafe_part_reason, _SEPARATORS.split(path))), None)
+
+
+def link_reason(path: str, target: bytes) -> str | None:
+    """Why the text of a symbolic link could lead out of the repository; None when it cannot.
+
+    `..` leads up from the link's folder, which is a real one, and may stand only where the text begins: behind a name,
+    which may be a link itself, nobody can tell from the text where it leads.
+
+    Args:
+        path: The link.
+        target: Its text.
+    """
+    text = target.decode("utf-8", "surrogateescape")
+    if not text or "\0" in text or len(target) > LONGEST_PATH_BYTES:
+        return "has no usable target"
+    if text[0] in "/\\" or _DRIVE.match(text):
+        return "is absolute"
+    depth = encode_path(path).count(b"/")
+    names = 0
+    for part in _SEPARATORS.split(text):
+        if part == "..":
+            if names:
+                return "has '..' behind a name"
+            depth -= 1
+        elif part not in {"", "."}:
+            names += 1
+            if _is_git_folder(part):
+                return "leads into a .git folder"
+        if depth < 0:
+            return "leads out of it"
+    return None
 
 
 def _unsafe_part_reason(part: str) -> str | None:

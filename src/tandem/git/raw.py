@@ -32,7 +32,7 @@ GITLINK = "160000"
 
 def raw_bytes(entries: Iterable[RawEntry]) -> bytes:
     """The bytes of `git diff-index --cached --raw -z` for these entries, in git's path order."""
-    ordered = sorted((entry[0].encode(), *entry[1:]) for entry in entries)
+    ordered = sorted((encode_path(entry[0]), *entry[1:]) for entry in entries)
     return b"".join(
         f":{before} {after} {old} {new} {_status(before, after)}".encode() + b"\0%s\0" % path
         for path, before, old, after, new in ordered
@@ -58,7 +58,7 @@ def parse_raw(data: bytes) -> Iterator[RawEntry]:
     """The entries in git's own raw output, in its order.
 
     Raises:
-        InvalidInput: A path is unmerged, or not UTF-8.
+        InvalidInput: A path is unmerged.
     """
     fields = data.split(b"\0")
     for facts, name in zip(fields[:-1:2], fields[1::2], strict=True):
@@ -70,17 +70,27 @@ def parse_raw(data: bytes) -> Iterator[RawEntry]:
 
 
 def decode_path(path: bytes) -> str:
-    """A path as text.
+    """A path as text: itself, or quoted as git does where it is not UTF-8, or could be taken for a quoted one.
 
-    Raises:
-        InvalidInput: The path is not UTF-8, so that no answer could name it.
+    `encode_path` takes it back, so that no two paths have the same text.
     """
     try:
-        return path.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        from tandem.git.paths import quote  # such paths are rare
+        text = path.decode("utf-8")
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and encode_path(text) == path:
+        return text
+    from tandem.git.paths import quote  # such paths are rare
 
-        shown = quote(path).decode("ascii")
-        raise InvalidInput(
-            f"The path {shown} is not UTF-8; rename the file so that it can be named.", field="path", path=shown
-        ) from exc
+    return quote(path).decode("ascii")
+
+
+def encode_path(path: str) -> bytes:
+    """The path that a text of `decode_path` stands for."""
+    data = path.encode()
+    if not data.startswith(b'"'):
+        return data
+    from tandem.git.paths import unquote  # as above
+
+    found = unquote(data)
+    return found[0] if found is not None and not found[1] else data

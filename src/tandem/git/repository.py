@@ -13,6 +13,7 @@ from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
+from tandem.git.raw import encode_path
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.runner import Git, Limits
@@ -103,7 +104,8 @@ class Repository:
 
         Raises:
             InvalidDiff: It does not apply (with git's words in `details.git` and, where known, `details.path`),
-                leaves the repository, makes a symbolic link or an unknown submodule commit, or changes nothing.
+                leaves the repository, makes a symbolic link that does, brings in a submodule at an unknown commit or a
+                name that is not UTF-8, or changes nothing.
             InvalidInput: `base` names nothing.
         """
         return validation.validate_diff(self._open(), diff, base)
@@ -127,7 +129,7 @@ class Repository:
         """
         handle = self._open()
         tree = handle.base(revision, field="revision").tree
-        wanted = {change.path.encode(): Entry(change.mode_before, change.blob_before) for change in changes}
+        wanted = {encode_path(change.path): Entry(change.mode_before, change.blob_before) for change in changes}
         found = handle.objects.entries(tree, wanted).entries
         return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
 
@@ -140,7 +142,7 @@ class Repository:
             branches: Names of branches; those that do not exist have nothing.
         """
         handle = self._open()
-        wanted = {change.path.encode(): Entry(change.mode_after, change.blob_after) for change in changes}
+        wanted = {encode_path(change.path): Entry(change.mode_after, change.blob_after) for change in changes}
         return tuple(branch for branch in branches if snapshot.has_landed(handle, wanted, base, branch))
 
     def interdiff(self, first: tuple[str, str], second: tuple[str, str]) -> str:
@@ -229,7 +231,7 @@ class Repository:
             index_file: Another index than the user's, as hooks of partial commits have it; absolute.
 
         Raises:
-            InvalidInput: A revision names nothing, a path is unmerged or not UTF-8.
+            InvalidInput: A revision names nothing, or a path is unmerged.
         """
         return snapshot.raw_changes(self._open(), base, target, index_file)
 

@@ -21,7 +21,7 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.handle import Base, Handle
 from tandem.git.paths import quote
-from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, parse_raw
+from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, encode_path, parse_raw
 from tandem.git.runner import GitFailed, make_git_folder
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, encoded, repaired
@@ -113,7 +113,7 @@ class _Making:
             return apply_diff(self._handle, self._scratch, encoded(repaired(content.diff)), base).changes
         if content.path is None or content.text is None:
             return ()
-        path, objects = content.path.encode(), self._handle.layout.objects
+        path, objects = encode_path(content.path), self._handle.layout.objects
         before = self._handle.objects.entries(base.tree, [path]).entries
         blob = self._scratch.run(["hash-object", "-w", "--stdin"], stdin=content.text.encode()).text
         after = {path: Entry(before[path].mode if path in before else REGULAR, blob)}
@@ -135,9 +135,10 @@ class _Making:
             b"commit refs/heads/round\nmark :1\ncommitter %s now\ndata %d\n%s" % (_COMMITTER, len(message), message),
             b"from " + parent.encode() if parent is not None else b'M 040000 %s ""' % base.tree.encode(),
             # A file may become a folder: first goes what goes.
-            *(b"D " + quote(change.path.encode()) for change in gone),
+            *(b"D " + quote(encode_path(change.path)) for change in gone),
             *(
-                b"M %s %s %s" % (change.mode_after.encode(), change.blob_after.encode(), quote(change.path.encode()))
+                b"M %s %s %s"
+                % (change.mode_after.encode(), change.blob_after.encode(), quote(encode_path(change.path)))
                 for change in changes
                 if change.mode_after != ABSENT_MODE
             ),

@@ -14,7 +14,7 @@ from tandem.git.changes import Change, Entry
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
 from tandem.git.paths import unsafe_reason
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, encode_path
 from tandem.git.scratch import Scratch
 from tandem.git.snapshot import render_diff
 from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
@@ -93,7 +93,7 @@ def checked_name(path: str, field: str = "path") -> bytes:
     reason = unsafe_reason(path)
     if reason is not None:
         raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field=field, path=path)
-    return path.encode()
+    return encode_path(path)
 
 
 def ensure_file(path: str, entry: Entry, field: str = "path") -> None:
@@ -265,7 +265,7 @@ def _applied(handle: Handle, scratch: Scratch, diff: str, base: Base) -> tuple[C
 
 
 def _paths_of(changes: Iterable[Change]) -> set[bytes]:
-    return {change.path.encode() for change in changes}
+    return {encode_path(change.path) for change in changes}
 
 
 def _after(before: Mapping[bytes, Entry], changes: Iterable[Change]) -> dict[bytes, Entry]:
@@ -273,7 +273,7 @@ def _after(before: Mapping[bytes, Entry], changes: Iterable[Change]) -> dict[byt
     after = dict(before)
     for change in changes:
         if change.mode_after == ABSENT_MODE:
-            after.pop(change.path.encode(), None)
+            after.pop(encode_path(change.path), None)
         else:
-            after[change.path.encode()] = Entry(change.mode_after, change.blob_after)
+            after[encode_path(change.path)] = Entry(change.mode_after, change.blob_after)
     return after

@@ -15,8 +15,18 @@ from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.layout import layout_at
 from tandem.git.patch import FilePatch, inflated_bytes
-from tandem.git.paths import quote, unsafe_reason
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, RAW_OPTIONS, REGULAR, SYMLINK, digest_of
+from tandem.git.paths import link_reason, quote, unsafe_reason
+from tandem.git.raw import (
+    ABSENT_MODE,
+    EXECUTABLE,
+    GITLINK,
+    RAW_OPTIONS,
+    REGULAR,
+    SYMLINK,
+    decode_path,
+    digest_of,
+    encode_path,
+)
 from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 
@@ -241,7 +251,7 @@ def apply_reviewable(handle: Handle, scratch: Scratch, diff: bytes, base: Base) 
     if not applied.changes:
         raise InvalidDiff("The diff changes nothing.", base=base.oid)
     for change in applied.changes:
-        _ensure_reviewable(handle, change)
+        _ensure_reviewable(handle, scratch, change)
     return applied
 
 
@@ -261,12 +271,16 @@ def parse_only(diff: str) -> ValidatedContent:
     _ensure_no_folder(named)
     files: list[AffectedFile] = []
     for patch in named:
+        if patch.new is not None:
+            _ensure_named(patch.new)
         for path in {patch.old, patch.new} - {None}:
-            _ensure_safe(_text(path or b""))
+            _ensure_safe(decode_path(path or b""))
         if patch.new is not None and patch.mode_after is not None and patch.mode_after not in _FILE_MODES:
-            raise _unwelcome(_text(patch.path), patch.mode_after.decode("ascii", "replace"))
+            raise _unwelcome(decode_path(patch.path), patch.mode_after.decode("ascii", "replace"))
         files.append(_as_described(patch))
-    return ValidatedContent(content=content, affected_files=tuple(sorted(files, key=lambda file: file.path.encode())))
+    return ValidatedContent(
+        content=content, affected_files=tuple(sorted(files, key=lambda file: encode_path(file.path)))
+    )
 
 
 def _says_something(patch: FilePatch) -> bool:
@@ -274,12 +288,17 @@ def _says_something(patch: FilePatch) -> bool:
     return bool(patch.hunks or patch.binary or patch.modes or patch.renamed or patch.copied)
 
 
-def _text(path: bytes) -> str:
+def _ensure_named(path: bytes) -> None:
+    """Refuse to bring in a name that many systems cannot show; such a file can only go, or be renamed."""
     try:
-        return path.decode("utf-8")
+        path.decode("utf-8")
     except UnicodeDecodeError as exc:
-        shown = quote(path).decode("ascii")
-        raise InvalidDiff(f"The path {shown} is not UTF-8; rename the file.", path=shown) from exc
+        shown = decode_path(path)
+        raise InvalidDiff(
+            f"The path {shown} is not UTF-8; rename the file, or delete it. Any other change of it takes an override by"
+            " a person (tandem gate override).",
+            path=shown,
+        ) from exc
 
 
 def _ensure_one_patch_a_file(patches: Iterable[FilePatch]) -> None:
@@ -292,7 +311,7 @@ def _ensure_one_patch_a_file(patches: Iterable[FilePatch]) -> None:
     made = Counter(patch.new for patch in patches if patch.new)
     for path, count in [*taken.items(), *made.items()]:
         if count > 1:
-            name = _text(path)
+            name = decode_path(path)
             raise InvalidDiff(
                 f"The diff changes {name} more than once; send one combined diff (`git diff BASE`).", path=name
             )
@@ -301,7 +320,7 @@ def _ensure_one_patch_a_file(patches: Iterable[FilePatch]) -> None:
 def _ensure_no_folder(patches: Iterable[FilePatch]) -> None:
     for patch in patches:
         if patch.modes & _FOLDER_MODES:
-            raise _unwelcome(_text(patch.path), "040000")
+            raise _unwelcome(decode_path(patch.path), "040000")
 
 
 def _ensure_safe(path: str) -> None:
@@ -310,19 +329,34 @@ def _ensure_safe(path: str) -> None:
         raise InvalidDiff(f"The path {path!r} {reason}; a diff may only touch the repository's files.", path=path)
 
 
-def _ensure_reviewable(handle: Handle, change: Change) -> None:
+def _ensure_reviewable(handle: Handle, scratch: Scratch, change: Change) -> None:
     """Refuses what git would take but no review can answer for; what goes may be anything."""
     _ensure_safe(change.path)
-    known = {ABSENT_MODE, REGULAR, EXECUTABLE}
+    if change.mode_after == ABSENT_MODE:
+        return
+    _ensure_named(encode_path(change.path))
     if change.mode_after == GITLINK and _is_known_commit(handle, change.path, change.blob_after):
         return
-    if change.mode_after not in known:
+    if change.mode_after == SYMLINK:
+        _ensure_inside(scratch, change)
+    elif change.mode_after not in {REGULAR, EXECUTABLE}:
         raise _unwelcome(change.path, change.mode_after)
+
+
+def _ensure_inside(scratch: Scratch, change: Change) -> None:
+    """Refuses a symbolic link whose text leads out of the repository; the file system is not asked."""
+    reason = link_reason(change.path, scratch.run(["cat-file", "blob", change.blob_after]).stdout)
+    if reason is not None:
+        raise InvalidDiff(
+            f"{change.path} would become a symbolic link that {reason}; a link has to stay inside the repository.",
+            path=change.path,
+            mode=change.mode_after,
+        )
 
 
 def _unwelcome(path: str, mode: str) -> InvalidDiff:
     kinds = {
-        SYMLINK: "a symbolic link, which can lead out of the repository",
+        SYMLINK: "a symbolic link, which only a registered repository can tell the target of",
         GITLINK: "a submodule at a commit that is not known here",
         "040000": "a folder, which git keeps no entry for",
     }
@@ -348,15 +382,15 @@ def _affected(applied: Applied) -> tuple[AffectedFile, ...]:
     """The files as a reviewer wants to see them: a rename is one file, not two."""
     changed = {change.path: change for change in applied.changes}
     origins = {
-        patch.new.decode(): patch.old.decode()
+        decode_path(patch.new): decode_path(patch.old)
         for patch in applied.patches
         if patch.renamed and patch.old and patch.new and patch.old != patch.new
-        if (change := changed.get(patch.old.decode("utf-8", "replace"))) and change.mode_after == ABSENT_MODE
-        if patch.new.decode("utf-8", "replace") in changed
+        if (change := changed.get(decode_path(patch.old))) and change.mode_after == ABSENT_MODE
+        if decode_path(patch.new) in changed
     }
     gone = set(origins.values())
     return tuple(
-        _affected_file(change, applied.counts.get(path.encode()), origins.get(path))
+        _affected_file(change, applied.counts.get(encode_path(path)), origins.get(path))
         for path, change in changed.items()
         if path not in gone
     )
@@ -393,11 +427,11 @@ def _as_described(patch: FilePatch) -> AffectedFile:
     elif not patch.hunks and not patch.binary and patch.modes:
         operation = "mode"
     return AffectedFile(
-        path=_text(patch.path),
+        path=decode_path(patch.path),
         operation=operation,
         added=None if patch.binary else patch.added,
         removed=None if patch.binary else patch.removed,
-        old_path=_text(patch.old) if patch.renamed and patch.old else None,
+        old_path=decode_path(patch.old) if patch.renamed and patch.old else None,
     )
 
 
@@ -434,7 +468,8 @@ def text_change(handle: Handle, path: str, text: str) -> ValidatedContent:
 
 def _checked(path: str, text: str) -> tuple[bytes, bytes]:
     """Path and text as bytes."""
-    reason = "has a backslash; use slashes" if "\\" in path else unsafe_reason(path)
+    quoted = "is quoted, and such a file takes a diff" if path.startswith('"') and path.endswith('"') else None
+    reason = quoted or ("has a backslash; use slashes" if "\\" in path else unsafe_reason(path))
     if reason is not None:
         raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path", path=path)
     try:

@@ -12,7 +12,7 @@ from tandem.core.installation import Installation
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS
+from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS, decode_path, encode_path
 from tandem.git.runner import Output
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_reviewable, encoded, repaired
@@ -101,7 +101,7 @@ class _Update:
             raise Unavailable(f"The working tree could not be changed ({reason}); nothing was changed.") from reason
 
     def _file(self, path: str) -> Path:
-        return self._root.joinpath(*path.split("/"))
+        return self._root.joinpath(*_name(path).split("/"))
 
     def _ensure_plain(self, change: Change) -> None:
         """Refuses what cannot be written as a file at its own place."""
@@ -109,8 +109,8 @@ class _Update:
             raise InvalidInput(
                 f"{change.path} is a submodule; use `git submodule` to change it.", field="worktree", path=change.path
             )
-        for parent in list(PurePosixPath(change.path).parents)[:-1]:
-            folder = self._file(str(parent))
+        for parent in list(PurePosixPath(_name(change.path)).parents)[:-1]:
+            folder = self._root / parent
             if folder.is_symlink():
                 raise InvalidInput(
                     f"{parent} is a symbolic link in the working tree; nothing is written through it.",
@@ -133,7 +133,7 @@ class _Update:
             (c.path, Entry(c.mode_after, c.blob_after) if after else Entry(c.mode_before, c.blob_before))
             for c in self._changes
         )
-        return {path.encode(): entry for path, entry in pairs if entry.mode != ABSENT_MODE}
+        return {encode_path(path): entry for path, entry in pairs if entry.mode != ABSENT_MODE}
 
     def _paths_at(self, *, after: bool) -> set[str]:
         """The touched paths whose file is, by git's own judgement, as approved (or as before)."""
@@ -142,8 +142,8 @@ class _Update:
         # Exit status 1 only says that something differs.
         self._git(["update-index", "-q", "--really-refresh"], accept=(0, 1))
         differing = set(self._git(["diff-files", "--name-only", "-z"]).stdout.split(b"\0"))
-        same = {path.decode() for path in entries.keys() - differing}
-        absent = {change.path for change in self._changes if change.path.encode() not in entries}
+        same = {decode_path(path) for path in entries.keys() - differing}
+        absent = {change.path for change in self._changes if encode_path(change.path) not in entries}
         return same | {path for path in absent if not is_file(self._file(path))}
 
     def _git(self, arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> Output:
@@ -173,7 +173,7 @@ class _Update:
 
     def _obstacles(self, path: str) -> list[PurePosixPath]:
         target = self._file(path)
-        found = [parent for parent in PurePosixPath(path).parents if is_file(self._file(str(parent)))]
+        found = [parent for parent in PurePosixPath(_name(path)).parents if is_file(self._root / parent)]
         if target.is_dir() and not target.is_symlink():
             inside = (Path(folder) / name for folder, _, names in os.walk(target) for name in names)
             found += [PurePosixPath(file.relative_to(self._root).as_posix()) for file in inside]
@@ -192,14 +192,17 @@ class _Update:
             if group:
                 staged = self._stage(group)
                 for path in group:
-                    file = staged.joinpath(*path.split("/"))
+                    file = staged.joinpath(*_name(path).split("/"))
+                    if file.is_symlink():
+                        installation.link(self._file(path), os.readlink(file))  # noqa: PTH115 - a slash at its end stays
+                        continue
                     mode = stat.S_IMODE(file.stat().st_mode)
                     installation.write(self._file(path), file.read_bytes(), mode=mode, durable=False)
 
     def _stage(self, paths: Iterable[str]) -> Path:
         """A folder with the approved files as git would check them out here."""
         entries = self._entries(after=True)
-        self._scratch.write_index({path.encode(): entries[path.encode()] for path in paths})
+        self._scratch.write_index({name: entries[name] for name in map(encode_path, paths)})
         folder = self._scratch.folder / "checkout"
         self._git(["checkout-index", "--all", "--force", "--quiet", f"--prefix={folder.as_posix()}/"])
         return folder
@@ -233,8 +236,13 @@ class _Update:
         self._run(
             ["update-index", *options, "-z", "--stdin"],
             self._handle.layout.environment(),
-            stdin=b"".join(path.encode() + b"\0" for path in paths),
+            stdin=b"".join(encode_path(path) + b"\0" for path in paths),
         )
+
+
+def _name(path: str) -> str:
+    """A path of a change as the file system's functions take it."""
+    return os.fsdecode(encode_path(path))
 
 
 def is_file(path: Path) -> bool:

@@ -27,6 +27,7 @@ STRICT, PER_PLAN, OPTIMISTIC = "strict", "per_plan", "optimistic"
 SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short", "--ignore-submodules=none")
+_READABLE = ("-c", "core.quotePath=true", "-c")
 _LONGEST_INTENT = 500
 _LONGEST_NAME = 200
 _MOST_NAMED = 20
@@ -151,7 +152,7 @@ def _request(
 
 
 def _diff(gate: GateFile, base: str) -> str:
-    """What the index changes, as text; files that are not UTF-8 count as binary."""
+    """What the index changes, as text; files that are not UTF-8 count as binary, names are quoted."""
     command = ["diff-index", "-p", *_DIFF, *_PREFIXES, base, "--"]
     try:
         return git.run(gate.place, command).stdout.decode()
@@ -162,7 +163,7 @@ def _diff(gate: GateFile, base: str) -> str:
             attributes = os.path.join(folder, "attributes")
             with open(attributes, "w", encoding="ascii") as file:
                 file.write("* -diff\n")
-            found = git.run(gate.place, ["-c", f"core.attributesFile={attributes}", *command]).stdout
+            found = git.run(gate.place, [*_READABLE, f"core.attributesFile={attributes}", *command]).stdout
     try:
         return found.decode()
     except UnicodeDecodeError as error:

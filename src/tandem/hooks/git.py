@@ -164,7 +164,7 @@ def staged(place: HookRepository, base: str) -> list[Change]:
     """What a commit of the index would change against a commit or tree.
 
     Raises:
-        TandemError: There is no such base, or a path is not UTF-8.
+        TandemError: There is no such base, or a path is unmerged.
     """
     return changes_in(run(place, ["diff-index", "--cached", *raw.RAW_OPTIONS, base, "--"]).stdout)
 
@@ -173,7 +173,7 @@ def between(place: HookRepository, before: str, after: str) -> list[Change]:
     """What changed from one commit or tree to another.
 
     Raises:
-        TandemError: One of them is not there, or a path is not UTF-8.
+        TandemError: One of them is not there.
     """
     return changes_in(run(place, ["diff-tree", "-r", *raw.TREE_OPTIONS, before, after, "--"]).stdout)
 
@@ -182,7 +182,7 @@ def changes_in(data: bytes) -> list[Change]:
     """The entries in git's own raw output, in its order.
 
     Raises:
-        InvalidInput: A path is unmerged or not UTF-8, so that no approval can name it.
+        InvalidInput: A path is unmerged, so that no approval can name it.
     """
     return [dict(zip(raw.FIELDS, entry, strict=True)) for entry in raw.parse_raw(data)]
 

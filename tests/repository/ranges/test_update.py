@@ -156,8 +156,8 @@ def test_what_a_person_let_through_gets_onto_the_base_branch(work: Work):
     assert work.offer(commit)
 
 
-def test_a_path_that_no_approval_can_name_is_refused_with_the_reason(work: Work):
+def test_a_path_that_is_not_utf_8_is_named_as_git_quotes_it(work: Work):
     blob = work.git("hash-object", "-w", "--stdin", stdin=b"x")
     tree = work.git("mktree", "-z", stdin=f"100644 blob {blob}\t".encode() + b"\xff.txt\0")
     commit = work.git("commit-tree", tree, "-p", work.start, "-m", "A strange name")
-    assert "not UTF-8" in work.refused("update-ref", MAIN, commit)
+    assert r'"\377.txt"' in work.refused("update-ref", MAIN, commit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Literal
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput, InvalidTransition, NotFound
 from tandem.gate.contract import CommitRecord
+from tandem.git.raw import encode_path
 from tandem.gsd.rollback.repository import (
     Checkout,
     RawDifference,
@@ -315,7 +317,7 @@ async def _with_patch_of(reviews: Reviews, checkout: Checkout, tip: Tip, review:
     paths = {path for one in rounds for file in one.affected_files for path in (file.path, file.old_path) if path}
     if not paths:
         return []
-    literal = [f":(top,literal){path}" for path in sorted(paths)]
+    literal = [f":(top,literal){os.fsdecode(encode_path(path))}" for path in sorted(paths)]
     listed = ["rev-list", f"--max-count={_SEARCHED_COMMITS}", "--no-merges", tip.head, "--", *literal]
     ids = checkout.text(*listed).split()
     if not ids:

@@ -13,7 +13,7 @@ from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.core.visible import visible_line
-from tandem.errors import AlreadyLanded, InvalidInput, InvalidTransition, TandemError
+from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport
@@ -87,11 +87,7 @@ async def record_commits(
     if place is None:
         return
     for commit, replaces in commits:
-        try:
-            asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
-        except InvalidInput:
-            # A path that is not UTF-8, which no gate knows either: it is found by its trailer.
-            continue
+        asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
         asked["plan"] = report.plan
         await client.record_commit(project=report.project, **asked)
 
