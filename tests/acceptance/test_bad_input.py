@@ -308,8 +308,12 @@ def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
     ]
     with desk.unchanged(review):
         for operation, arguments in too_large:
-            details = desk.refused("TOO_LARGE", operation, **arguments)
-            assert details["actual"] > details["limit"]
+            error = desk.send(operation, json.dumps({"project": desk.project, **arguments}).encode()).json()["error"]
+            assert error["code"] == "TOO_LARGE"
+            assert error["details"]["actual"] > error["details"]["limit"]
+            # It says which setting raises the limit.
+            assert error["details"]["setting"] in ("text_limit_bytes", "diff_limit_bytes", "page_limit")
+            assert error["details"]["setting"] in error["message"]
     response = desk.send("create_review", b" " * 16_000_001)
     assert (response.status_code, response.json()["error"]["code"]) == (413, "TOO_LARGE")
     # Right at the limit is still fine.

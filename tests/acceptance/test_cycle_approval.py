@@ -83,6 +83,14 @@ def test_approval_advances_in_the_verdicts_own_transaction(team: Team):
     assert team.lock("codex") != first
 
 
+def test_the_approval_that_a_cycle_has_gone_on_with_is_not_withdrawn(team: Team):
+    review = team.do("handoff_write", **team.handing("gemini", "codex", team.begin()))["review_id"]
+    team.approve(review)
+    with team.unchanged(review):
+        details = team.refused("INVALID_TRANSITION", "withdraw_approval", review_id=review, reason=WHY)
+    assert details["cycle_id"] == team.where()["cycle_id"]
+
+
 def test_a_whole_cycle_with_every_handoff_approved(team: Team):
     team.to_refine()
     team.pass_on("gemini", "codex", notes=["Once more."])

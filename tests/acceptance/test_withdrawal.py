@@ -112,13 +112,6 @@ def test_reviewers_withdraw_only_their_own_approvals(owner: Bearer):
         assert operator.token_id
 
 
-def test_the_approval_of_a_hand_off_stays(feature: Branch):
-    review = feature.desk.put_up(category="handoff", description="{}")
-    feature.desk.approve(review)
-    # No cycle has gone on with it.
-    assert withdraw(feature.desk, review)["status"] == "changes_requested"
-
-
 # ------------------------------------------------------------------------------------- taken back by an approval
 
 

@@ -112,6 +112,23 @@ def test_p2_one_changed_byte_of_an_approved_document_is_up_for_review_again(unde
     under_gate.gated.refused("commit", "-m", "docs(03-02): plan")
 
 
+def test_what_landed_on_the_base_branch_meanwhile_goes_up_as_a_new_review(under_gate: Steps) -> None:
+    git = under_gate.gated.git
+    start = under_gate.gated.head()
+    under_gate.write(PLAN_FILE, PLAN)
+    under_gate.reviewed("plan")
+    first = under_gate.reviews()[0]["review_id"]
+    git("add", PLAN_FILE)
+    git("commit", "--quiet", "-m", "docs(03-02): plan")
+    # On a branch that does not have it yet.
+    git("switch", "--quiet", "--create", "behind", start)
+    under_gate.write(PLAN_FILE, PLAN.replace("Retry", "retry"))
+    data = under_gate.ends(under_gate.run("plan", "--timeout", "0", "--json"), "WAITING", 12)
+    assert data["round"] == 1
+    assert data["review_id"] != first
+    assert under_gate.status(first)["status"] == "approved"
+
+
 def test_a_draft_from_a_file_for_the_document(steps: Steps) -> None:
     draft = steps.write("draft.md", "# Context\n")
     ended = steps.run("context", f"{PHASE}/03-CONTEXT.md", "--content", str(draft), "--timeout", "0", "--json")

@@ -6,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.core.scratch import ScratchFolder
-from tandem.errors import AlreadyLanded, InvalidInput, InvalidTransition, NoCounterPatch, NotFound
+from tandem.errors import AlreadyLanded, InvalidInput, NoCounterPatch, NotFound
 from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
@@ -228,8 +227,9 @@ class ReviewSubmitter:
         """Close the reviews that were approved and whose content is committed by now."""
         for key, pointer in list(self.pointers.all().items())[-_MOST_SWEPT:]:
             if pointer.approved and self._is_committed(pointer):
-                with suppress(NotFound, InvalidTransition):
-                    # A person may have closed it, or made a new round of it; then it is theirs.
+                status = await self._status(pointer)
+                # A person may have closed it, made a new round of it or withdrawn the approval; then it is theirs.
+                if status is not None and status.status == "approved":
                     await self.client.close_review(pointer.review_id, reason="approved and committed")
                 self.pointers.forget(key, pointer.review_id)
 
