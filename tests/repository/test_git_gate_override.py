@@ -166,6 +166,31 @@ def test_p2_a_record_that_nobody_answered_for_is_refused_kept_and_said(gated: Ga
     assert gated.tandem("gate", "status").status == 0
 
 
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("create_token", {"name": "mine", "roles": ["admin"]}),
+        ("remove_project", {}),
+        ("../healthz", {}),
+        ("set_gate", {"enabled": False}),
+    ],
+)
+def test_p2_who_writes_a_record_does_not_act_as_who_delivers_it(
+    gated: Gated, operation: str, arguments: dict[str, object]
+):
+    pending.keep(gate_switch.place_at(gated.root), operation, {**arguments})
+    said = gated.tandem("gate", "status")
+    assert pending.waiting(gate_switch.place_at(gated.root)) == []
+    assert gated.call("get_gate")["enabled"]
+    if operation == "set_gate":
+        # What came before the gate was switched on again.
+        assert said.status == 0
+        assert "is dropped" in said.stderr
+    else:
+        assert said.status == 1
+        assert "It is not what a hook writes." in said.stdout
+
+
 def test_p2_what_was_changed_in_a_record_that_waits_makes_it_void(tmp_path: Path, config_dir: Path):
     folder = tmp_path / "broker"
     folder.mkdir()

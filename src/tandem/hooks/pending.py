@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
+_KEPT = ("override_gate", "record_commit", "set_gate")
+"""What hooks and `tandem gate off` keep; nothing else is delivered."""
+
 _ENDING = ".json"
 _REASON = ".txt"
 
@@ -74,8 +77,11 @@ def _delivered(gate: GateFile, file: str) -> bool:
     try:
         with open(file, encoding="utf-8") as stream:
             request = json.loads(stream.read())
-        with GateClient(gate, request.get("agent")) as asker:
-            asker.call(request["operation"], **request["arguments"])
+        if _is_overtaken(gate, request):
+            say("A record that switches the gate off at the broker is dropped, as the gate is on here.")
+        else:
+            with GateClient(gate, request.get("agent")) as asker:
+                asker.call(request["operation"], **request["arguments"])
     except Unreachable:
         return False
     except FileNotFoundError:
@@ -91,6 +97,18 @@ def _delivered(gate: GateFile, file: str) -> bool:
         return True
     _forget(file)
     return True
+
+
+def _is_overtaken(gate: GateFile, request: dict[str, Any]) -> bool:
+    """Whether a record switches off a gate that was switched on again.
+
+    Raises:
+        ValueError: No hook keeps such a record: who wrote it would act with the authority of whoever delivers it.
+    """
+    is_switch = request["operation"] == "set_gate"
+    if request["operation"] not in _KEPT or (is_switch and request["arguments"]["enabled"] is not False):
+        raise ValueError(request["operation"])
+    return is_switch and gate.enabled
 
 
 def _set_aside(place: HookRepository, file: str, request: dict[str, Any], why: str) -> None:
