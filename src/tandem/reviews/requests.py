@@ -263,7 +263,7 @@ class WithdrawApproval(WriteRequest):
     For who gave it, and for operators.
     """
 
-    refusals: ClassVar[Refusals] = (NotFound, NotClaimant, ReasonRequired, InvalidTransition)
+    refusals: ClassVar[Refusals] = (NotFound, NotClaimant, ReasonRequired, StaleRound, InvalidTransition)
     actor_field: ClassVar[str | None] = "withdrawn_by"
 
     review_id: ReviewId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
-from tandem.errors import InvalidTransition, NotClaimant, ReasonRequired
+from tandem.errors import InvalidTransition, NotClaimant, ReasonRequired, StaleRound
 from tandem.reviews import contents, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn
@@ -28,6 +28,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         NotFound: There is no such review (in that project).
         ReasonRequired: No reason was given.
         NotClaimant: A reviewer other than the one who approved.
+        StaleRound: Another round was approved at the same moment.
         InvalidTransition: It is not approved, or it is a hand-off that its cycle has gone on with.
     """
     contents.check_text(services, "reason", request.reason)
@@ -36,7 +37,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         raise ReasonRequired("Say why the approval is withdrawn: the proposer acts on it.", field="reason")
     known = await services.store.read(lambda unit: reviews.get(unit, request.review_id, request.project))
     _admit(known, caller, request)
-    # What git says is asked before the transaction; an approval of another round meanwhile is refused in it.
+    # Git is asked before the transaction.
     landed = await landing.find(services, known)
     verdict_id = services.clock.new_id("vd")
 
@@ -47,7 +48,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         for participant in services.participants:
             participant.check_withdrawal(unit, before)
         actor = _admit(before, caller, request)
-        number = before.approved_round or before.round
+        number = _same_round(before, known)
         # The decision that stands from now on, for whoever reads the discussion.
         given = Verdict(
             id=verdict_id,
@@ -100,6 +101,18 @@ def _admit(review: Review, caller: Caller, request: WithdrawApproval) -> str:
             actual=request.withdrawn_by or caller.agent,
         )
     return request.withdrawn_by or caller.operator
+
+
+def _same_round(review: Review, known: Review) -> int:
+    """The approved round, if it is still the one whose commits were looked for."""
+    if review.approved_round is None or review.approved_round != known.approved_round:
+        raise StaleRound(
+            f"Round {review.round} was approved meanwhile; look at it, and withdraw that if you mean it.",
+            review_id=review.id,
+            expected=review.round,
+            actual=known.approved_round,
+        )
+    return review.approved_round
 
 
 def _decides_for_all(caller: Caller) -> bool:
