@@ -326,7 +326,8 @@ def strange(gated: Gated) -> Gated:
     assert "not UTF-8" in said.stderr
     blob = gated.git("hash-object", "--stdin", stdin=b"x\n" * 20)
     change = {"path": QUOTED, "mode_after": "100644", "blob_after": blob}
-    gated.call("override_gate", changes=[change], reason="It came with the import.")
+    with gated.caller() as person:
+        person.override(changes=[change], reason="It came with the import.")
     gated.git("commit", "-m", "Import")
     return gated
 
