@@ -287,6 +287,16 @@ class Caller:
         keys = {proof.PERSON: (DATA_DIRS[self.url] / proof.FILE).read_text().strip()}
         return {**arguments, "proof": proof.prove(keys, (project, digest, *named, self.agent))}
 
+    def loosen(self, **arguments: Any) -> Any:
+        """Have a gate that is on let more through, as a person decides it; its data."""
+        return self.do("set_gate", **self.loosening(**arguments))
+
+    def loosening(self, **arguments: Any) -> dict[str, Any]:
+        """The request that does that, with the proof as a command makes it."""
+        stated = {"since": self.do("get_gate")["switched_at"], **arguments}
+        keys = {proof.PERSON: (DATA_DIRS[self.url] / proof.FILE).read_text().strip()}
+        return {**stated, "proof": proof.prove(keys, proof.switch_facts(self.project, stated))}
+
     def refused(self, code: str, operation: str, **arguments: Any) -> dict[str, Any]:
         """A call that must be refused with this code; the error's details."""
         envelope = self.call(operation, **arguments)

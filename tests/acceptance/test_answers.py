@@ -96,7 +96,10 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda _: {"digest": "1" * 64},
         lambda _: {"changes": CHANGES},
     ],
-    "set_gate": [lambda _: {"enabled": True, "branches": ["main"]}, lambda _: {"enabled": False, "reason": "A pause."}],
+    "set_gate": [
+        lambda _: {"enabled": True, "branches": ["main"]},
+        lambda shop: shop.desk.loosening(enabled=False, reason="A pause."),
+    ],
     "get_gate": [lambda _: {}, lambda shop: {"plan": shop.rolled_back}],
     "override_gate": [lambda shop: shop.overriding()],
     "record_commit": [

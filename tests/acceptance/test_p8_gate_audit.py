@@ -19,8 +19,8 @@ PROJECT = "shop/with a slash"
 def gated_history(desk: Desk, repo: Sandbox) -> str:
     """A history that leaves every row of a gate behind; the review that was rolled back."""
     branch = Branch(desk, repo)
-    desk.do("set_gate", enabled=False, reason="A pause.")
-    desk.do("set_gate", enabled=True, accepted=["refs/remotes/origin/main"])
+    desk.loosen(enabled=False, reason="A pause.")
+    desk.do("set_gate", enabled=True, accepted=["1" * 40], folder="/home/ann/shop/.git")
     change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
     desk.override(changes=[change], reason="The shop is down.", override_id="ov-1")
     kept, _ = branch.optimistic("kept.txt", "kept\n")
@@ -73,7 +73,7 @@ FORGERIES = {
     "a base branch": "UPDATE gates SET branches = '[]'",
     "a gate gone": "DELETE FROM gates",
     "a gate put in": "INSERT INTO gates SELECT 'other', enabled, branches, accepted, reason, switched_at, switched_by,"
-    " event_seq, event_hash FROM gates",
+    " event_seq, event_hash, folders, trusted FROM gates",
     "another override": "UPDATE overrides SET digest = 'x' || digest",
     "an override put in": "INSERT INTO overrides SELECT project, 'ov-2', digest, branch, reason, overridden_at,"
     " overridden_by, recorded_at, event_seq, event_hash FROM overrides",

@@ -106,7 +106,7 @@ def test_dead_hooks_are_found_and_mended(here: Gated) -> None:
 
 
 def test_a_gate_that_the_broker_has_otherwise_is_a_problem(here: Gated) -> None:
-    here.call("set_gate", enabled=False)
+    here.loosen(enabled=False)
     found = examined(here.tandem("doctor", "--json"))
     assert "The broker has the gate off, this repository has not." in problems(found)["gate"]
 

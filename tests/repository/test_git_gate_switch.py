@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tandem.setup.trust import Project
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.terminals import Terminal
@@ -26,16 +27,15 @@ def test_switching_on_registers_the_project_and_says_so_at_both_places(
 ):
     root = new_repository(tmp_path / "webshop")
     gated = Gated(shared_broker, root, "webshop")
-    ended = gated.tandem("gate", "on", "--reason", "a release", "--accept", "refs/remotes/origin/main", "--json")
+    ended = gated.tandem("gate", "on", "--reason", "a release", "--json")
     assert ended.status == 0, ended.stderr
     assert ended.data["enabled"] is ended.data["broker_enabled"] is True
     assert set(ended.data["hooks"].values()) == {True}
     assert ended.data["branches"] == ["main"]
     state = gated.call("get_gate")
     assert (state["enabled"], state["branches"], state["reason"]) == (True, ["main"], "a release")
-    kept = switch_of(gated)
-    assert (kept["project"], kept["accepted"]) == ("webshop", ["refs/remotes/origin/main"])
-    assert gated.head("refs/tandem/gate-start/main") == gated.head()
+    assert (state["accepted"], state["folders"]) == ([gated.head()], [str(root / ".git")])
+    assert switch_of(gated)["project"] == "webshop"
     again = gated.tandem("gate", "on", "--json")
     assert again.data == ended.data
 
@@ -107,11 +107,81 @@ def test_p2_an_agent_does_not_make_a_gate_that_is_on_let_more_through(
 
 
 def test_p2_switching_on_again_moves_nothing_out_of_sight(gated: Gated):
-    start = gated.head("refs/tandem/gate-start/main")
+    start = gated.head()
     gated.approved_commit(DIGITS)
     assert gated.tandem("gate", "on").status == 0
-    assert gated.head("refs/tandem/gate-start/main") == start
-    assert not gated.try_git("update-ref", "refs/tandem/gate-start/main", "HEAD").ok
+    assert gated.call("get_gate")["accepted"] == [start]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"enabled": False},
+        {"branches": ["release"]},
+        {"accepted": ["1" * 40]},
+        {"trusted": [f"{'1' * 64} .tandem/config.toml"]},
+    ],
+    ids=str,
+)
+def test_p2_what_loosens_a_gate_takes_the_proof_that_a_person_decided_it_and_only_once(
+    gated: Gated, more: dict[str, Any]
+):
+    before = gated.call("get_gate")
+    stated = {"enabled": True, **more}
+    with gated.caller() as caller:
+        for wrong in ({}, {"since": before["switched_at"], "proof": f"person.{'0' * 64}"}):
+            details = caller.refused("FORBIDDEN", "set_gate", **stated, **wrong)
+            assert details["needed"] == "person"
+        sealed = caller.loosening(**stated)
+        caller.refused("FORBIDDEN", "set_gate", **{**sealed, "reason": "Another one."})
+        assert caller.do("get_gate") == before
+        caller.do("set_gate", **sealed)
+        caller.loosen(**{name: before[name] for name in ("enabled", "branches", "accepted", "trusted")})
+        caller.refused("FORBIDDEN", "set_gate", **sealed)
+    told = gated.call("get_audit_log", kind="gate_switched")["events"]
+    assert [event["data"]["proved_by"] for event in told][:2] == [None, "person"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"branches": []}, "the base branches are none there, and main at the broker"),
+        ({"branches": ["main", "evil"]}, "the base branches are main, evil there"),
+        ({"project": "other"}, "was not switched on for"),
+        ({}, ".planning/config.json is trusted in a form that no person told the broker of"),
+    ],
+    ids=str,
+)
+def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
+    gated: Gated, tmp_path: Path, config_dir: Path, changed: dict[str, Any], said: str
+):
+    gated.settings(trusted=False, execution_mode="optimistic")
+    if "project" in changed:
+        other = gate_on(gated.broker, new_repository(tmp_path / "other"))
+        changed = {"project": other.project}
+    elif not changed:
+        own = Project.at(str(gated.root), config_dir).candidates()
+        entry = {"root": str(gated.root), "file": own[0].file, "sha256": own[0].sha256, "at": "now", "by": "me"}
+        (config_dir / "trusted.json").write_text(json.dumps({"version": 1, "trusted": [entry]}), "utf-8")
+    file = gated.root / ".git/tandem/gate.json"
+    file.write_text(json.dumps({**switch_of(gated), **changed}), "utf-8")
+    gated.stage(DIGITS)
+    assert said in gated.refused("commit", "-m", "x")
+    gated.git("-c", "core.hooksPath=/dev/null", "commit", "-m", "x")
+    for command in (("gate", "status"), ("audit", "main~1..main~1"), ("doctor",)):
+        ended = gated.tandem(*command)
+        assert ended.status == 1, command
+        assert said in " ".join((ended.stdout + ended.stderr).split()), command
+
+
+def test_p2_another_broker_than_the_one_that_has_the_gate_is_said(gated: Gated, tmp_path: Path):
+    (tmp_path / "another").mkdir()
+    with BrokerProcess(tmp_path / "another") as another:
+        gate_on(another, gated.root)
+        for command in (("gate", "status"), ("audit", "main")):
+            ended = gated.tandem(*command, TANDEM_DATA_DIR=str(gated.broker.data_dir), TANDEM_BROKER="")
+            assert ended.status == 1, command
+            assert f"tandem gate on --broker {gated.broker.url}" in " ".join((ended.stdout + ended.stderr).split())
 
 
 def test_a_broker_that_is_away_does_not_keep_anybody_from_switching_off(tmp_path: Path, config_dir: Path):
@@ -134,7 +204,7 @@ def test_a_broker_that_is_away_does_not_keep_anybody_from_switching_off(tmp_path
 
 
 def test_places_that_disagree_are_a_problem(gated: Gated):
-    gated.call("set_gate", enabled=False)
+    gated.loosen(enabled=False)
     status = gated.tandem("gate", "status", "--json")
     assert status.status == 1
     assert "tandem gate on" in " ".join(status.data["problems"])

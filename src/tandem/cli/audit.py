@@ -6,11 +6,11 @@ import asyncio
 import re
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import orjson
 import typer
@@ -37,10 +37,10 @@ from tandem.errors import InvalidInput, NotFound, Unavailable
 from tandem.gate.contract import GateDecision
 from tandem.hooks import git, pending, state
 from tandem.hooks.ask import Refused
-from tandem.hooks.git import Bases
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.setup import gate_switch
 
 NAME = "commits"
 
@@ -75,16 +75,12 @@ class AuditRequest:
         gate: Its switch; null if it never had one.
         old: The commit that the range begins after; null if it has no beginning of its own.
         new: The commit at its end.
-        without: Commits that are taken as they are.
-        left_out: How many commits of the range are not judged for that.
     """
 
     place: state.HookRepository
     gate: GateFile | None
     old: str | None
     new: str
-    without: tuple[str, ...]
-    left_out: int
 
 
 @command()
@@ -108,10 +104,28 @@ async def commits(
         say(f"The broker has refused a record: {one}")
     async with _client(options, asked.gate) as client, progress("judging"):
         project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
+        accepted = await _accepted(client, project)
+        differences = await gate_switch.differences(client.data, asked.gate) if _is_on(asked.gate) else []
         check = _asking(client, project, asyncio.get_running_loop())
-        judgement = await asyncio.to_thread(_judgement, asked, check)
-    tell(_data(project, asked, judgement), _table(asked, judgement), as_json=options.as_json)
-    return Exit.DONE if judgement.passes else Exit.REFUSED
+        judgement, left_out = await asyncio.to_thread(_judgement, asked, accepted, check)
+    for one in differences:
+        say(one)
+    facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences}
+    tell(facts, _table(asked, judgement, left_out), as_json=options.as_json)
+    return Exit.DONE if judgement.passes and not differences else Exit.REFUSED
+
+
+def _is_on(gate: GateFile | None) -> TypeGuard[GateFile]:
+    return gate is not None and gate.enabled
+
+
+async def _accepted(client: TandemClient, project: str) -> Sequence[str]:
+    """The commits that are taken as they are, with their ancestors."""
+    try:
+        return (await client.data("get_gate", {"project": project}))["accepted"]
+    except NotFound:
+        # A mere label has approvals, and no gate.
+        return ()
 
 
 def _asked(revisions: str) -> AuditRequest:
@@ -129,8 +143,7 @@ def _asked(revisions: str) -> AuditRequest:
         old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
     if match is not None and match["dots"] == "...":
         old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
-    without = Bases(gate).never_judged if gate else ()
-    return AuditRequest(place, gate, old, new, without, _left_out(place, old, new, without))
+    return AuditRequest(place, gate, old, new)
 
 
 def _resolved(place: state.HookRepository, revision: str) -> str:
@@ -180,9 +193,14 @@ def _asking(
     return check
 
 
-def _judgement(asked: AuditRequest, check: Callable[[list[git.Change]], dict[str, Any]]) -> Judgement:
+def _judgement(
+    asked: AuditRequest, accepted: Sequence[str], check: Callable[[list[git.Change]], dict[str, Any]]
+) -> tuple[Judgement, int]:
+    """What is known of the range, and how many of its commits are not judged."""
+    without = tuple(git.known_commits(asked.place, accepted))
     with RangeChecker(asked.place, check) as judge:
-        return judge.judge(asked.new, old=asked.old, without=asked.without)
+        judgement = judge.judge(asked.new, old=asked.old, without=without)
+    return judgement, _left_out(asked.place, asked.old, asked.new, without)
 
 
 def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, Any]:
@@ -191,7 +209,6 @@ def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, 
         "project": project,
         "old": asked.old,
         "new": asked.new,
-        "left_out": asked.left_out,
         "commits": [
             {name: getattr(one, name) for name in ("commit", "subject", "verdict", "review_ids", "reason")}
             | {"paths": [{"path": path, "reason": reason} for path, reason in one.paths]}
@@ -200,7 +217,7 @@ def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, 
     }
 
 
-def _table(asked: AuditRequest, judgement: Judgement) -> RenderableType:
+def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> RenderableType:
     wrong = [commit for commit in judgement.commits if not commit.passes]
     parts: list[RenderableType] = []
     if judgement.commits:
@@ -214,8 +231,8 @@ def _table(asked: AuditRequest, judgement: Judgement) -> RenderableType:
         if asked.old is not None:
             change = f"{asked.old[:_SHORT]}..{asked.new[:_SHORT]}"
             parts.append(Text(f"As one change: tandem submit --range {change} --wait -m 'what it is for'", style="dim"))
-    if asked.left_out:
-        told = f"not judged: {asked.left_out} more, from before the gate or of accepted refs"
+    if left_out:
+        told = f"not judged: {left_out} more, from before the gate or accepted by a person"
         parts.append(Text(told, style="dim"))
     return Group(*parts)
 

@@ -23,6 +23,7 @@ from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_switch import Call, GateOptions, GateStatus, gate_status
 
+_SHORT = 10
 _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
 )
@@ -31,7 +32,9 @@ BranchOption = Annotated[
 ]
 AcceptOption = Annotated[
     list[str] | None,
-    typer.Option("--accept", metavar="REF", help="Accept this ref's commits without review, e.g. what others pushed."),
+    typer.Option(
+        "--accept", metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."
+    ),
 ]
 StrictOption = Annotated[
     bool | None,
@@ -80,8 +83,8 @@ async def on(
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
-    branches, accepted = tuple(branch) if branch else None, tuple(accept) if accept else None
-    wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict)
+    branches = tuple(branch) if branch else None
+    wish = GateOptions(options.project, options.broker, branches, tuple(accept or ()), reason, strict)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
@@ -171,7 +174,7 @@ def _lines(found: GateStatus) -> list[str]:
     if found.project:
         lines += [f"project     {found.project} ({found.root})", f"branches    {', '.join(found.branches)}"]
     if found.accepted:
-        lines.append(f"accepted    {', '.join(found.accepted)}")
+        lines.append(f"accepted    {', '.join(oid[:_SHORT] for oid in found.accepted)} and all before")
     if found.hooks:
         alive = sum(found.hooks.values())
         lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")

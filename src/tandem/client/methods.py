@@ -366,6 +366,7 @@ class Operations(ABC):
         digest: str | None = None,
         head: str | None = None,
         base: str | None = None,
+        here: gate_contract.GateHere | None = None,
     ) -> gate_contract.GateDecision:
         """Check whether exactly this content is approved, given as raw changes or a digest."""
         return await self._operate("check_gate", locals())
@@ -378,9 +379,13 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         branches: list[str] | None = None,
         accepted: list[str] | None = None,
+        folder: str | None = None,
+        trusted: list[str] | None = None,
         reason: str | None = None,
+        since: str | None = None,
+        proof: str | None = None,
     ) -> gate_contract.GateState:
-        """Switch a project's gate on or off: whether its commits have to be approved."""
+        """Switch a project's gate on or off. What loosens one that is on takes the proof that a person decided it."""
         return await self._operate("set_gate", locals())
 
     async def get_gate(
@@ -388,6 +393,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
         plan: str | None = None,
+        here: gate_contract.GateHere | None = None,
     ) -> gate_contract.GateState:
         """Whether a project's gate is on, and the state of one of its plans."""
         return await self._operate("get_gate", locals())

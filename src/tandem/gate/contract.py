@@ -41,6 +41,8 @@ _MOST_REFS = 100
 
 _MOST_NAMED = 100
 
+_MOST_ACCEPTED = 1000
+
 _MOST_COMMITS = 10_000
 
 _MOST_CHANGES = 100_000
@@ -81,33 +83,63 @@ class GateChange(Request):
     blob_after: Annotated[BlobId, Field(description="Blob id after; zeros if there is no file.")] = "0" * 40
 
 
+Trusted = Annotated[
+    list[Annotated[FilePath, Field(pattern=r"^[0-9a-f]{64} .+$")]],
+    Field(max_length=_MOST_ACCEPTED, description="Contents of its settings that a person trusts: SHA-256 and file."),
+]
+
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
 
 
-class SetGate(WriteRequest):
-    """Switch a project's gate on or off: whether its commits have to be approved."""
+class GateHere(Request):
+    """What a repository says of its gate, to be held against what the broker has on record."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    folder: Annotated[FilePath, Field(description="The git folder that all its working trees share.")]
+    branches: Annotated[list[Ref], Field(max_length=_MOST_REFS, description="The base branches.")]
+    trusted: Trusted = Field(default_factory=list[str])
+
+
+Here = Annotated[
+    GateHere | None,
+    Field(description="What the repository says of its gate; refused where it differs from the record."),
+]
+
+
+class SetGate(WriteRequest):
+    """Switch a project's gate on or off. What loosens one that is on takes the proof that a person decided it."""
+
+    refusals: ClassVar[Refusals] = (Forbidden, NotFound)
 
     enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
     branches: Annotated[
         list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: unchanged.")
     ] = None
     accepted: Annotated[
-        list[Ref] | None,
-        Field(max_length=_MOST_REFS, description="Refs whose commits are accepted without review; default: unchanged."),
+        list[CommitId] | None,
+        Field(
+            max_length=_MOST_ACCEPTED,
+            description="Commits that are accepted without review, with their ancestors; default: unchanged.",
+        ),
     ] = None
+    folder: Annotated[FilePath | None, Field(description="A git folder where the gate is on, too.")] = None
+    trusted: Annotated[Trusted | None, Field(description="Contents that a person trusts; default: unchanged.")] = None
     reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
+    since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
+    proof: Annotated[
+        str | None,
+        Field(pattern=_PROOF, max_length=300, description="What the command sealed that a person has run."),
+    ] = None
 
 
 class GetGate(ProjectRequest):
     """Whether a project's gate is on, and the state of one of its plans."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (ConfigInvalid, NotFound)
 
     plan: Annotated[
         PlanKey | None, Field(description="A plan's key such as 03-02, or the branch where there is no plan.")
     ] = None
+    here: Here = None
 
 
 class OverrideGate(WriteRequest):
@@ -225,7 +257,7 @@ class GetProjectSettings(Request):
 class CheckGate(Request):
     """Check whether exactly this content is approved, given as raw changes or a digest."""
 
-    refusals: ClassVar[Refusals] = ()
+    refusals: ClassVar[Refusals] = (ConfigInvalid,)
     has_long_list: ClassVar[bool] = True
 
     project: Annotated[Name, Field(description="The project.")]
@@ -240,6 +272,7 @@ class CheckGate(Request):
     base: Annotated[
         CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
     ] = None
+    here: Here = None
 
 
 _CommitId = Annotated[str, Field(description="The commit's id.")]
@@ -275,7 +308,9 @@ class GateState:
     project: ProjectName
     enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
     branches: Annotated[tuple[str, ...], Field(description="The base branches.")]
-    accepted: Annotated[tuple[str, ...], Field(description="Refs whose commits are taken as they are.")]
+    accepted: Annotated[tuple[str, ...], Field(description="Commits that are taken as they are, with their ancestors.")]
+    folders: Annotated[tuple[str, ...], Field(description="The git folders where it is on.")]
+    trusted: Annotated[tuple[str, ...], Field(description="Contents that a person trusts: SHA-256 and file.")]
     reason: Annotated[str | None, Field(description="Why it was switched, if somebody said.")]
     switched_at: Annotated[str | None, Field(description="When it was switched last; null if it never was.")]
     switched_by: Annotated[str | None, Field(description="Who switched it last.")]

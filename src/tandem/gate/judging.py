@@ -15,6 +15,7 @@ from tandem.contract.caller import Caller
 from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
+from tandem.gate import record
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow
 from tandem.git.changes import Change
@@ -70,8 +71,11 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     change that was not approved.
 
     Raises:
+        ConfigInvalid: What the repository says of its gate differs from the record.
         InvalidInput: Both or neither was sent, or a path is named twice.
     """
+    if request.here is not None:
+        await record.require_same(services, request.project, request.here)
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
     if request.digest is not None:

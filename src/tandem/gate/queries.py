@@ -38,13 +38,21 @@ def find(unit: Unit, project: str) -> Gate | None:
     return Gate(*row) if row else None
 
 
-def put(unit: Unit, before: Gate | None, after: Gate) -> Gate:
-    """Write a project's switch, new or in place of the one before, with its event."""
+def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> Gate:
+    """Write a project's switch, new or in place of the one before, with its event.
+
+    Args:
+        unit: The unit of work.
+        before: The switch before; null if it was never touched.
+        after: The switch.
+        proved_by: The key that proves that a person decided it; null where it needed no proof.
+    """
+    lists = ("branches", "accepted", "folders", "trusted")
     data = {
         "enabled": bool(after.enabled),
-        "branches": orjson.loads(after.branches),
-        "accepted": orjson.loads(after.accepted),
+        **{name: orjson.loads(getattr(after, name) or "[]") for name in lists},
         "reason": after.reason,
+        "proved_by": proved_by,
     }
     return ledger.write(
         unit,

@@ -11,8 +11,10 @@ import orjson
 class Gate(NamedTuple):
     """The switch of one project. Field order is the column order of its table.
 
-    `branches` are the base branches and `accepted` the refs whose commits are taken as they are, JSON lists both;
-    times are microseconds since the epoch, UTC.
+    JSON lists: `branches` are the base branches; `accepted` the commits that are taken as they are, with their
+    ancestors; `folders` the git folders where it is on; `trusted` the contents of settings that a person trusts, as
+    SHA-256 and file. The latter two are null for a switch of an earlier version. Times are microseconds since the
+    epoch, UTC.
     """
 
     project: str
@@ -24,6 +26,8 @@ class Gate(NamedTuple):
     switched_by: str
     event_seq: int = 0
     event_hash: str = ""
+    folders: str | None = None
+    trusted: str | None = None
 
     @property
     def subject(self) -> str:
@@ -82,6 +86,11 @@ class CommitRow(NamedTuple):
     def subject(self) -> str:
         """What its event is about."""
         return f"commit:{self.project}/{self.id}"
+
+
+def names(listed: str | None) -> list[str]:
+    """One of the JSON lists of a row; empty if there is none."""
+    return orjson.loads(listed or "[]")
 
 
 def commit_reviews_of(commit: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,9 +14,10 @@ from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
-from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
+from tandem.gate import record
+from tandem.gate.contract import GateHere, GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, check_paths
-from tandem.gate.rules import Gate, Override
+from tandem.gate.rules import Gate, Override, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.hooks import proof
@@ -26,6 +27,7 @@ from tandem.store.base import Unit
 from tandem.store.context import Services, transact
 
 _SHOWN_PATHS = 100
+_POSITION = ("enabled", "branches", "accepted", "folders", "trusted")
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of whoever tells of an override may be ahead."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,10 +37,12 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
     """Switch a gate on or off; how it stands already stays without an event.
 
     Raises:
+        Forbidden: It loosens a gate that is on, and nothing proves that a person decided that.
         NotFound: The project's folder is not registered, so that nobody could judge its commits.
     """
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
+    proved_by = await _key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
@@ -46,37 +50,73 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         if request.enabled and services.projects.root(project) is None:
             raise _unknown(services, project)
         require_known(services, unit, project)
+        folders = [] if before is None else names(before.folders)
         after = Gate(
             project=project,
             enabled=int(request.enabled),
             branches=_listed(request.branches, before.branches if before else "[]"),
             accepted=_listed(request.accepted, before.accepted if before else "[]"),
+            folders=_listed([*folders, *([request.folder] if request.folder else [])], "[]"),
+            trusted=_listed(request.trusted, (before.trusted if before else None) or "[]"),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,
         )
-        if before is not None and before[:4] == after[:4]:
+        if before is not None and all(getattr(before, name) == getattr(after, name) for name in _POSITION):
             return _state(project, before)
-        return _state(project, gates.put(unit, before, after))
+        if before is None or not _loosens(before, after):
+            return _state(project, gates.put(unit, before, after, None))
+        if proved_by is None or request.since != isoformat(before.switched_at):
+            raise _not_proved(request, before)
+        return _state(project, gates.put(unit, before, after, proved_by))
 
     return await transact(services, caller, work)
+
+
+def _loosens(before: Gate, after: Gate) -> bool:
+    """Whether a gate that is on would let more through."""
+    more = ((before.accepted, after.accepted), (before.trusted, after.trusted), (after.branches, before.branches))
+    return bool(before.enabled) and (
+        not after.enabled or any(set(names(later)) - set(names(earlier)) for earlier, later in more)
+    )
+
+
+def _not_proved(request: SetGate, before: Gate) -> Forbidden:
+    problem = "This loosens a gate that is on, which takes the proof that a person decided it."
+    if request.proof is not None:
+        problem = (
+            "The proof is not for exactly this change of the gate, not by a key of this broker, or the gate was"
+            " changed since."
+        )
+    return Forbidden(
+        f"{problem} The commands make it when a person runs them: tandem gate on, tandem gate off, tandem trust.",
+        field="proof",
+        needed="person",
+        expected=isoformat(before.switched_at),
+    )
 
 
 async def get_gate(services: Services, caller: Caller, request: GetGate) -> GateState:
     """Whether a gate is on, and where one plan stands.
 
     Raises:
+        ConfigInvalid: What a repository says of it differs from the record.
         NotFound: The broker does not know the project.
     """
-    return await state_of(services, services.projects.require(request.project, caller.project), request.plan)
+    project = services.projects.require(request.project, caller.project)
+    return await state_of(services, project, request.plan, request.here)
 
 
-async def state_of(services: Services, project: str, plan: str | None = None) -> GateState:
+async def state_of(
+    services: Services, project: str, plan: str | None = None, here: GateHere | None = None
+) -> GateState:
     """Whether a gate is on, and where one plan stands.
 
     Raises:
+        ConfigInvalid: What a repository says of it differs from the record.
         NotFound: The broker does not know the project.
     """
+    await record.require_same(services, project, here)
 
     def work(unit: Unit) -> GateState:
         require_known(services, unit, project)
@@ -142,11 +182,9 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
         # The hook states the user alone; the token's name was put in front.
         who = who.removeprefix(f"{caller.access.name}/")
     facts = (wanted.project, wanted.digest, request.override_id, wanted.reason, wanted.branch, request.at, who)
-    for stated in (request.proof or "").split():
-        name, _, sealed = stated.partition(".")
-        key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
-        if key is not None and hmac.compare_digest(sealed, proof.seal(key, facts)):
-            return name
+    name = await _key_of(services, request.proof, facts)
+    if name is not None:
+        return name
     problem = (
         "An override needs the proof that a person was asked and answered."
         if request.proof is None
@@ -158,6 +196,16 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
         field="proof",
         needed="person",
     )
+
+
+async def _key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
+    """The key that seals these facts: `person`, or an access token's id; null if none does."""
+    for one in (stated or "").split():
+        name, _, sealed = one.partition(".")
+        key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
+        if key is not None and hmac.compare_digest(sealed, proof.seal(key, facts)):
+            return name
+    return None
 
 
 def require_known(services: Services, unit: Unit, project: str) -> None:
@@ -184,13 +232,12 @@ def _listed(wanted: Sequence[str] | None, before: str) -> str:
 
 def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
     if gate is None:
-        return GateState(project, False, (), (), None, None, None, plan)  # noqa: FBT003 - by the order of the fields
+        return GateState(project, False, (), (), (), (), None, None, None, plan)  # noqa: FBT003 - in their order
     return shown(
         GateState,
         gate,
         enabled=bool(gate.enabled),
-        branches=tuple(orjson.loads(gate.branches)),
-        accepted=tuple(orjson.loads(gate.accepted)),
+        **{name: tuple(names(getattr(gate, name))) for name in ("branches", "accepted", "folders", "trusted")},
         plan=plan,
     )
 

@@ -12,12 +12,14 @@ gates = Table(
     Column("project", Text, primary_key=True),
     Column("enabled", Integer, nullable=False),
     Column("branches", Text, nullable=False, comment="a JSON list: the base branches"),
-    Column("accepted", Text, nullable=False, comment="a JSON list: refs whose commits are taken as they are"),
+    Column("accepted", Text, nullable=False, comment="a JSON list: commits that are taken as they are"),
     Column("reason", Text),
     Column("switched_at", BigInteger, nullable=False),
     Column("switched_by", Text, nullable=False),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("folders", Text, comment="a JSON list: the git folders where it is on"),
+    Column("trusted", Text, comment="a JSON list: contents that a person trusts, SHA-256 and file"),
     sqlite_with_rowid=False,
 )
 

@@ -72,6 +72,7 @@ class GateClient:
         self._agent = agent or AGENT
         self._url: str | None = None
         self._client: HttpClient | None = None
+        self._is_compared = False
 
     def __enter__(self) -> Self:
         return self
@@ -124,10 +125,27 @@ class GateClient:
             head: The commit that it is a difference to; without it nothing passes as taken back.
 
         Raises:
-            Refused: The broker refuses.
+            Refused: The broker refuses, or its record of the gate differs from what stands here.
             Unreachable: No broker answers.
         """
-        return self.call("check_gate", changes=changes, **({} if head is None else {"head": head}))
+        stated: dict[str, Any] = {} if head is None else {"head": head}
+        if not self._is_compared:
+            # Once for all that one hook asks.
+            stated["here"] = self._gate.here()
+        answer = self.call("check_gate", changes=changes, **stated)
+        self._is_compared = True
+        return answer
+
+    def get_gate(self) -> dict[str, Any]:
+        """How the gate stands at the broker, if what stands here does not differ from that; the data of `get_gate`.
+
+        Raises:
+            Refused: The broker refuses, or its record differs from what stands here.
+            Unreachable: No broker answers.
+        """
+        answer = self.call("get_gate", here=self._gate.here())
+        self._is_compared = True
+        return answer
 
 
 def url_of(gate: GateFile) -> str | None:

@@ -13,7 +13,7 @@ from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git
 from tandem.hooks.ask import GateClient, Refused, Unreachable
-from tandem.hooks.git import HEADS, STARTS, Bases
+from tandem.hooks.git import HEADS, Bases
 from tandem.hooks.ranges import RangeChecker
 
 TYPE_CHECKING = False  # as in `git`
@@ -50,7 +50,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
     guarded = _guarded(gate)
     lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
     # Whether two names are one is not left to the file system's case.
-    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded or ref.casefold().startswith(STARTS)]
+    moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded]
     if not moves:
         return 0
     ref, new = moves[0]
@@ -59,7 +59,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
         try:
             return _moved(gate, asker, moves)
         except Unreachable as error:
-            is_one = len(moves) == 1 and new.strip("0") and not new.startswith(_SYMBOLIC) and not ref.startswith(STARTS)
+            is_one = len(moves) == 1 and new.strip("0") and not new.startswith(_SYMBOLIC)
             net = (git.resolve(gate.place, ref), new) if is_one else None
             return _refuse(gate, [f"{name} cannot be judged: {error}"], net, name)
         except (Refused, TandemError, OSError) as error:
@@ -68,18 +68,13 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
 
 def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> int:
     """The exit status: nothing moves unless everything may."""
-    bases = Bases(gate)
+    bases = Bases(gate, asker.get_gate()["accepted"])
     with RangeChecker(gate.place, asker.check_gate) as judge:
         return next((status for ref, new in moves if (status := _move(gate, judge, bases, ref, new)) != 0), 0)
 
 
 def _move(gate: GateFile, judge: RangeChecker, bases: Bases, ref: str, new: str) -> int:
     name = ref.removeprefix(HEADS)
-    if ref.casefold().startswith(STARTS):
-        if _is_packing(gate, ref, new):
-            return 0
-        reason = f"{ref} says where judging begins; only 'tandem gate on' and 'tandem gate off' move it."
-        return _refuse(gate, [reason])
     if new.startswith(_SYMBOLIC):
         reason = f"{name} is a base branch: it cannot stand for {new.removeprefix(_SYMBOLIC)}."
         return _refuse(gate, [reason, "Merge that branch instead, when it is approved."])
@@ -90,20 +85,6 @@ def _move(gate: GateFile, judge: RangeChecker, bases: Bases, ref: str, new: str)
     tips = tuple(bases.tips.values())
     judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
     return _ended(gate, judgement, f"{name} stays where it is", (old, new), name)
-
-
-def _is_packing(gate: GateFile, ref: str, new: str) -> bool:
-    """Whether a ref stays as it is and only goes to the packed ones: `git gc` does that with all of them."""
-    now = git.resolve(gate.place, ref)
-    if new.strip("0"):
-        return new == now
-    # Then the loose one goes. Whoever deletes a ref for good has the packed ones locked at this moment.
-    packed = os.path.join(gate.place.common_dir, "packed-refs")
-    try:
-        with open(packed, encoding="utf-8", errors="surrogateescape") as file:
-            return not os.path.exists(f"{packed}.lock") and f"{now} {ref}" in file.read().splitlines()
-    except OSError:
-        return False
 
 
 def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
@@ -122,7 +103,7 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
         return 0
     with GateClient(gate) as asker:
         try:
-            known = Bases(gate).never_judged
+            known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = arguments[0]
                 return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)

@@ -138,7 +138,7 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> Commit
         made = merges.tree(head, merged[0])
     if made is None or git.staged(place, made):
         return None
-    known = git.Bases(gate)
+    known = git.Bases(gate, asker.get_gate()["accepted"])
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
     with RangeChecker(place, asker.check_gate) as judge:

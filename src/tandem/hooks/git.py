@@ -34,10 +34,8 @@ _ID_LENGTHS = (40, _SHA256_DIGITS)
 _SYMBOLIC = "ref: "
 _REFTABLE = "refs/heads/.invalid"
 HEADS = "refs/heads/"
-STARTS = "refs/tandem/gate-start/"
-"""Where the base branches were when the gate was switched on, a ref for each."""
 
-_REF_FORMAT = "%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
+_REF_FORMAT = "%(objecttype) %(objectname) %(refname)"
 
 _TRAILERS = "%(trailers:key=Tandem-Review,valueonly,unfold,separator=%x2C)"
 _FORMAT = f"%T%x00%s%x00{_TRAILERS}%x00"
@@ -188,39 +186,33 @@ def changes_in(data: bytes) -> list[Change]:
 
 
 class Bases:
-    """The refs that judging begins at, as they are when this is made.
+    """Where judging begins, as it is when this is made.
 
     Attributes:
         tips: The base branches that exist, by their full names, with the commits they are at.
-        never_judged: The commits of the accepted refs and of the gate's start: they and their ancestors are taken
-            as they are.
+        never_judged: The commits that the broker has as accepted and that are here: they and their ancestors are
+            taken as they are.
     """
 
-    def __init__(self, gate: GateFile) -> None:
+    def __init__(self, gate: GateFile, accepted: Iterable[str]) -> None:
         """Read them.
+
+        Args:
+            gate: The switch.
+            accepted: The commits that the broker has as accepted.
 
         Raises:
             TandemError: Git does not answer.
         """
         self._place = gate.place
         self.tips: dict[str, str] = {}
-        accepted: list[str] = []
-        self._starts: list[str] = []
-        wanted = {HEADS + branch for branch in gate.branches}
-        patterns = [*sorted(wanted), STARTS, *gate.accepted]
-        for line in run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *patterns]).text.splitlines():
-            kind, oid, inner_kind, inner_oid, ref = line.split(" ", 4)
-            commit = oid if kind == "commit" else inner_oid if inner_kind == "commit" else None
-            if commit is None:
-                continue
-            if ref.startswith(STARTS):
-                self._starts.append(commit)
-            elif ref in wanted:
-                self.tips[ref] = commit
-            # A pattern also finds what is below it, which nobody accepted.
-            if ref in gate.accepted:
-                accepted.append(commit)
-        self.never_judged = tuple(dict.fromkeys((*accepted, *self._starts)))
+        wanted = sorted(HEADS + branch for branch in gate.branches)
+        for line in run(gate.place, ["for-each-ref", f"--format={_REF_FORMAT}", *wanted]).text.splitlines():
+            kind, oid, ref = line.split(" ", 2)
+            # A pattern also finds what is below it.
+            if kind == "commit" and ref in wanted:
+                self.tips[ref] = oid
+        self.never_judged = tuple(known_commits(gate.place, (oid for oid in accepted if not oid.strip(_HEX))))
 
     def earlier(self) -> set[str]:
         """What the base branches have been at since the gate was switched on, as far as git has kept it.
@@ -234,7 +226,7 @@ class Bases:
             log = run(self._place, ["log", "-g", "--format=%H", ref, "--"], accept=(0, 128))
             for oid in log.text.splitlines():
                 been.add(oid)
-                if oid in self._starts:
+                if oid in self.never_judged:
                     break
         return been
 

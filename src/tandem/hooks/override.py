@@ -48,7 +48,7 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
     Returns:
         The override's id, for the trailer; null if it stays refused, which has been said then.
     """
-    keys = proof.keys(gate)
+    keys = proof.keys(gate.data_dir)
     trouble = _not_confirmed(gate, why, refusal, changes, has_key=bool(keys))
     if trouble is not None:
         say(f"refused: {refusal[0]}", *refusal[1:], trouble)
@@ -96,7 +96,8 @@ def _not_confirmed(
     if not has_key:
         return (
             f"The broker takes an override only with the proof that a person answered, and the key for it is not in"
-            f" {proof.key_file(gate)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access token."
+            f" {proof.key_file(gate.data_dir)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access"
+            " token."
         )
     # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.
     paths = sorted({change["path"] for change in changes})

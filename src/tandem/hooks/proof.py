@@ -1,8 +1,9 @@
 """The proof that a person has answered: a keyed hash of what they let through, made by the process that asked.
 
-The broker leaves the key in its data folder, readable for its user alone, and takes no override without the proof. A
-person whose broker is on another machine seals with their access token instead. It holds against whoever calls the
-operation, writes a record or runs our commands; not against a program of the same user that reads the key.
+The broker leaves the key in its data folder, readable for its user alone. Without the proof it takes no override, and
+nothing that loosens a gate. A person whose broker is on another machine seals with their access token instead. It holds
+against whoever calls the operation, writes a record or runs our commands; not against a program of the same user that
+reads the key.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from tandem.bridge.credentials import NoToken, stated_token
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from tandem.hooks.state import GateFile
 
@@ -28,16 +30,16 @@ PERSON = "person"
 _TOKEN = re.compile(r"tdm_([0-9a-z]{18})_.+")
 
 
-def key_file(gate: GateFile) -> str:
+def key_file(data_dir: str) -> str:
     """Where the key of a gate's broker is."""
-    return os.path.join(gate.data_dir, FILE)
+    return os.path.join(data_dir, FILE)
 
 
-def keys(gate: GateFile) -> dict[str, str]:
+def keys(data_dir: str) -> dict[str, str]:
     """What the person can seal with, by name: the broker's key, their access token; empty if they have neither."""
     found: dict[str, str] = {}
     try:
-        with open(key_file(gate), encoding="ascii") as file:
+        with open(key_file(data_dir), encoding="ascii") as file:
             found[PERSON] = file.read().strip()
     except (OSError, ValueError):
         # The broker is on another machine, or never ran.
@@ -55,17 +57,39 @@ def keys(gate: GateFile) -> dict[str, str]:
     return found
 
 
-def prove(known: dict[str, str], facts: Sequence[str | None]) -> str:
+def prove(known: dict[str, str], facts: Sequence[object]) -> str:
     """The proof by each key: the broker may know one of them only."""
     return " ".join(f"{name}.{seal(key, facts)}" for name, key in known.items())
 
 
-def seal(key: str, facts: Sequence[str | None]) -> str:
-    """The keyed hash of an override, in hexadecimal digits.
+_SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "reason")
+
+
+def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:
+    """What is sealed of a `set_gate`; what it changes is named by `since`, so that it holds once."""
+    return ["set_gate", project, *(request.get(name) for name in _SWITCH)]
+
+
+def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
+    """What `set_gate` is sent by a command that a person runs, with the proof as far as they can seal it.
+
+    Args:
+        gate: The switch, for the key.
+        project: The project.
+        request: The fields of the request, null for what is left out.
+    """
+    stated = {"project": project} | {name: value for name, value in request.items() if value is not None}
+    made = prove(keys(gate.data_dir), switch_facts(project, stated))
+    return stated | ({"proof": made} if made else {})
+
+
+def seal(key: str, facts: Sequence[object]) -> str:
+    """The keyed hash of what a person decided, in hexadecimal digits.
 
     Args:
         key: The key.
-        facts: Project, digest, id, reason, branch, time and name of the person, in this order.
+        facts: Of an override project, digest, id, reason, branch, time and name of the person, in this order; of a
+            switch those of `switch_facts`.
     """
     import hmac  # most commits pass without
 

@@ -18,6 +18,9 @@ FOLDER = "tandem"
 """Of Tandem's own files in the common git folder."""
 
 FILE = "gate.json"
+TRUSTED = "trusted.json"
+"""What a person has trusted, in the user's configuration folder."""
+
 VERSION = 1
 
 HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")
@@ -75,7 +78,7 @@ class GateFile:
         usual_url: Where that broker listens if it has not said so; null if it uses a folder of its own.
         config_dir: The user's configuration folder.
         branches: The base branches, without `refs/heads/`.
-        accepted: Refs whose commits are taken as they are.
+        switched_at: When the broker last changed its record from here, ISO 8601.
         strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
         python: The interpreter of the hooks.
         source: The folder that has the package.
@@ -98,11 +101,20 @@ class GateFile:
         self.usual_url: str | None = facts.get("usual_url")
         self.config_dir: str = facts["config_dir"]
         self.branches = _names(facts["branches"])
-        self.accepted = _names(facts.get("accepted", []))
+        self.switched_at: str | None = facts.get("switched_at")
         self.strict = facts.get("strict") is True
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})
+
+    def here(self) -> dict[str, Any]:
+        """What the broker holds against its record of this gate."""
+        trusted: list[str] = []
+        if os.path.exists(os.path.join(self.config_dir, TRUSTED)):
+            from tandem.hooks import trust  # most users trust nothing, and each commit would pay for it
+
+            trusted = trust.contents(self.config_dir, self.root)
+        return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted}
 
     def facts(self) -> dict[str, Any]:
         """What the file holds."""

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
+from tandem.hooks.state import TRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
 
 PER_TASK, BLOCKING = "per_task", "blocking"
 
-STORE = "trusted.json"
+STORE = TRUSTED
 VERSION = 1
 PROJECT_FILE = ".tandem/config.toml"
 CHECKS_FILE = ".tandem/checks.toml"
@@ -133,6 +134,11 @@ def trusts(config_dir: str, root: str, sources: Iterable[Source]) -> bool:
         for source in sources
         if source.loosens
     )
+
+
+def contents(config_dir: str, root: str) -> list[str]:
+    """What is trusted of one project, as the broker has it on record: SHA-256 and file."""
+    return [f"{one.sha256} {one.file}" for one in entries(config_dir) if same(one.root) == same(root)]
 
 
 def entries(config_dir: str) -> tuple[Trusted, ...]:

@@ -11,24 +11,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, stated_data_dir
+from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
 from tandem.bridge.project import owner
+from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidInput, TandemError, Unavailable
+from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.hooks import enforcement, git, pending, planning, state
+from tandem.hooks import ask, enforcement, git, pending, planning, proof, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
-
-START_REFS = "refs/tandem/gate-start"
-"""Below it stands, by branch, what a base branch was when the gate was switched on; that is never judged."""
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls an operation of the broker; its data, or a `TandemError`."""
 
 _HEADS = "refs/heads/"
+_SHORT = 10
 _USUAL = ("main", "master", "trunk")
 
 
@@ -40,7 +39,7 @@ class GateOptions:
         project: The project's name.
         broker: The broker's URL.
         branches: The base branches.
-        accepted: Refs whose commits are taken as they are.
+        accepted: Revisions whose commits are taken as they are from now on, with their ancestors.
         reason: Why, for the log.
         strict: Whether plans have to be approved before an agent writes them.
     """
@@ -48,7 +47,7 @@ class GateOptions:
     project: str | None = None
     broker: str | None = None
     branches: tuple[str, ...] | None = None
-    accepted: tuple[str, ...] | None = None
+    accepted: tuple[str, ...] = ()
     reason: str | None = None
     strict: bool | None = None
 
@@ -90,9 +89,8 @@ def loosened(place: HookRepository, wish: GateOptions) -> list[str]:
         found.append(f"{', '.join(sorted(gone))} would no longer be a base branch")
     if new:
         found.append(f"what {', '.join(sorted(new))} holds by now would never be judged")
-    more = set(wish.accepted or ()) - set(before.accepted)
-    if more:
-        found.append(f"{', '.join(sorted(more))} would be taken as it is")
+    for revision, oid in _resolved(place, wish.accepted).items():
+        found.append(f"{revision}, now {oid[:_SHORT]}, would be taken as it is, with all before it")
     if before.strict and wish.strict is False:
         found.append("agents could write plans that are not approved")
     if wish.broker is not None and before.broker is not None and wish.broker != before.broker:
@@ -121,24 +119,36 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
     with _explained("The gate was not switched on"):
         before = switch(place)
         if before is not None:
-            accepted = before.accepted if wish.accepted is None else wish.accepted
-            project, broker = wish.project or before.project, wish.broker or before.broker
             strict = before.strict if wish.strict is None else wish.strict
-            wish = GateOptions(project, broker, wish.branches or before.branches, accepted, wish.reason, strict)
+            project, broker = wish.project or before.project, wish.broker or before.broker
+            wish = replace(
+                wish, project=project, broker=broker, branches=wish.branches or before.branches, strict=strict
+            )
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
-        branches = wish.branches or base_branches(place)
-        request = {
-            "project": project,
-            "enabled": True,
-            "branches": list(branches),
-            "accepted": list(wish.accepted or ()),
-        }
-        await call("set_gate", {**request, "reason": wish.reason} if wish.reason else request)
+        known = await call("get_gate", {"project": project})
+        standing: list[str] = known["branches"] if known["enabled"] else []
+        branches = wish.branches or tuple(standing) or base_branches(place)
+        # What a branch that becomes a base branch holds by now is where judging begins.
+        starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
+        accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
+        gate = _gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
+        here = gate.here()
+        # The person seals with what they have for the gate that they loosen.
+        request = proof.proved(
+            before or gate,
+            project,
+            since=known["switched_at"],
+            enabled=True,
+            branches=list(branches),
+            accepted=_newest(place, [*(known["accepted"] if known["enabled"] else []), *accepted]),
+            folder=here["folder"],
+            trusted=list(dict.fromkeys([*known["trusted"], *here["trusted"]])),
+            reason=wish.reason,
+        )
+        gate.switched_at = (await call("set_gate", request))["switched_at"]
         githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
-        _mark_start(place, branches)
-        installed = githooks.install(place, branches)
-        gate = _gate(place, root, project, replace(wish, branches=branches), installed)
+        gate.hooks = githooks.install(place, branches).facts()
         write(gate)
         return gate
 
@@ -158,15 +168,36 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
         remarks = githooks.remove(place, installed) if installed else []
         facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
         write(GateFile(place, facts))
-        for ref in git.run(place, ["for-each-ref", "--format=%(refname)", START_REFS]).text.splitlines():
-            git.run(place, ["update-ref", "-d", ref])
-    request = {"enabled": False} | ({"reason": reason} if reason else {})
+    request = proof.proved(gate, gate.project, since=gate.switched_at, enabled=False, reason=reason)
     try:
-        await call("set_gate", {"project": gate.project, **request})
+        since = (await call("get_gate", {"project": gate.project}))["switched_at"]
+        request = proof.proved(gate, gate.project, since=since, enabled=False, reason=reason)
+        await call("set_gate", request)
     except Exception as error:  # noqa: BLE001 the person wants out: whatever the broker says is told, not obeyed
         pending.keep(place, "set_gate", request)
         remarks.append(f"The broker was not told ({error}); it will be when the gate is next used.")
     return remarks
+
+
+def _resolved(place: HookRepository, revisions: Sequence[str]) -> dict[str, str]:
+    """The commits that revisions name.
+
+    Raises:
+        InvalidInput: One names none.
+    """
+    found = {revision: git.resolve(place, revision) for revision in revisions}
+    missing = next((revision for revision, oid in found.items() if oid is None), None)
+    if missing is not None:
+        raise InvalidInput(f"'{missing}' is no commit here; name a branch, a tag or a commit.", field="--accept")
+    return {revision: oid for revision, oid in found.items() if oid is not None}
+
+
+def _newest(place: HookRepository, oids: Sequence[str]) -> list[str]:
+    """Commits without those that another one of them has among its ancestors; what is not here stays."""
+    known = git.known_commits(place, oids)
+    elsewhere = [oid for oid in dict.fromkeys(oids) if oid not in known]
+    newest = git.run(place, ["merge-base", "--independent", *known]).text.split() if known else []
+    return [*elsewhere, *newest]
 
 
 async def salvaged(call: Call, place: HookRepository) -> GateFile:
@@ -177,6 +208,46 @@ async def salvaged(call: Call, place: HookRepository) -> GateFile:
     except TandemError:
         name = None
     return _gate(place, root, name or root.name, GateOptions(), githooks.found(place))
+
+
+async def differences(call: Call, gate: GateFile) -> list[str]:
+    """What of a gate that is on here is not as its broker, or the user's own one, has it on record; what to do.
+
+    Args:
+        call: Calls the gate's broker.
+        gate: The switch.
+
+    Raises:
+        TandemError: The gate's broker is away.
+    """
+    elsewhere = await _elsewhere(gate)
+    found = [elsewhere] if elsewhere else []
+    try:
+        await call("get_gate", {"project": gate.project, "here": gate.here()})
+    except ConfigInvalid as error:
+        found.append(error.message)
+    return found
+
+
+async def _elsewhere(gate: GateFile) -> str | None:
+    """That the user's own broker has the gate of this folder, and another broker is asked; null if that is not so."""
+    data_dir = find_data_dir()
+    url, asked = published_url(data_dir), ask.url_of(gate)
+    if url is None or url == asked:
+        return None
+    try:
+        async with TandemClient(url, data_dir=data_dir) as own:
+            name = await registered_as(own.data, Path(gate.root))
+            known = await own.data("get_gate", {"project": name}) if name else None
+    except TandemError:
+        # It is away, and may be for good.
+        return None
+    if known is None or not known["enabled"] or gate.place.common_dir not in known["folders"]:
+        return None
+    return (
+        f"{gate.place.gate_file} names another broker ({asked or gate.data_dir}) than the one that has this gate on"
+        f" record ({url}). If nobody meant that, a person runs: tandem gate on --broker {url}"
+    )
 
 
 def write(gate: GateFile) -> None:
@@ -226,7 +297,7 @@ async def _registered(call: Call, name: str | None, root: Path) -> str:
     return project
 
 
-def _gate(place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed) -> GateFile:
+def _gate(place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed | None) -> GateFile:
     facts = {
         "project": project,
         "root": str(root),
@@ -236,22 +307,13 @@ def _gate(place: HookRepository, root: Path, project: str, wish: GateOptions, in
         "usual_url": None if stated_data_dir() else DEFAULT_URL,
         "config_dir": str(Path(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()).absolute()),
         "branches": list(wish.branches or ()),
-        "accepted": list(wish.accepted or ()),
+        "switched_at": None,
         "strict": wish.strict is True,
         "python": sys.executable,
         "source": str(githooks.SOURCE),
-        "hooks": installed.facts(),
+        "hooks": installed.facts() if installed else {},
     }
     return GateFile(place, facts)
-
-
-def _mark_start(place: HookRepository, branches: Sequence[str]) -> None:
-    """Note where base branches are that were none yet; a mark that is there stays, whatever became of the switch."""
-    for branch in branches:
-        ref = f"{START_REFS}/{branch}"
-        tip = git.resolve(place, _HEADS + branch)
-        if tip is not None and git.resolve(place, ref) is None:
-            git.run(place, ["update-ref", ref, tip])
 
 
 @dataclass(slots=True)
@@ -263,7 +325,7 @@ class GateStatus:
         project: The project; null if the gate was never on.
         root: The main working tree.
         branches: The base branches.
-        accepted: Refs whose commits are taken as they are.
+        accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
         broker_enabled: What the broker says; null if it was not reached.
         broker_problem: Why not; null if it was.
         hooks: By name, whether git would start it; empty while the gate is off.
@@ -321,11 +383,14 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
             )
         return status
     status.enabled, status.project = gate.enabled, gate.project
-    status.branches, status.accepted = gate.branches, gate.accepted
+    status.branches = gate.branches
     status.pending = pending.deliver(gate)
     status.refused = tuple(pending.refused(place))
     try:
-        status.broker_enabled = (await call("get_gate", {"project": gate.project}))["enabled"] is True
+        answer = await call("get_gate", {"project": gate.project})
+        status.broker_enabled, status.accepted = answer["enabled"] is True, tuple(answer["accepted"])
+        if gate.enabled and status.broker_enabled:
+            status.problems += await differences(call, gate)
     except TandemError as error:
         status.broker_problem = error.message
         status.problems.append(f"The broker cannot be asked: {error.message}")

@@ -20,8 +20,10 @@ from tandem.bridge.project import top_level
 from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
-from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.hooks import planning, trust
+from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, Unavailable
+from tandem.hooks import planning, proof, state, trust
+from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.hooks.override import user_name
 from tandem.hooks.trust import Trusted
 from tandem.pool import sandbox
 from tandem.settings import checks
@@ -166,15 +168,43 @@ def _unconfined(one: TrustCandidate, config_dir: Path) -> TrustCandidate:
 def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:
     """Put contents on the list; those that are on it stay as they are.
 
+    Where a gate is on its broker is told first, as it holds the list against what it knows.
+
     Raises:
         ConfigInvalid: The list cannot be understood.
-        Unavailable: It cannot be written.
+        Unavailable: It cannot be written, or a gate is on and its broker is away.
+        Forbidden: The broker of a gate does not take it.
     """
     at, by = datetime.now(UTC).isoformat(timespec="seconds"), _user()
-    added = [Trusted(one.root, one.file, one.sha256, at, by) for one in candidates if not one.is_trusted]
+    asked = list(candidates)
+    added = [Trusted(one.root, one.file, one.sha256, at, by) for one in asked if not one.is_trusted]
+    for root in dict.fromkeys(one.root for one in asked):
+        _tell(root, [f"{one.sha256} {one.file}" for one in asked if one.root == root])
     with _changing(config_dir) as entries:
         entries.extend(added)
     return added
+
+
+def _tell(root: str, contents: list[str]) -> None:
+    """Have the broker of a project's gate know what is trusted."""
+    try:
+        gate = state.find_enabled(root)
+    except state.GateUnreadable:
+        # It refuses everything until it is switched on again, which tells the broker.
+        return
+    if gate is None:
+        return
+    try:
+        with GateClient(gate, user_name()) as asker:
+            known = asker.call("get_gate")
+            trusted = [*known["trusted"], *(one for one in contents if one not in known["trusted"])]
+            if known["enabled"] and trusted != known["trusted"]:
+                wish = {"since": known["switched_at"], "enabled": True, "trusted": trusted}
+                asker.call("set_gate", **proof.proved(gate, gate.project, **wish))
+    except Unreachable as error:
+        raise Unavailable(f"The gate is on, and its broker has to know what is trusted. {error}") from error
+    except Refused as error:
+        raise Forbidden(f"The broker of the gate does not take it: {error}", needed="person") from error
 
 
 def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> list[Trusted]:

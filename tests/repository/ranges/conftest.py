@@ -12,7 +12,7 @@ import pytest
 from tests.broker import BrokerProcess
 from tests.commandline import Inside
 from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.ranges.works import MODES, START_REF, Auditor, Work
+from tests.repository.ranges.works import MODES, Auditor, Work
 
 _NUMBERS = count(1)
 _UNFINISHED = {
@@ -60,7 +60,7 @@ def mode(request: pytest.FixtureRequest, shared: Gated) -> str:
 def work(shared: Gated, tmp_path: Path) -> Iterator[Work]:
     """A branch at the start, checked out."""
     name = f"work-{next(_NUMBERS)}"
-    start = shared.head(START_REF)
+    (start,) = shared.call("get_gate")["accepted"]
     shared.git("switch", "--quiet", "--create", name, start)
     yield Work(shared, name, name, shared.root, start, tmp_path)
     for sign, operation in _UNFINISHED.items():

@@ -9,7 +9,7 @@ import pytest
 from tests.broker import BrokerProcess
 from tests.commandline import Inside
 from tests.repository.gating import new_repository
-from tests.repository.ranges.works import START_REF, Auditor, Work
+from tests.repository.ranges.works import Auditor, Work
 
 
 def test_says_of_each_commit_what_it_is_and_by_which_review(work: Work, auditor: Auditor):
@@ -63,7 +63,7 @@ def test_takes_a_range_as_git_does(work: Work, auditor: Auditor):
     # A branch alone: all of it since the gate was switched on.
     said = auditor.judge("HEAD")
     assert [commit["commit"] for commit in said["commits"]] == [here]
-    assert said["left_out"] == int(work.git("rev-list", "--count", START_REF))
+    assert said["left_out"] == int(work.git("rev-list", "--count", work.start))
     assert "not judged: 1 more, from before the gate" in auditor.run("HEAD").stdout
 
 

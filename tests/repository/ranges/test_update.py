@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.broker import BrokerProcess
 from tests.repository.gating import gate_on, new_repository
-from tests.repository.ranges.works import START_REF, Auditor, Work
+from tests.repository.ranges.works import Auditor, Work
 
 MAIN = "refs/heads/main"
 
@@ -94,14 +94,7 @@ def test_p2_a_base_branch_does_not_go_back_into_a_plan_that_was_approved_as_a_wh
     assert f"{one[:10]} A change: unapproved" in words
 
 
-def test_where_judging_begins_is_not_moved(work: Work):
-    commit = work.made(work.change, work.start)
-    words = work.refused("update-ref", START_REF, commit)
-    assert "tandem gate on" in words
-    work.refused("update-ref", "refs/tandem/gate-start/other", commit)
-
-
-def test_the_commits_of_accepted_refs_are_taken_as_they_are(
+def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_after_it(
     shared_broker: BrokerProcess, config_dir: Path, tmp_path: Path
 ):
     gated = gate_on(shared_broker, new_repository(tmp_path / "repository"))
@@ -111,9 +104,12 @@ def test_the_commits_of_accepted_refs_are_taken_as_they_are(
     work.git("update-ref", "refs/remotes/origin/main", theirs)
     assert not work.offer(theirs)
     assert "tandem gate on --accept refs/remotes/origin/main" in work.words
-    file = Path(gated.root, ".git/tandem/gate.json")
-    facts = json.loads(file.read_text("utf-8"))
-    file.write_text(json.dumps({**facts, "accepted": ["refs/remotes/origin/main"]}), "utf-8")
+    ended = gated.tandem("gate", "on", "--accept", "refs/remotes/origin/main", "--yes", "--json")
+    assert ended.data["accepted"] == [theirs], ended.stderr
+    # What the ref becomes later is judged: whoever fetches, or writes it, decides nothing.
+    later = work.made({"c.txt": "later\n"}, theirs, "Later")
+    work.git("update-ref", "refs/remotes/origin/main", later)
+    assert not work.offer(later)
     assert work.offer(theirs)
     # Ours beside theirs, merged as git does it.
     ours = work.made(work.other, start, "Ours")

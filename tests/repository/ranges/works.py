@@ -12,7 +12,6 @@ from tests.commandline import Ended, Inside
 from tests.repository.gating import Gated, Said
 
 Files = Mapping[str, str | bytes | None]
-START_REF = "refs/tandem/gate-start/main"
 MODES: dict[str, dict[str, str]] = {
     "per_task": {},
     "per_plan": {"review_granularity": "per_plan"},

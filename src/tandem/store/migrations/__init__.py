@@ -18,5 +18,6 @@ REVISIONS: Final = (
     "0008_acceptors",
     "0009_keyed_log",
     "0010_checks",
+    "0011_gate_record",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

@@ -1,0 +1,60 @@
+"""What a repository says of its gate, held against the broker's record: files that a client can write are not taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from tandem.errors import ConfigInvalid
+from tandem.gate import queries as gates
+from tandem.gate.contract import GateHere
+from tandem.gate.rules import Gate, names
+from tandem.hooks import trust
+from tandem.settings.config import user_file
+from tandem.store.context import Services
+
+
+async def require_same(services: Services, project: str, here: GateHere | None) -> None:
+    """Refuse a repository whose own files say something else of its gate than the record.
+
+    Args:
+        services: The store, and the folders of projects.
+        project: The project that the repository names.
+        here: What it says; null if the caller is no repository.
+
+    Raises:
+        ConfigInvalid: They differ.
+    """
+    if here is None:
+        return
+    trusted = await asyncio.to_thread(_trusted, services, project)
+    found = _differences(project, await services.store.read(lambda unit: gates.find(unit, project)), here, trusted)
+    if found:
+        raise ConfigInvalid(
+            f"What stands in the repository differs from the record: {'; '.join(found)}. A person looks at it and runs"
+            " 'tandem gate on'; for a file that is trusted, 'tandem trust' or 'tandem trust --revoke'.",
+            project=project,
+            differences=found,
+        )
+
+
+def _differences(project: str, gate: Gate | None, here: GateHere, trusted: Sequence[str]) -> list[str]:
+    if gate is None or not gate.enabled:
+        return [f"the gate of {project} is on there, and off at the broker"]
+    recorded, found = names(gate.branches), list[str]()
+    if here.folder not in names(gate.folders):
+        found.append(f"the gate of {project} was not switched on for {here.folder}")
+    if set(here.branches) != set(recorded):
+        found.append(f"the base branches are {_said(here.branches)} there, and {_said(recorded)} at the broker")
+    beyond = sorted({*here.trusted, *trusted} - {*names(gate.trusted)})
+    return found + [f"{one.partition(' ')[2]} is trusted in a form that no person told the broker of" for one in beyond]
+
+
+def _said(branches: Sequence[str]) -> str:
+    return ", ".join(branches) or "none"
+
+
+def _trusted(services: Services, project: str) -> list[str]:
+    """What is trusted of a project's folder by the list that this broker reads itself."""
+    root = services.projects.root(project)
+    return [] if root is None else trust.contents(str(user_file().parent), root)
