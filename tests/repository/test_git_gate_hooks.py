@@ -151,7 +151,7 @@ def test_a_hook_that_reads_is_told_what_git_tells(shared_broker: BrokerProcess, 
     gated.git("branch", "side")
     told = (gated.root / ".git/told").read_text("utf-8")
     line = f"{'0' * 40} {gated.head()} refs/heads/side\n"
-    assert told.endswith(f"main\n{line}{line}")
+    assert told == line * 2
     assert called(gated)[-2:] == ["reference-transaction prepared", "reference-transaction committed"]
     hook(gated.root / ".git/tandem/chained", "reference-transaction", "#!/bin/sh\nexit 1\n")
     assert not gated.try_git("branch", "other").ok

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tandem.setup.trust import Project
-from tests.broker import BrokerProcess
+from tests.broker import BrokerProcess, fresh_project
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.terminals import Terminal
 
@@ -111,6 +111,15 @@ def test_p2_switching_on_again_moves_nothing_out_of_sight(gated: Gated):
     gated.approved_commit(DIGITS)
     assert gated.tandem("gate", "on").status == 0
     assert gated.call("get_gate")["accepted"] == [start]
+
+
+def test_a_gate_whose_record_names_no_folder_begins_anew(shared_broker: BrokerProcess, plain: Path, config_dir: Path):
+    gated = Gated(shared_broker, plain, fresh_project())
+    with gated.caller() as caller:
+        caller.send("register_project", json.dumps({"root": str(plain), "name": gated.project}).encode())
+    gated.call("set_gate", enabled=True, branches=["main"])
+    ended = gated.tandem("gate", "on", "--json", TANDEM_DATA_DIR=str(shared_broker.data_dir))
+    assert ended.data["accepted"] == [gated.head()], ended.stderr
 
 
 @pytest.mark.parametrize(

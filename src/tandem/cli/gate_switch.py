@@ -175,6 +175,8 @@ def _lines(found: GateStatus) -> list[str]:
         lines += [f"project     {found.project} ({found.root})", f"branches    {', '.join(found.branches)}"]
     if found.accepted:
         lines.append(f"accepted    {', '.join(oid[:_SHORT] for oid in found.accepted)} and all before")
+    if found.trusted:
+        lines.append(f"trusted     {', '.join(sorted({one.partition(' ')[2] for one in found.trusted}))}")
     if found.hooks:
         alive = sum(found.hooks.values())
         lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")

@@ -27,7 +27,7 @@ async def require_same(services: Services, project: str, here: GateHere | None) 
     """
     if here is None:
         return
-    trusted = await asyncio.to_thread(_trusted, services, project)
+    trusted = await asyncio.to_thread(trusted_here, services, project)
     found = _differences(project, await services.store.read(lambda unit: gates.find(unit, project)), here, trusted)
     if found:
         raise ConfigInvalid(
@@ -54,7 +54,7 @@ def _said(branches: Sequence[str]) -> str:
     return ", ".join(branches) or "none"
 
 
-def _trusted(services: Services, project: str) -> list[str]:
-    """What is trusted of a project's folder by the list that this broker reads itself."""
+def trusted_here(services: Services, project: str) -> list[str]:
+    """What is trusted of a project's folder by the list that this broker reads itself. Blocks: it reads that."""
     root = services.projects.root(project)
     return [] if root is None else trust.contents(str(user_file().parent), root)

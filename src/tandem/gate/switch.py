@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,10 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
     proved_by = await _key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
+    trusted = request.trusted
+    if trusted is not None and request.folder is not None:
+        # Who switches it on somewhere takes over what is trusted where this broker reads it.
+        trusted = [*trusted, *await asyncio.to_thread(record.trusted_here, services, project)]
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
@@ -57,7 +62,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             branches=_listed(request.branches, before.branches if before else "[]"),
             accepted=_listed(request.accepted, before.accepted if before else "[]"),
             folders=_listed([*folders, *([request.folder] if request.folder else [])], "[]"),
-            trusted=_listed(request.trusted, (before.trusted if before else None) or "[]"),
+            trusted=_listed(trusted, (before.trusted if before else None) or "[]"),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,

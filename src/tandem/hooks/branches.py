@@ -177,7 +177,7 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
         lines.append("and when it is approved, run the same git command again.")
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
-        lines.append(f"Take all that comes from there as it is: tandem gate on --accept {origin}")
+        lines.append(f"A person can take what is there by now as it is: tandem gate on --accept {origin}")
     return _refuse(gate, lines, net, branch)
 
 

@@ -33,7 +33,7 @@ class CheckStatus(StrEnum):
 
 UNFINISHED: Final = frozenset({CheckStatus.QUEUED, CheckStatus.RUNNING})
 SAYS_SOMETHING: Final = frozenset({CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.TIMEOUT})
-"""The ends that hold for the same check of the same tree in any round."""
+"""The ends that may hold for the same check of the same tree in any round."""
 
 PENDING, FAILED, PASSED = "pending", "failed", "passed"
 """What the required checks of a round come to."""
@@ -77,6 +77,11 @@ class CheckRun(NamedTuple):
     def holds(self) -> bool:
         """Whether it keeps the gate closed."""
         return bool(self.required) and self.status != CheckStatus.PASSED
+
+    def tells_of(self, other: CheckRun) -> bool:
+        """Whether its end holds for the same check of the same tree in another round."""
+        has_time = self.status == CheckStatus.TIMEOUT and self.timeout_seconds < other.timeout_seconds
+        return self.status in SAYS_SOMETHING and not has_time
 
     def is_lost(self, now_us: int) -> bool:
         """Whether who ran it must have ended without a word."""

@@ -24,7 +24,7 @@ from tandem.reviews.check_contract import (
     ReportCheck,
     RunChecks,
 )
-from tandem.reviews.check_rules import SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
+from tandem.reviews.check_rules import CheckRun, CheckStatus, outcome, runs_of
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -230,7 +230,7 @@ def _begun(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, n
         ended = before._replace(status=CheckStatus.SKIPPED.value, reason="The review has gone on.", finished_at=now)
         return CheckReported(view(_noted(unit, review, before, ended, request.runner, now)), go=False)
     alike = list(rows.list_alike(unit, before, request.tree)) if request.tree else []
-    known = next((one for one in alike if one.status in SAYS_SOMETHING), None)
+    known = next((one for one in alike if one.tells_of(before)), None)
     # Asked for once more, for a reason, it is to run: whoever asks does not believe what is known.
     if known is not None and before.reason is None:
         same = f"{known.review_id}, round {known.round}"
@@ -258,7 +258,8 @@ def _ended(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, n
         status=request.status,
         runner=None if given_back else request.runner,
         tree=request.tree or before.tree,
-        reason=request.reason,
+        # Given back, it is still asked for again, if it was.
+        reason=before.reason if given_back else request.reason,
         exit_status=request.exit_status,
         duration_us=None if request.seconds is None else round(request.seconds * _MICROSECONDS),
         log_id=ledger.keep_content(unit, request.log or None),
@@ -289,7 +290,7 @@ def _noted(
 
 
 def _requested(unit: Unit, review: Review, runs: tuple[CheckRun, ...], actor: str, now: int) -> Review:
-    data = {"round": review.round, "checks": [one.name for one in runs]}
+    data = {"round": runs[0].round, "checks": [one.name for one in runs]}
     return _write(unit, review, runs, actor, EventKind.CHECKS_REQUESTED, data, now)
 
 

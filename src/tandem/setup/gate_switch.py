@@ -127,7 +127,9 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         known = await call("get_gate", {"project": project})
-        standing: list[str] = known["branches"] if known["enabled"] else []
+        # A record of no folder is of a version that had none, or nobody's: judging begins anew.
+        stands = known["enabled"] and bool(known["folders"])
+        standing: list[str] = known["branches"] if stands else []
         branches = wish.branches or tuple(standing) or base_branches(place)
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
@@ -141,7 +143,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             since=known["switched_at"],
             enabled=True,
             branches=list(branches),
-            accepted=_newest(place, [*(known["accepted"] if known["enabled"] else []), *accepted]),
+            accepted=_newest(place, [*(known["accepted"] if stands else []), *accepted]),
             folder=here["folder"],
             trusted=list(dict.fromkeys([*known["trusted"], *here["trusted"]])),
             reason=wish.reason,
@@ -326,6 +328,7 @@ class GateStatus:
         root: The main working tree.
         branches: The base branches.
         accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
+        trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
         broker_enabled: What the broker says; null if it was not reached.
         broker_problem: Why not; null if it was.
         hooks: By name, whether git would start it; empty while the gate is off.
@@ -346,6 +349,7 @@ class GateStatus:
     root: str
     branches: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
     broker_enabled: bool | None = None
     broker_problem: str | None = None
     hooks: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -388,7 +392,8 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     status.refused = tuple(pending.refused(place))
     try:
         answer = await call("get_gate", {"project": gate.project})
-        status.broker_enabled, status.accepted = answer["enabled"] is True, tuple(answer["accepted"])
+        status.broker_enabled = answer["enabled"] is True
+        status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
         if gate.enabled and status.broker_enabled:
             status.problems += await differences(call, gate)
     except TandemError as error:

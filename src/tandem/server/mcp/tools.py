@@ -26,7 +26,7 @@ def slim(schema: Schema) -> Schema:
 
 
 def _slim(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    schema = _without_null(_resolved(schema, definitions))
+    schema = _resolved(_without_null(_resolved(schema, definitions)), definitions)
     slimmed: Schema = {}
     for key, value in schema.items():
         if key in _DROPPED or key == "$defs" or (key == "default" and value is None):
