@@ -20,9 +20,9 @@ def staged(repo: Sandbox) -> list[Change]:
     return parsed(repo.run("diff-index", "--cached", *RAW, "HEAD").stdout)
 
 
-def committed(repo: Sandbox) -> list[Change]:
-    """What the newest commit changes."""
-    return parsed(repo.run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index", "HEAD^", "HEAD").stdout)
+def committed(repo: Sandbox, since: str = "HEAD^") -> list[Change]:
+    """What the newest commit changes, or all since another one."""
+    return parsed(repo.run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index", since, "HEAD").stdout)
 
 
 def parsed(raw: bytes) -> list[Change]:
@@ -228,6 +228,86 @@ def test_p2_a_part_that_was_approved_by_itself_as_well_does(shop: Desk, repo: Sa
     assert check(shop, [by_path["a.txt"], by_path["c.txt"]])["allowed"]
     # Overlapping approvals: the union is found whichever of them is tried first.
     assert check(shop, list(by_path.values()))["allowed"]
+
+
+Step = dict[str, str | None]
+
+
+def approved_steps(desk: Desk, repo: Sandbox, *steps: Step) -> list[str]:
+    """Changes that are approved and committed one after the other; null deletes a file. Their reviews."""
+    reviews: list[str] = []
+    for step in steps:
+        for name, content in step.items():
+            (repo.root / name).unlink() if content is None else repo.write(name, content)
+        reviews.append(put_up_staged(desk, repo)["review_id"])
+        desk.approve(reviews[-1])
+        repo.commit()
+    return reviews
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ({"a.txt": "1"}, {"a.txt": "2"}, {"a.txt": "3"}),
+        ({"a.txt": "1", "b.txt": "1"}, {"b.txt": "2", "c.txt": "2"}, {"a.txt": "3"}, {"d.txt": "4"}),
+        ({"a.txt": "1", "debug.txt": "x"}, {"debug.txt": "y"}, {"a.txt": "2", "debug.txt": None}),
+        ({"a.txt": "1"}, {"a.txt": None, "moved.txt": "1"}, {"moved.txt": "2", ".planning/STATE.md": "On."}),
+        tuple({"a.txt": str(number), f"{number % 7}.txt": str(number)} for number in range(40)),
+    ],
+    ids=["one-file", "overlapping", "and-back", "moved", "forty"],
+)
+def test_a_squash_of_approved_changes_passes(shop: Desk, repo: Sandbox, steps: tuple[Step, ...]):
+    start = repo.head()
+    reviews = approved_steps(shop, repo, *steps)
+    decision = check(shop, committed(repo, start))
+    assert decision["allowed"], decision["paths"]
+    assert decision["review_ids"] == sorted(reviews)
+    last = {path: review for step, review in zip(steps, reviews, strict=True) for path in step}
+    assert {p["path"]: p["review_id"] for p in decision["paths"] if p["kind"] == "approved"}.items() <= last.items()
+
+
+def test_p2_a_squash_that_leaves_out_or_mixes_what_was_approved_does_not(shop: Desk, repo: Sandbox):
+    start = repo.head()
+    approved_steps(shop, repo, {"a.txt": "1", "b.txt": "1"}, {"a.txt": "2"}, {"a.txt": "3", "b.txt": "3"})
+    second = {change["path"]: change for change in parsed(repo.run("diff-tree", "-r", *RAW, start, "HEAD^").stdout)}
+    third = {change["path"]: change for change in committed(repo, start)}
+    assert check(shop, [second["a.txt"], second["b.txt"]])["allowed"]
+    assert check(shop, [third["a.txt"], third["b.txt"]])["allowed"]
+    # Half of the last change with half of those before; a part of it; and content that is not where a change began.
+    for mixed in (
+        [second["a.txt"], third["b.txt"]],
+        [third["a.txt"], second["b.txt"]],
+        [third["a.txt"]],
+        [second["b.txt"]],
+        [{**third["a.txt"], "blob_before": "1" * 40}, third["b.txt"]],
+        [{**third["a.txt"], "mode_before": "100755"}, third["b.txt"]],
+        [third["a.txt"], {**third["b.txt"], "blob_after": "1" * 40}],
+    ):
+        assert not check(shop, mixed)["allowed"], mixed
+
+
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_p2_every_change_of_a_squash_has_to_be_approved_still(shop: Desk, repo: Sandbox, missing: int):
+    start = repo.head()
+    reviews = approved_steps(shop, repo, {"a.txt": "1"}, {"a.txt": "2"}, {"a.txt": "3"})
+    assert check(shop, committed(repo, start))["allowed"]
+    shop.do("withdraw_approval", review_id=reviews[missing], reason="Not so.")
+    assert not check(shop, committed(repo, start))["allowed"]
+
+
+def test_p2_a_squash_that_an_approved_revert_takes_back_does_not_pass_again(shop: Desk, repo: Sandbox):
+    start = repo.head()
+    reviews = approved_steps(shop, repo, {"a.txt": "1", "b.txt": "1"}, {"a.txt": "2"})
+    squash = committed(repo, start)
+    assert check(shop, squash)["allowed"]
+    repo.git("checkout", "--quiet", start, "--", ".")
+    back = put_up_staged(shop, repo)
+    shop.approve(back["review_id"])
+    decision = check(shop, squash)
+    assert not decision["allowed"]
+    assert back["review_id"] in decision["paths"][0]["reason"] + decision["paths"][1]["reason"]
+    shop.do("withdraw_approval", review_id=back["review_id"], reason="It was right.")
+    assert check(shop, squash)["review_ids"] == sorted(reviews)
 
 
 def test_p2_rebased_content_that_is_the_same_passes(shop: Desk, repo: Sandbox, change: dict[str, Any]):

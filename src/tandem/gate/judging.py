@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,7 @@ from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks
 from tandem.reviews import report_queries as reports
-from tandem.reviews.approvals import Approval, cover, inverse
+from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.reviews.check_rules import CheckRun, CheckStatus
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
@@ -33,6 +33,9 @@ _log = logging.getLogger("tandem.gate")
 _CANDIDATES = 500
 """Approvals of the same blob at the same path that are looked at; more would be abuse."""
 _APPROVED_PATHS = 100_000
+_CHAINED = 500
+_CHAINED_PATHS = 20_000
+"""Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
 Kind = Literal["approved", "exempt", "rollback", "overridden"]
 
 
@@ -46,7 +49,7 @@ class _Found:
 
     Attributes:
         approvals: Approvals of some of its paths.
-        covered: Which of them covers which path.
+        covered: What they make of each path that they cover.
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
         override: Who let all of it through, and why; null if nobody did.
@@ -55,7 +58,7 @@ class _Found:
     """
 
     approvals: list[Approval]
-    covered: dict[str, Approval]
+    covered: dict[str, Cover]
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
     override: str | None = None
@@ -87,7 +90,7 @@ async def _check_digest(services: Services, project: str, digest: str) -> GateDe
     def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held, str | None]:
         ended: str | None = None
         for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
-            by = _ended_by(unit, project, _approval(unit, *found))
+            by = _ended_by(_Approvals(unit, project), (_approval(unit, *found),))
             if by is None:
                 return found, _held(unit, [found]), None
             ended = _taken_back_by(found[0], by)
@@ -109,7 +112,7 @@ async def _check_changes(services: Services, request: CheckGate, changes: list[C
     patterns = await asyncio.to_thread(exempt_patterns, services, project)
     judged = [change for change in changes if not is_exempt(change, patterns)]
     # In the reader's thread: a search over many paths must not hold up the event loop.
-    found = await services.store.read(lambda unit: _look(unit, request, changes, judged))
+    found = await services.store.read(lambda unit: _look(unit, request, changes, judged, patterns))
     is_approved = len(found.covered) == len(judged)
     if is_approved and not found.held:
         reason = "everything is approved" if judged else "everything that changes is exempt"
@@ -161,11 +164,17 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
     return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
 
 
-def _look(unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change]) -> _Found:
+def _look(
+    unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change], patterns: tuple[str, ...]
+) -> _Found:
     project = request.project
-    approvals = _candidates(unit, project, judged)
-    covered, ended = _standing(unit, project, judged, approvals)
-    held = _held(unit, sorted({(one.review_id, one.round) for one in covered.values()}))
+    known = _Approvals(unit, project, patterns)
+    approvals = known.ending_at(map(end_of, judged))
+    covered, ended = _standing(known, judged, approvals)
+    if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
+        approvals = before
+        covered, ended = _standing(known, judged, approvals)
+    held = _held(unit, sorted({(one.review_id, one.round) for made in covered.values() for one in made.chain}))
     found = _Found(approvals, covered, held, ended)
     if len(covered) == len(judged) and not held:
         return found
@@ -203,45 +212,70 @@ async def _taken_back(
         return await asyncio.to_thread(look)
 
 
+class _Approvals:
+    """The approvals of a project, as far as a question needs them; what the gate sets aside is no part of them."""
+
+    def __init__(self, unit: Unit, project: str, patterns: tuple[str, ...] = ()) -> None:
+        self.unit = unit
+        self._project = project
+        self._patterns = patterns
+        self._read: dict[tuple[str, int], Approval] = {}
+
+    def ending_at(self, ends: Iterable[tuple[str, str, str]]) -> list[Approval]:
+        """Every approval, whole, that has one of the paths with its blob at the end."""
+        found: dict[tuple[str, int], Approval] = {}
+        for path, blob in dict.fromkeys((path, blob) for path, _, blob in ends):
+            rows = reports.list_approved_for_path(self.unit, self._project, path, blob, _CANDIDATES)
+            for review_id, number, kind, *_ in rows:
+                key = (review_id, number)
+                if key not in self._read:
+                    whole = _approval(self.unit, *key, is_text=kind == "text")
+                    judged = frozenset(one for one in whole.changes if not is_exempt(one, self._patterns))
+                    self._read[key] = replace(whole, changes=judged)
+                found[key] = self._read[key]
+        return list(found.values())
+
+    def behind(self, approvals: Sequence[Approval], changes: Sequence[Change]) -> list[Approval]:
+        """Some approvals, and those that their content comes from, back to where the changes begin."""
+        found, newest = list(approvals), list(approvals)
+        reached = {*map(start_of, changes), *map(end_of, changes)}
+        while newest and len(found) < _CHAINED and sum(len(one.changes) for one in found) < _CHAINED_PATHS:
+            starts = {start_of(entry) for one in newest if not one.is_text for entry in one.changes} - reached
+            reached |= starts
+            newest = [one for one in self.ending_at(sorted(starts)) if one not in found]
+            found += newest
+        return found
+
+
 def _standing(
-    unit: Unit, project: str, judged: list[Change], approvals: list[Approval]
-) -> tuple[dict[str, Approval], dict[str, str]]:
+    known: _Approvals, judged: list[Change], approvals: list[Approval]
+) -> tuple[dict[str, Cover], dict[str, str]]:
     """What covers which path, without approvals that a later one takes back; and those, with what takes them back."""
     ended: dict[str, str] = {}
-    looked_at: set[str] = set()
+    looked_at: set[tuple[Approval, ...]] = set()
     while True:
         covered = cover(judged, [one for one in approvals if one.review_id not in ended])
-        used = {one.review_id: one for one in covered.values() if one.review_id not in looked_at}
-        looked_at |= used.keys()
-        now = {name: by for name, one in used.items() if (by := _ended_by(unit, project, one)) is not None}
+        chains = {made.chain for made in covered.values()}
+        used = {*chains, *((one,) for chain in chains for one in chain)} - looked_at
+        looked_at |= used
+        now = {chain[-1].review_id: by for chain in used if (by := _ended_by(known, chain)) is not None}
         if not now:
             return covered, ended
         ended |= now
 
 
-def _ended_by(unit: Unit, project: str, approval: Approval) -> str | None:
-    """A later approval that takes back all of an approved change; of the two decisions the newer one counts."""
-    back = frozenset(inverse(sorted(approval.changes)))
+def _ended_by(known: _Approvals, chain: Sequence[Approval]) -> str | None:
+    """A later approval that takes back all that approved changes come to; of the two decisions the newer one counts."""
+    back = frozenset(inverse(net(chain)))
     if not back:
         return None
-    since = reports.approved_at(unit, approval.review_id)
-    others = (one for one in _candidates(unit, project, [min(back)]) if back <= one.changes)
-    return next((one.review_id for one in others if reports.approved_at(unit, one.review_id) > since), None)
+    since = max(reports.approved_at(known.unit, one.review_id) for one in chain)
+    others = (one for one in known.ending_at([end_of(min(back))]) if back <= one.changes)
+    return next((one.review_id for one in others if reports.approved_at(known.unit, one.review_id) > since), None)
 
 
 def _taken_back_by(review_id: str, by: str) -> str:
     return f"{review_id} approved it, and {by}, approved later, takes it back; submit it again"
-
-
-def _candidates(unit: Unit, project: str, changes: list[Change]) -> list[Approval]:
-    """Every approval that has one of the changes' paths with its blob, whole."""
-    found: dict[tuple[str, int], Approval] = {}
-    for change in changes:
-        rows = reports.list_approved_for_path(unit, project, change.path, change.blob_after, _CANDIDATES)
-        for review_id, number, kind, *_ in rows:
-            if (review_id, number) not in found:
-                found[review_id, number] = _approval(unit, review_id, number, is_text=kind == "text")
-    return list(found.values())
 
 
 def _approval(unit: Unit, review_id: str, number: int, *, is_text: bool = False) -> Approval:
@@ -277,7 +311,7 @@ def _decided(
     """The decision path by path: exempt, covered by an approval, or neither."""
     left = {change.path for change in judged}
     paths = tuple(_judged(change, found) if change.path in left else _exempt(change) for change in changes)
-    used = tuple(sorted({approval.review_id for approval in found.covered.values()}))
+    used = tuple(sorted({one.review_id for made in found.covered.values() for one in made.chain}))
     return GateDecision(all(path.allowed for path in paths), project, reason, used, paths, code)
 
 
@@ -299,10 +333,13 @@ def _exempt(change: Change) -> PathDecision:
 
 
 def _judged(change: Change, found: _Found) -> PathDecision:
-    approval, candidates = found.covered.get(change.path), found.approvals
-    if approval is not None:
-        held = found.held.get(approval.review_id)
+    made, candidates = found.covered.get(change.path), found.approvals
+    if made is not None:
+        approval = made.approval
+        held = next((found.held[one.review_id] for one in made.chain if one.review_id in found.held), None)
         reason = f"approved by {approval.review_id}, round {approval.round}"
+        if len(made.chain) > 1:
+            reason += f", as one of {len(made.chain)} approved changes that build on each other"
         return PathDecision(
             change.path,
             allowed=held is None,
@@ -311,14 +348,17 @@ def _judged(change: Change, found: _Found) -> PathDecision:
             reason=reason if held is None else f"{reason}, but its required check {_of(held)}",
             kind=None if held else "approved",
         )
-    partly = [one for one in candidates if change in one.changes]
-    by = next(((one.review_id, found.ended[one.review_id]) for one in partly if one.review_id in found.ended), None)
+    ending = [one for one in candidates if any(end_of(entry) == end_of(change) for entry in one.changes)]
+    by = next(((one.review_id, found.ended[one.review_id]) for one in ending if one.review_id in found.ended), None)
+    partly = next((one for one in ending if change in one.changes), None)
     if by is not None:
         reason = _taken_back_by(*by)
-    elif partly:
-        reason = f"approved by {partly[0].review_id} only together with its other paths; commit them together"
-    elif any(entry.path == change.path for one in candidates for entry in one.changes):
-        reason = "approved with another mode, or against other content before"
+    elif partly is not None:
+        reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
+    elif ending:
+        reason = f"approved by {ending[-1].review_id} against other content before; submit it again"
+    elif any(end_of(entry)[::2] == end_of(change)[::2] for one in candidates for entry in one.changes):
+        reason = "approved with another mode"
     else:
         reason = "no approved round has this content at this path"
     return PathDecision(change.path, allowed=False, review_id=None, round=None, reason=reason)
