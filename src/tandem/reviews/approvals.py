@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,12 +60,14 @@ def cover(changes: Sequence[Change], approvals: Sequence[Approval]) -> dict[str,
     left: dict[str, Change] = {}
     for change in changes:
         text = next((approval for approval in approvals if approval.is_text and _text_covers(approval, change)), None)
-        if text is None:
-            left[change.path] = change
-        else:
+        if text is not None:
             covered[change.path] = Cover(text, (text,))
-    chosen = _composed(left, _usable(left, [approval for approval in approvals if not approval.is_text]))
-    return covered | {path: found for path, found in _covers(chosen).items() if path in left}
+        elif _is_change(change):
+            left[change.path] = change
+    usable = _usable(left, [approval for approval in approvals if not approval.is_text])
+    chosen = _Composition(left, usable).found()
+    made = {change.path for change in net(chosen) if change == left.get(change.path)}
+    return covered | {path: found for path, found in _covers(chosen).items() if path in made}
 
 
 def start_of(change: Change) -> _Path:
@@ -98,83 +101,130 @@ def _text_covers(approval: Approval, change: Change) -> bool:
 def _usable(wanted: dict[str, Change], approvals: Sequence[Approval]) -> list[Approval]:
     """The approvals whose every entry begins and ends where the commit or another one of them does.
 
-    Those that leave the commit's paths alone come first, then the largest.
+    Those that change only the commit's paths come first, then the largest.
     """
-    usable = sorted(approvals, key=lambda one: (sum(c.path not in wanted for c in one.changes), -len(one.changes)))
-    while True:
-        starts = {end_of(change) for one in usable for change in one.changes}
-        ends = {start_of(change) for one in usable for change in one.changes}
-        starts |= {start_of(change) for change in wanted.values()}
-        ends |= {end_of(change) for change in wanted.values()}
-        kept = [one for one in usable if all(start_of(c) in starts and end_of(c) in ends for c in one.changes)]
-        if len(kept) == len(usable):
-            return kept
-        usable = kept
+    # Of several that approve the same, one is enough.
+    usable = {one.changes: one for one in reversed(approvals)}.values()
+    beginning: dict[_Path, set[Approval]] = defaultdict(set)
+    ending: dict[_Path, set[Approval]] = defaultdict(set)
+    for one in usable:
+        for change in one.changes:
+            beginning[start_of(change)].add(one)
+            ending[end_of(change)].add(one)
+    starts, ends = set(map(start_of, wanted.values())), set(map(end_of, wanted.values()))
+    kept = set(usable)
+    doubtful = list(usable)
+    while doubtful:
+        one = doubtful.pop()
+        if one not in kept or all(
+            (start_of(c) in starts or ending[start_of(c)]) and (end_of(c) in ends or beginning[end_of(c)])
+            for c in one.changes
+        ):
+            continue
+        kept.remove(one)
+        for change in one.changes:
+            beginning[start_of(change)].remove(one)
+            ending[end_of(change)].remove(one)
+            doubtful += beginning[end_of(change)] | ending[start_of(change)]
+    return sorted(
+        kept, key=lambda one: (sum(c.path not in wanted for c in one.changes), -len(one.changes), one.review_id)
+    )
 
 
-def _composed(wanted: dict[str, Change], usable: Sequence[Approval]) -> list[Approval]:
-    """Approvals, oldest first, that one after the other make exactly the wanted changes, or the largest part of them.
+class _Composition:
+    """The search for approvals that one after the other make exactly the wanted changes.
 
-    Goes backwards: an approval that ends where its paths are is taken off, and they are where it began. A path that
-    the commit leaves alone has to come back to where it was.
+    Goes backwards: an approval that ends where its paths are is taken off, and they are where it began. Where nothing
+    else can have been the last there is nothing to choose, which is nearly always so.
     """
-    ending: dict[_Path, list[Approval]] = {}
-    for approval in usable:
-        for change in approval.changes:
-            ending.setdefault(end_of(change), []).append(approval)
-    size = len(wanted) + sum(len(approval.changes) for approval in usable)
-    steps = max(_FEWEST_STEPS + len(usable), _SEARCH_EFFORT // max(1, size))
-    best: list[Approval] = []
-    most = 0
-    seen: set[frozenset[Change]] = set()
-    stack: list[tuple[dict[str, Change], list[Approval]]] = [(wanted, [])]
-    for _ in range(steps):
-        if not stack:
-            break
-        left, taken = stack.pop()
-        changed = [change for change in left.values() if start_of(change) != end_of(change)]
-        if len(wanted) - len(changed) > most and all(wanted.get(change.path) == change for change in changed):
-            best, most = taken, len(wanted) - len(changed)
-        if not changed:
-            break
-        state = frozenset(left.values())
-        if state not in seen:
-            seen.add(state)
-            stack += [(_before(left, one), [one, *taken]) for one in reversed(_last(wanted, left, changed, ending))]
-    return best
+
+    def __init__(self, wanted: dict[str, Change], usable: Sequence[Approval]) -> None:
+        self._wanted = wanted
+        self._ending: dict[_Path, list[Approval]] = {}
+        for approval in usable:
+            for change in approval.changes:
+                self._ending.setdefault(end_of(change), []).append(approval)
+        size = len(wanted) + sum(len(approval.changes) for approval in usable)
+        self._steps = max(_FEWEST_STEPS, _SEARCH_EFFORT // max(1, size))
+        self._hindered: dict[Approval, Change] = {}
+
+    def found(self) -> list[Approval]:
+        """The approvals, oldest first; where the whole cannot be made of them, those of the largest part."""
+        best: list[Approval] = []
+        most = 0
+        seen: set[frozenset[Change]] = set()
+        stack: list[tuple[dict[str, Change], list[Approval]]] = [({**self._wanted}, [])]
+        for _ in range(self._steps):
+            if not stack:
+                break
+            left, taken = stack.pop()
+            self._take_the_only_ones(left, taken)
+            changed = [change for change in left.values() if _is_change(change)]
+            is_whole = all(self._wanted.get(change.path) == change for change in changed)
+            if is_whole and len(self._wanted) - len(changed) > most:
+                best, most = taken, len(self._wanted) - len(changed)
+            if not changed:
+                break
+            state = frozenset(left.values())
+            if state not in seen:
+                seen.add(state)
+                for one in reversed(self._choice(left, changed)):
+                    before = {**left}
+                    _take(before, one)
+                    stack.append((before, [*taken, one]))
+        return best[::-1]
+
+    def _take_the_only_ones(self, left: dict[str, Change], taken: list[Approval]) -> None:
+        """Take off every approval that alone ends where one of its paths is."""
+        waiting = [change.path for change in left.values() if _is_change(change)]
+        while waiting:
+            change = left[waiting.pop()]
+            candidates = self._ending.get(end_of(change), ())
+            if _is_change(change) and len(candidates) == 1 and self._fits(left, candidates[0]):
+                _take(left, candidates[0])
+                taken.append(candidates[0])
+                waiting += (one.path for one in candidates[0].changes)
+
+    def _choice(self, left: dict[str, Change], changed: list[Change]) -> list[Approval]:
+        """The approvals one of which has to be the last that changed a certain path: one with few ways to go wrong."""
+        choices: list[tuple[int, bool, int, list[Approval]]] = []
+        for change in changed:
+            candidates = self._ending.get(end_of(change), ())
+            fitting = [one for one in candidates if self._fits(left, one)]
+            is_untouched = self._wanted.get(change.path) == change
+            if not candidates and not is_untouched:
+                return []
+            if fitting:
+                choices.append((len(candidates) - len(fitting), is_untouched, len(fitting), fitting))
+        return min(choices, key=lambda choice: choice[:3])[3] if choices else []
+
+    def _fits(self, left: dict[str, Change], approval: Approval) -> bool:
+        """Whether an approval ends where all its paths are; what it failed at before is looked at first."""
+        hindrance = self._hindered.get(approval)
+        if hindrance is None or _ends_there(left, hindrance):
+            hindrance = next((change for change in approval.changes if not _ends_there(left, change)), None)
+        if hindrance is not None:
+            self._hindered[approval] = hindrance
+        return hindrance is None
 
 
-def _last(
-    wanted: dict[str, Change], left: dict[str, Change], changed: list[Change], ending: dict[_Path, list[Approval]]
-) -> list[Approval]:
-    """The approvals one of which has to be the last that changed a certain path: one with few ways to go wrong."""
-    fits: dict[Approval, bool] = {}
-    choices: list[tuple[int, bool, int, list[Approval]]] = []
-    for change in changed:
-        candidates = ending.get(end_of(change), [])
-        for one in candidates:
-            if one not in fits:
-                fits[one] = all(c.path not in left or end_of(left[c.path]) == end_of(c) for c in one.changes)
-        fitting = [one for one in candidates if fits[one]]
-        is_untouched = wanted.get(change.path) == change
-        if not candidates and not is_untouched:
-            return []
-        if fitting:
-            choices.append((len(candidates) - len(fitting), is_untouched, len(fitting), fitting))
-    return min(choices, key=lambda choice: choice[:3])[3] if choices else []
+def _is_change(change: Change) -> bool:
+    return start_of(change) != end_of(change)
 
 
-def _before(left: dict[str, Change], approval: Approval) -> dict[str, Change]:
-    """What is left of some changes before an approved one, which ends where they do.
+def _ends_there(left: dict[str, Change], change: Change) -> bool:
+    return change.path not in left or end_of(left[change.path]) == end_of(change)
+
+
+def _take(left: dict[str, Change], approval: Approval) -> None:
+    """Go back before an approved change, which ends where the paths are.
 
     A path that is settled stays as a change of nothing, and so does one that the commit leaves alone, from where it
     is: whatever else changes it has to bring it back there.
     """
-    before = dict(left)
     for change in approval.changes:
-        was = start_of(left[change.path]) if change.path in left else end_of(change)
-        before[change.path] = Change(*was, *start_of(change)[1:])
-    return before
+        start = start_of(left[change.path]) if change.path in left else end_of(change)
+        left[change.path] = Change(*start, *start_of(change)[1:])
 
 
 def _covers(chosen: Sequence[Approval]) -> dict[str, Cover]:

@@ -1,0 +1,77 @@
+"""P2: what the gate takes for a composition of approved changes could be committed approval by approval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tandem.git.changes import Change
+from tandem.git.raw import REGULAR
+from tandem.reviews.approvals import Approval, cover, net
+
+PATHS = ("a", "b", "c")
+CONTENTS: tuple[str, ...] = ("1", "2", "3")
+State = dict[str, str]
+
+
+@st.composite
+def _approvals(draw: st.DrawFn) -> list[Approval]:
+    """Some changes of few paths between few contents, so that they meet."""
+    content = st.sampled_from(CONTENTS)
+    step = st.tuples(content, content).filter(lambda sides: sides[0] != sides[1])
+    drawn = draw(st.lists(st.dictionaries(st.sampled_from(PATHS), step, min_size=1), max_size=5))
+    return [
+        Approval(f"rv_{number}", 1, frozenset(_change(path, *sides) for path, sides in changes.items()))
+        for number, changes in enumerate(drawn)
+    ]
+
+
+def _change(path: str, before: str, after: str) -> Change:
+    return Change(path, REGULAR, before, REGULAR, after)
+
+
+def _applied(state: State, approval: Approval) -> State | None:
+    """The state after an approved change; null where the change does not begin at it."""
+    if any(state[change.path] != change.blob_before for change in approval.changes):
+        return None
+    return state | {change.path: change.blob_after for change in approval.changes}
+
+
+def _is_reachable(before: State, after: State, approvals: Sequence[Approval]) -> bool:
+    """Whether approved changes lead from one state to another, in any order."""
+    seen: list[State] = []
+    left = [before]
+    while left:
+        state = left.pop()
+        if state not in seen:
+            seen.append(state)
+            left += [found for one in approvals if (found := _applied(state, one)) is not None]
+    return after in seen
+
+
+@given(_approvals(), st.data())
+def test_p2_a_composition_is_a_way_from_approval_to_approval(approvals: list[Approval], data: st.DataObject):
+    states = st.fixed_dictionaries({path: st.sampled_from(CONTENTS) for path in PATHS})
+    before, after = data.draw(states), data.draw(states)
+    changes = [_change(path, before[path], after[path]) for path in PATHS if before[path] != after[path]]
+    covered = cover(changes, approvals)
+    kept = [change for change in changes if change.path in covered]
+    assert len(kept) == len(covered)
+    assert {*kept} == {change for made in covered.values() for change in net(made.chain)}
+    # What the commit leaves alone may have any content: it is changed and changed back.
+    others = [path for path in PATHS if path not in covered]
+    variants = [before]
+    for path in others:
+        variants = [{**state, path: content} for state in variants for content in CONTENTS]
+    assert any(_is_reachable(state, state | {c.path: c.blob_after for c in kept}, approvals) for state in variants)
+
+
+@given(_approvals(), st.fixed_dictionaries({path: st.sampled_from(CONTENTS) for path in PATHS}))
+def test_approved_changes_that_are_committed_in_turn_pass_as_one(approvals: list[Approval], before: State):
+    after = before
+    for approval in approvals:
+        after = _applied(after, approval) or after
+    changes = [_change(path, before[path], after[path]) for path in PATHS if before[path] != after[path]]
+    assert cover(changes, approvals).keys() == {change.path for change in changes}
