@@ -223,6 +223,7 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Renderab
     if judgement.commits:
         parts.append(listing("commit!, subject, verdict!, review", map(_cells, judgement.commits)))
     parts += [line for commit in wrong for line in _reasons(commit)]
+    parts += [_line(commit, commit.dropped) for commit in judgement.commits if commit.dropped]
     count = f"{len(judgement.commits)} commit{'' if len(judgement.commits) == 1 else 's'}"
     if judgement.passes:
         parts.append(Text.assemble(("approved", "bold green"), f"  {count}"))
@@ -248,7 +249,11 @@ def _reasons(commit: CommitResult) -> list[Text]:
     lines = [f"{path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
     if len(commit.paths) > _SHOWN_PATHS:
         lines.append(f"and {len(commit.paths) - _SHOWN_PATHS} more paths")
-    return [Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(line)) for line in lines]
+    return [_line(commit, line) for line in lines]
+
+
+def _line(commit: CommitResult, said: str) -> Text:
+    return Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(said))
 
 
 def register(app: typer.Typer) -> None:

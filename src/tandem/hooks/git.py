@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from tandem.errors import InvalidInput, Unavailable
+from tandem.errors import Unavailable
 from tandem.git import raw
 from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.hooks.state import HookRepository
@@ -289,10 +289,8 @@ def known_commits(place: HookRepository, oids: Iterable[str]) -> list[str]:
     return [oid for oid, answer in zip(asked, answers, strict=True) if answer.split(" ")[1:2] == ["commit"]]
 
 
-def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change] | str]:
+def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change]]:
     """What changed between pairs of commits; from nothing where the first is null.
-
-    The answer for a pair is a sentence where it has a path that no approval can name.
 
     Raises:
         TandemError: A commit is not there.
@@ -313,14 +311,7 @@ def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) 
             at += 1
     if len(found) != len(pairs):
         raise Unavailable("git diff-tree did not answer for every commit.")
-    return [_parsed(entries) for entries in found]
-
-
-def _parsed(entries: list[bytes]) -> list[Change] | str:
-    try:
-        return changes_in(b"".join(field + b"\0" for field in entries))
-    except InvalidInput as trouble:
-        return str(trouble)
+    return [changes_in(b"".join(field + b"\0" for field in entries)) for entries in found]
 
 
 def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:

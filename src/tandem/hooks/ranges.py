@@ -38,6 +38,9 @@ _TRIES = 300
 _GROUNDS = 6
 _SIBLINGS = 8
 _SHORT = 10
+_NAMED = 5
+_TWO = 2
+"""Parents of a merge; git merges more of them in ways of its own."""
 
 UNREVIEWED = "unreviewed"
 UNAPPROVED = "unapproved"
@@ -45,9 +48,6 @@ ROLLBACK = "rollback"
 _EXEMPT = "exempt"
 _OVERRIDDEN = "overridden"
 _UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_UNNAMEABLE = ""
-"""Stands for a path that cannot be named, so that nothing settles it."""
-_NOWHERE = (("", ""), ("", "-"))
 
 
 class CommitFinding:
@@ -96,7 +96,7 @@ class CheckCache:
     def __init__(self, place: HookRepository, check: Check) -> None:
         self._place = place
         self._check = check
-        self._changes: dict[Pair, list[Change] | str] = {}
+        self._changes: dict[Pair, list[Change]] = {}
         self._found: dict[Pair, CommitFinding] = {}
         self._answers: dict[frozenset[tuple[str, ...]], CommitFinding] = {}
 
@@ -109,8 +109,8 @@ class CheckCache:
         wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
         self._changes.update(zip(wanted, git.differences(self._place, wanted), strict=True))
 
-    def changes(self, before: str | None, after: str) -> list[Change] | str:
-        """The difference of two commits, or why it cannot be named.
+    def changes(self, before: str | None, after: str) -> list[Change]:
+        """The difference of two commits.
 
         Raises:
             TandemError: A commit is not there.
@@ -131,7 +131,7 @@ class CheckCache:
             self._found[pair] = self.asked(self.changes(before, after))
         return self._found[pair]
 
-    def asked(self, changes: list[Change] | str) -> CommitFinding:
+    def asked(self, changes: list[Change]) -> CommitFinding:
         """Whether some changes pass.
 
         Raises:
@@ -140,8 +140,6 @@ class CheckCache:
         """
         if not changes:
             return _NOTHING
-        if isinstance(changes, str):
-            return CommitFinding(UNAPPROVED, changes)
         asked = frozenset(tuple(change.values()) for change in changes)
         if asked not in self._answers:
             try:
@@ -183,15 +181,13 @@ class UnapprovedContent:
     def __bool__(self) -> bool:
         return bool(self._entries)
 
-    def after(self, changes: list[Change] | str, finding: CommitFinding) -> UnapprovedContent:
+    def after(self, changes: list[Change], finding: CommitFinding) -> UnapprovedContent:
         """The debt after a commit.
 
         Args:
-            changes: What it changes; a sentence if that cannot be said.
+            changes: What it changes.
             finding: What is known of that by itself.
         """
-        if isinstance(changes, str):
-            return UnapprovedContent({**self._entries, _UNNAMEABLE: _NOWHERE})
         touched = any(change["path"] in self._entries for change in changes)
         if finding.passes and not touched:
             return self
@@ -213,9 +209,9 @@ class UnapprovedContent:
         settled = set(paths)
         return UnapprovedContent({path: entry for path, entry in self._entries.items() if path not in settled})
 
-    def changes(self) -> list[Change] | None:
-        """All of it as one change; null if it cannot be said."""
-        return None if _UNNAMEABLE in self._entries else all_changes(self._entries)
+    def changes(self) -> list[Change]:
+        """All of it as one change."""
+        return all_changes(self._entries)
 
 
 def prepend(entries: Entries, changes: list[Change]) -> None:
@@ -249,14 +245,16 @@ class CommitResult(CommitFinding):
     Attributes:
         commit: Its id.
         subject: Of its message.
+        dropped: Of a merge that passes, what it leaves out of what it merges, in words; empty if nothing.
     """
 
-    __slots__ = ("commit", "subject")
+    __slots__ = ("commit", "dropped", "subject")
 
     def __init__(self, commit: Commit, finding: CommitFinding) -> None:
         super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths, code=finding.code)
         self.commit = commit.oid
         self.subject = commit.subject
+        self.dropped = ""
         if finding.passes or finding.code is not None:
             return
         is_marked = UNREVIEWED in commit.reviews
@@ -406,17 +404,39 @@ class RangeChecker:
         return whole, (UnapprovedContent() if whole else debt)
 
     def _merge(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
-        """A merge that adds nothing to its first parent but what is good."""
-        if not self._is_clean(commit):
+        """A merge that adds nothing to its first parent but what is good, or that is one of its good sides as it is."""
+        if len(commit.parents) != _TWO:
             return None
+        if not self._is_clean(commit):
+            sides = (side for side in commit.parents if _sound(side, names, good))
+            kept = next((side for side in sides if not self._checks.changes(side, commit.oid)), None)
+            return CommitFinding(_MERGE.verdict, f"it is {kept[:_SHORT]} as it is") if kept is not None else None
         ours, theirs = commit.parents
         return _MERGE if _sound(theirs, names, good) or self._is_good_side(ours, theirs, names) else None
 
     def _is_clean(self, commit: Commit) -> bool:
         """Whether a merge of two is what git makes of it."""
-        if len(commit.parents) != 2:  # noqa: PLR2004 - git merges more than two in ways of their own
-            return False
-        return self._merges.tree(*commit.parents) == commit.tree
+        return len(commit.parents) == _TWO and self._merges.tree(*commit.parents) == commit.tree
+
+    def _dropped(self, commit: Commit) -> str:
+        """What a merge leaves out of what its sides have changed since they parted; empty if git merges like that."""
+        if len(commit.parents) != _TWO or self._is_clean(commit):
+            return ""
+        # Without a commit in common all that a side has is its own; of several, each says what matters.
+        base = git.run(self._place, ["merge-base", *commit.parents], accept=(0, 1)).text or None
+        said: list[str] = []
+        for side, other in (commit.parents, commit.parents[::-1]):
+            differs, kept, back = (
+                {change["path"] for change in self._checks.changes(before, commit.oid)}
+                for before in (side, other, base)
+            )
+            # What is like neither side nor what was before was merged by hand.
+            own = (change["path"] for change in self._checks.changes(base, side))
+            paths = [path for path in own if path in differs and not (path in kept and path in back)]
+            if paths:
+                more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+                said.append(f"leaves out what {side[:_SHORT]} has in {', '.join(paths[:_NAMED])}{more}")
+        return "; ".join(said)
 
     def _is_good_side(self, ours: str, theirs: str, names: set[str]) -> bool:
         """Whether all that one side of a merge adds to what the other side has already is good."""
@@ -464,8 +484,6 @@ class RangeChecker:
         while at is not None:
             parent = _first(at)
             changes = self._checks.changes(parent, at.oid)
-            if isinstance(changes, str):
-                return
             prepend(net, changes)
             is_start = parent is None or parent not in names
             if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
@@ -512,6 +530,9 @@ class RangeChecker:
             CommitResult(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid)))
             for commit in inside
         ]
+        for commit, row in zip(inside, rows, strict=True):
+            row.dropped = self._dropped(commit) if row.passes else ""
+            row.reason += f"; {row.dropped}" if row.dropped else ""
         passes = self._new in good
         if not passes and all(row.passes for row in rows):
             rows[-1].verdict = UNAPPROVED
@@ -551,11 +572,14 @@ def _sound(oid: str, names: set[str], good: dict[str, CommitFinding]) -> bool:
 
 def _as_a_whole(finding: CommitFinding, since: str) -> CommitFinding:
     if finding.verdict == "empty":
-        return _TAKEN_BACK
+        return CommitFinding(ROLLBACK, f"takes back {since}")
     return CommitFinding(finding.verdict, f"{finding.reason}, together with {since}", finding.review_ids)
 
 
 def _part(whole: Commit, finding: CommitFinding) -> CommitFinding:
-    verdict = ROLLBACK if finding.verdict == ROLLBACK else "approved"
-    words = "taken back by" if verdict == ROLLBACK else "approved as a part of what ends with"
-    return CommitFinding(verdict, f"{words} {whole.oid[:_SHORT]}", finding.review_ids)
+    is_left_out = finding.verdict == _MERGE.verdict and finding is not _MERGE
+    if is_left_out or finding.verdict == ROLLBACK:
+        words = "left out by the merge" if is_left_out else "taken back by"
+        return CommitFinding(ROLLBACK, f"{words} {whole.oid[:_SHORT]}")
+    words = f"approved as a part of what ends with {whole.oid[:_SHORT]}"
+    return CommitFinding("approved", words, finding.review_ids)

@@ -51,6 +51,31 @@ def test_each_kind_of_commit_has_its_word(work: Work, auditor: Auditor):
     assert sorted(auditor.verdicts(f"{work.start}..{merge}")) == ["approved", "approved", "empty", "exempt", "merge"]
 
 
+def test_a_merge_that_leaves_out_a_side_has_no_review_and_says_what_it_leaves_out(work: Work, auditor: Auditor):
+    side = work.approved(work.change, work.start, "Side")
+    main = work.approved(work.other, work.start, "Main")
+    bad = work.made({"c.txt": "not approved"}, side, "Bad")
+
+    def merged(kept: str, *parents: str) -> tuple[str, list[str]]:
+        merge = work.git("commit-tree", f"{kept}^{{tree}}", *(f"-p{one}" for one in parents), "-m", "Merge")
+        judged = auditor.judge(f"{work.start}..{merge}")
+        last = judged["commits"][-1]
+        assert judged["approved"]
+        assert last["review_ids"] == []
+        assert last["reason"].partition("; ")[2] in auditor.run(f"{work.start}..{merge}").stdout
+        return last["reason"], [commit["verdict"] for commit in judged["commits"]]
+
+    lost, kept = "leaves out what {} has in {}", "it is {} as it is; "
+    a, b = lost.format(side[:10], "a.txt"), lost.format(main[:10], "b.txt")
+    assert merged(main, main, side) == (kept.format(main[:10]) + a, ["approved", "approved", "merge"])
+    assert merged(side, main, side) == (kept.format(side[:10]) + b, ["approved", "approved", "merge"])
+    assert merged(work.start, main, side)[0].endswith(f"; {b}; {a}")
+    # What is left out was never approved, and is not said to be so.
+    reason, verdicts = merged(main, main, bad)
+    assert reason == kept.format(main[:10]) + lost.format(bad[:10], "a.txt, c.txt")
+    assert sorted(verdicts) == ["approved", "approved", "merge", "rollback"]
+
+
 def test_takes_a_range_as_git_does(work: Work, auditor: Auditor):
     here = work.approved(work.change, work.start)
     there = work.made(work.other, work.start)
