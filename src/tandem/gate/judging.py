@@ -19,7 +19,7 @@ from tandem.gate import record
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow
 from tandem.git.changes import Change
-from tandem.git.raw import digest_of
+from tandem.git.raw import ABSENT_MODE, digest_of
 from tandem.reviews import checks
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
@@ -36,6 +36,8 @@ _APPROVED_PATHS = 100_000
 _CHAINED = 500
 _CHAINED_PATHS = 20_000
 """Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
+_HINTS = 10
+"""Paths for which a refusal says what was approved in their place."""
 Kind = Literal["approved", "exempt", "rollback", "overridden"]
 
 
@@ -52,6 +54,7 @@ class _Found:
         covered: What they make of each path that they cover.
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
+        instead: By path that is not covered, a review that approved something else to come of the same content.
         override: Who let all of it through, and why; null if nobody did.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
@@ -61,6 +64,7 @@ class _Found:
     covered: dict[str, Cover]
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
+    instead: dict[str, str] = field(default_factory=dict[str, str])
     override: str | None = None
     commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
@@ -181,6 +185,8 @@ def _look(
     override = gates.find_override_of(unit, project, digest_of(changes))
     if override is not None:
         return replace(found, override=f"let through by {override.overridden_by}: {override.reason}")
+    missing = [change for change in judged if change.path not in covered]
+    found = replace(found, instead=_instead(unit, project, missing[:_HINTS]))
     if request.head is None:
         return found
     gate = gates.find(unit, project)
@@ -210,6 +216,15 @@ async def _taken_back(
 
     async with services.validations:
         return await asyncio.to_thread(look)
+
+
+def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, str]:
+    found = (
+        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, _CANDIDATES))
+        for one in missing
+        if one.mode_before != ABSENT_MODE
+    )
+    return {path: review_id for path, review_id in found if review_id is not None}
 
 
 class _Approvals:
@@ -357,8 +372,17 @@ def _judged(change: Change, found: _Found) -> PathDecision:
         reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
     elif ending:
         reason = f"approved by {ending[-1].review_id} against other content before; submit it again"
-    elif any(end_of(entry)[::2] == end_of(change)[::2] for one in candidates for entry in one.changes):
+    elif any(
+        (entry.path, entry.blob_after) == (change.path, change.blob_after)
+        for one in candidates
+        for entry in one.changes
+    ):
         reason = "approved with another mode"
     else:
         reason = "no approved round has this content at this path"
+        if change.path in found.instead:
+            reason += (
+                f"; {found.instead[change.path]} approved other content for it (did a formatter run since?):"
+                " submit this, or commit that"
+            )
     return PathDecision(change.path, allowed=False, review_id=None, round=None, reason=reason)

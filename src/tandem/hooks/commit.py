@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
 
-_ADVICE = [enforcement.SUBMIT, "and when it is approved, commit again, exactly what was approved."]
 _SHOWN_PATHS = 10
 _REFUSED = 1
 _MOMENT_SECONDS = 2
@@ -83,7 +82,7 @@ def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
     if not ruling.passes:
         enforcement.loosen(gate, asker, ruling, mode, message.read(file), branch)
     if not ruling.passes:
-        return _refuse(gate, arguments, _explained(ruling, asker))
+        return _refuse(gate, arguments, _explained(gate, asker, ruling, file))
     message.mark(place, file, ruling.review_ids)
     return 0
 
@@ -169,7 +168,7 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
         os.unlink(path)
 
 
-def _explained(ruling: CommitDecision, asker: GateClient) -> list[str]:
+def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: str) -> list[str]:
     if ruling.held is not None and not ruling.advice:
         from tandem.hooks import checks  # as below
 
@@ -178,7 +177,22 @@ def _explained(ruling: CommitDecision, asker: GateClient) -> list[str]:
     lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
     if len(ruling.reasons) > _SHOWN_PATHS:
         lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
-    return lines + (ruling.advice or _ADVICE)
+    if ruling.advice:
+        return lines + ruling.advice
+    is_merge = os.path.exists(os.path.join(gate.place.git_dir, "MERGE_HEAD"))
+    named = [name for name in message.values(message.read(file), message.REVIEW) if name != message.UNREVIEWED]
+    if is_merge:
+        lines.append(
+            "A merge passes unseen only as git itself makes it of approved sides, without a driver such as union."
+        )
+    elif named:
+        reviews = visible_line(", ".join(named[:_SHOWN_PATHS]))
+        lines.append(
+            f"Its message names {reviews}, which did not approve this content: a rebase or an edit changes it."
+        )
+    action = "merge" if is_merge else "rebase" if git.rebased(gate.place) is not None else None
+    again = f": git {action} --continue" if action else ", commit again, exactly what was approved."
+    return [*lines, enforcement.SUBMIT, f"and when it is approved{again}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

@@ -227,6 +227,11 @@ _by_path = Statement(
     .order_by(_ap.review_id, _ap.round)
     .limit(bindparam("limit"))
 )
+_starts_of_path = Statement(
+    select(_ap.review_id, _ap.blob_before)
+    .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
+    .limit(bindparam("limit"))
+)
 _of_review = Statement(
     select(_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
     .where(_ap.review_id == bindparam("review_id"), _ap.round == bindparam("round"))
@@ -252,6 +257,12 @@ def list_approved_for_path(
     """Approved entries of a path with a blob: review, round, kind, mode before, blob before, mode after."""
     rows = unit.all(_by_path, project=project, path=path, blob_after=blob_after, limit=limit)
     return [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows]
+
+
+def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
+    """The newest review that approved a change of a path from a content, of so many approvals of the path."""
+    rows = unit.all(_starts_of_path, project=project, path=path, limit=limit)
+    return max((row[0] for row in rows if row[1] == blob_before), default=None)
 
 
 def list_approved_paths(unit: Unit, review_id: str, number: int, limit: int) -> list[tuple[str, str, str, str, str]]:

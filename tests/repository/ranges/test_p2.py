@@ -138,6 +138,74 @@ def test_p2_what_was_approved_amend_by_amend_passes_where_it_is_one_commit(work:
     assert work.offer(work.head())
 
 
+SQUASHES: dict[str, Callable[[Work, str], object]] = {
+    "merge --squash": lambda work, tip: (work.git("merge", "--squash", tip), work.git("commit", "-m", "All of it")),
+    "reset --soft": lambda work, tip: (
+        work.jump(tip),
+        work.git("reset", "--soft", work.start),
+        work.git("commit", "-m", "All of it"),
+    ),
+    "rebase -i": lambda work, tip: (
+        work.jump(tip),
+        work.git("rebase", "-i", work.start, GIT_SEQUENCE_EDITOR="sed -i.bak -e '2,$s/^pick/fixup/'"),
+    ),
+    "pulled": lambda work, tip: work.jump(
+        work.git("commit-tree", f"{tip}^{{tree}}", "-p", work.start, "-m", "PR (#7)")
+    ),
+}
+
+
+@pytest.mark.parametrize("squash", SQUASHES.values(), ids=SQUASHES)
+def test_a_squash_of_approved_commits_passes_as_one(
+    work: Work, auditor: Auditor, squash: Callable[[Work, str], object]
+):
+    tip, reviews = work.start, list[str]()
+    for number, files in enumerate((["a.txt"], ["a.txt", "b.txt"], ["b.txt", "new.txt"])):
+        made = work.made(dict.fromkeys(files, f"{work.name} {number}\n"), tip)
+        reviews.append(work.approve(tip, made))
+        tip = made
+    squash(work, tip)
+    assert work.head("HEAD^") == work.start
+    (commit,) = auditor.judge(f"{work.start}..HEAD")["commits"]
+    assert (commit["verdict"], sorted(commit["review_ids"])) == ("approved", sorted(reviews))
+    assert work.offer(work.head())
+
+
+def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
+    def numbered(line: int) -> dict[str, str]:
+        return {"l.txt": "".join(f"{work.name if number == line else number}\n" for number in range(30))}
+
+    base = work.approved(numbered(-1), work.start)
+    main = work.approved(numbered(20), base)
+    # A formatter ran between review and commit.
+    work.jump(base)
+    work.stage(numbered(2))
+    review = work.gated.approve()
+    work.stage({"l.txt": "formatted\n"})
+    assert f"l.txt: no approved round has this content at this path; {review} approved other" in work.refused(
+        "commit", "-m", "x"
+    )
+    work.stage(numbered(2))
+    work.git("commit", "-m", "As approved")
+    # The branch has gone on in the same file: the content is another one.
+    words = work.refused("rebase", main)
+    assert f"Its message names {review}, which did not approve this content" in words
+    assert "and when it is approved: git rebase --continue" in words
+    work.gated.approve()
+    work.git("rebase", "--continue")
+    assert work.offer(work.head())
+    # Git asks a driver how to merge, whose answer nobody has seen.
+    other = work.approved(numbered(1), base)
+    (work.gated.root / ".git/info/attributes").write_text("l.txt merge=union\n")
+    words = work.refused("merge", "--no-edit", other)
+    (work.gated.root / ".git/info/attributes").unlink()
+    assert "A merge passes unseen only as git itself makes it of approved sides" in words
+    assert "and when it is approved: git merge --continue" in words
+    work.gated.approve()
+    work.git("merge", "--continue")
+    assert work.offer(work.head())
+
+
 def test_a_rejected_change_and_its_taking_back_leave_the_approved_ones_between(work: Work, auditor: Auditor):
     rejected = work.made(work.change, work.start, "Rejected")
     work.gated.decide(work.put_up(work.start, rejected), "rejected")
