@@ -180,6 +180,7 @@ def test_each_gate_is_named_at_its_step(stocked: Home) -> None:
         workflows / "discuss-phase.md", "Write the file.", before=True
     )
     assert "tandem gate context" in said(workflows / "discuss-phase-assumptions.md", '<step name="write_context">')
+    assert "tandem gate context" in said(workflows / "discuss-phase-power.md", '<step name="finalize">')
     assert "`tandem gate task" in said(executor, "- Commit (see task_commit_protocol)", before=True)
     assert "tandem gate task" in said(executor, "<task_commit_protocol>")
     assert "`tandem gate wave" in said(executor, "<summary_creation>")
@@ -263,7 +264,7 @@ def test_an_anchor_that_is_gone_is_reported_and_the_rest_is_put_in(stocked: Home
         "get-shit-done/workflows/verify-phase.md",
     ]
     assert any("## Create VERIFICATION.md" in problem for problem in one["missing"])
-    assert one["pointers"] == 13
+    assert one["pointers"] == 14
     shown = stocked.run("--client", "claude")
     assert shown.status == 0
     assert "note: agents/gsd-verifier.md: no line" in shown.stderr

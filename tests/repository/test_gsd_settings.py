@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
+from tandem.gsd.settings import MANIFEST, OWNER
 from tandem.hooks import planning
+from tandem.hooks.trust import OWN_KEYS
+from tandem.setup.edits.changes import Manifest, changes
+from tandem.setup.edits.installing import install as install_edits
+from tandem.setup.edits.json_edits import JsonMember
 from tests.commandline import Ended, Inside, git, repository
 from tests.repository.gsd_package import NEWEST, install, package, tools
 from tests.repository.terminal import at_a_terminal, without_agents
@@ -34,6 +39,11 @@ class Shop:
     @property
     def says(self) -> dict[str, Any]:
         return json.loads(self.file.read_bytes())
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Where Tandem's keys are: an object of GSD's that holds others of its own."""
+        return self.says["planning"]
 
     def write(self, content: bytes) -> bytes:
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +83,7 @@ def stock() -> bytes:
         b"{}",
         b"{}\n",
         b'{"mode":"yolo"}',
+        b'{"mode":"yolo", "planning": {"commit_docs": true}, "sub_repos": []}',
         b'{\r\n    "mode": "yolo",\r\n    "agent_skills": {\r\n        "gsd-planner": ["./mine"]\r\n    }\r\n}\r\n',
         b'{\n\t"tandem_enabled" : false ,\n\t"review_granularity":"per_plan"}',
         b'\xef\xbb\xbf{"execution_mode": "wrong", "tandem_enabled": false}\n',
@@ -84,8 +95,8 @@ def test_on_writes_three_keys_and_off_restores_the_file_to_the_byte(shop: Shop, 
     told = shop.on()
     assert told["tandem_enabled"]
     says = json.loads(shop.file.read_text("utf-8-sig"))
-    assert says["tandem_enabled"] is True
-    assert says["execution_mode"] == "blocking"
+    assert says["planning"]["tandem_enabled"] is True
+    assert says["planning"]["execution_mode"] == "blocking"
     assert all(SKILL in says["agent_skills"][agent] for agent in AGENTS)
     once = shop.file.read_bytes()
     shop.on()
@@ -97,7 +108,7 @@ def test_on_writes_three_keys_and_off_restores_the_file_to_the_byte(shop: Shop, 
 def test_without_a_file_one_is_made_and_goes_again(shop: Shop) -> None:
     assert shop.run("status").stdout.startswith("off: ")
     shop.on()
-    assert shop.says["tandem_enabled"] is True
+    assert shop.own["tandem_enabled"] is True
     shop.off()
     assert not shop.file.parent.exists()
     assert git(shop.root, "status", "--porcelain") == ""
@@ -118,33 +129,49 @@ def test_changing_ones_mind_changes_the_values_only(shop: Shop) -> None:
     told = shop.on("--mode", "optimistic")
     assert told["stated"] == {"review_granularity": "per_plan", "execution_mode": "optimistic"}
     shop.on("--granularity", "per_task", "--mode", "blocking")
-    assert (shop.says["review_granularity"], shop.says["execution_mode"]) == ("per_task", "blocking")
+    assert (shop.own["review_granularity"], shop.own["execution_mode"]) == ("per_task", "blocking")
     shop.off()
     assert shop.file.read_bytes() == stock()
 
 
 def test_off_is_off_also_when_somebody_else_had_switched_it_on(shop: Shop) -> None:
-    shop.write(b'{ "tandem_enabled":true, "mode": "yolo" }')
-    shop.on()
+    shop.write(b'{ "tandem_enabled":true, "mode": "yolo", "planning": {"tandem_enabled": true} }')
+    told = shop.on()
+    assert "tandem_enabled at the top level" in told["remarks"][0]
     told = shop.off()
     assert not told["tandem_enabled"]
-    assert shop.file.read_bytes() == b'{ "tandem_enabled":false, "mode": "yolo" }'
+    assert (
+        shop.file.read_bytes() == b'{ "tandem_enabled":false, "mode": "yolo", "planning": {"tandem_enabled": false} }'
+    )
     assert "had tandem_enabled of its own" in told["remarks"][0]
 
 
+def test_what_an_earlier_version_put_at_the_top_level_holds_and_moves(shop: Shop) -> None:
+    shop.write(stock())
+    manifest = Manifest.load(shop.root / ".git/tandem" / MANIFEST, shop.root)
+    edits = [JsonMember(shop.file, (planning.ENABLED,), value=True, replaces=True)]
+    install_edits(changes(edits, manifest, owner=OWNER), manifest)
+    assert shop.run("status", "--json").data["tandem_enabled"]
+    assert shop.on()["remarks"] == []
+    assert "tandem_enabled" not in shop.says
+    assert shop.own["tandem_enabled"] is True
+    shop.off()
+    assert shop.file.read_bytes() == stock()
+
+
 def test_a_value_that_was_changed_since_stays_at_off(shop: Shop) -> None:
-    shop.write(b'{"review_granularity": "per_phase"}')
+    shop.write(b'{"planning": {"review_granularity": "per_phase"}}')
     shop.on()
     shop.write(shop.file.read_bytes().replace(b"per_task", b"per_plan"))
     told = shop.off()
-    assert shop.says == {"review_granularity": "per_plan"}
+    assert shop.says == {"planning": {"review_granularity": "per_plan"}}
     assert "review_granularity was changed" in told["remarks"][0]
 
 
 def test_what_loosens_is_written_and_does_not_count_until_a_person_trusts_it(shop: Shop) -> None:
     shop.write(stock())
     told = shop.on("--granularity", "per_plan")
-    assert shop.says["review_granularity"] == "per_plan"
+    assert shop.own["review_granularity"] == "per_plan"
     assert told["review_granularity"] == "per_task"
     assert told["not_trusted"] == ["review_granularity"]
     assert "tandem trust .planning/config.json" in told["remarks"][0]
@@ -190,7 +217,7 @@ def test_in_a_linked_working_tree_it_is_the_main_ones_file(shop: Shop, tmp_path:
     git(shop.root, "worktree", "add", "--quiet", str(tmp_path / "linked"))
     os.chdir(tmp_path / "linked")
     assert shop.on()["root"] == str(shop.root)
-    assert shop.says["tandem_enabled"] is True
+    assert shop.own["tandem_enabled"] is True
     assert not (tmp_path / "linked/.planning").exists()
     shop.off()
     assert shop.file.read_bytes() == stock()
@@ -237,5 +264,9 @@ def test_gsd_itself_keeps_the_keys_and_hands_the_skill_to_its_agents(shop: Shop,
     assert planning.read(str(shop.root)).tandem_enabled
     for agent in AGENTS:
         assert str(skill) in tools(home / ".claude", "agent-skills", agent, **place)
+    for command in ("init plan-phase 3", "init progress", "state load", "roadmap analyze", "validate health"):
+        said = tools(home / ".claude", *command.split(), **place)
+        warned = [line for line in said.splitlines() if "unknown config key" in line]
+        assert not any(key in line for line in warned for key in OWN_KEYS), said
     shop.off()
     assert shop.says == {**before, "mode": "yolo"}

@@ -82,6 +82,7 @@ AGENTS: Final = {"gsd-planner": _PLANNER, "gsd-executor": _EXECUTOR, "gsd-verifi
 WORKFLOWS: Final = {
     "discuss-phase": (Pointer("context", ("Write the file.", "Write file.")),),
     "discuss-phase-assumptions": (_inside("context", '<step name="write_context">', (1, 28)),),
+    "discuss-phase-power": (_inside("context", '<step name="finalize">', (1, 32)),),
     "plan-phase": (
         Pointer(
             "plan",
@@ -106,7 +107,7 @@ WORKFLOWS: Final = {
 }
 """By workflow, `get-shit-done/workflows/NAME.md`."""
 
-NOT_BEFORE: Final = {"discuss-phase-assumptions": (1, 28)}
+NOT_BEFORE: Final = {"discuss-phase-assumptions": (1, 28), "discuss-phase-power": (1, 32)}
 """Files that older versions do not have."""
 
 COMMANDS: Final = ("plan-phase", "execute-phase", "discuss-phase", "verify-work")

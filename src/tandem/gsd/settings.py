@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.errors import ConfigInvalid, InvalidInput
-from tandem.hooks import planning, state
+from tandem.hooks import planning, state, trust
 from tandem.setup.clients import says
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of, located, unusable
@@ -80,6 +80,10 @@ class GsdProject:
         others = [edit for edit in _made_before(manifest, self.root) if edit.path != path]
         planned = changes([*others, *edits], manifest, owner=OWNER)
         install(planned, manifest)
+        loose = [key for key in values if says(path, key) is not None]
+        if loose:
+            words = f"{', '.join(loose)} at the top level of {path}"
+            remarks.append(f"{words} no longer counts, and GSD warns about it: delete it there")
         return remarks
 
     def off(self) -> list[str]:
@@ -96,8 +100,10 @@ class GsdProject:
         for source in planning.read(str(self.root)).sources:
             if source.says.get(planning.ENABLED, False) is not False:
                 path = self._path(source.file)
-                content = content_of(path)
-                after = JsonMember(path, (planning.ENABLED,), value=False, replaces=True).put(content).content
+                content = after = content_of(path)
+                for keys in ((trust.SECTION, planning.ENABLED), (planning.ENABLED,)):
+                    if says(path, *keys) is not None:
+                        after = JsonMember(path, keys, value=False, replaces=True).put(after).content
                 name = path.relative_to(os.path.realpath(self.root)).as_posix()
                 install([FileChange(path, name, name, content, after, manifest.files.get(name))], manifest)
                 remarks.append(f"{source.file} had {planning.ENABLED} of its own; it says false now")
@@ -128,7 +134,9 @@ class GsdProject:
 
     def _edits(self, path: Path, values: Mapping[str, Any]) -> tuple[list[Edit], list[str]]:
         """The edits of one file, and why one is left out."""
-        edits: list[Edit] = [JsonMember(path, (key,), value, replaces=True) for key, value in values.items()]
+        edits: list[Edit] = [
+            JsonMember(path, (trust.SECTION, key), value, replaces=True) for key, value in values.items()
+        ]
         remarks: list[str] = []
         for agent in SKILLED_AGENTS:
             skill = JsonItems(path, ("agent_skills", agent), (SKILL,))

@@ -23,6 +23,9 @@ POOL = "reviewer_pool"
 OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
 """The keys of GSD's file that are Tandem's; GSD itself keeps them and refuses to set them."""
 
+SECTION = "planning"
+"""GSD's own object that holds them: at the top level of its file GSD warns about every key that it does not know."""
+
 PER_TASK, BLOCKING = "per_task", "blocking"
 
 STORE = TRUSTED
@@ -97,7 +100,7 @@ def digest(file: str, content: bytes) -> str:
 
 
 def own_keys(content: bytes) -> dict[str, Any]:
-    """Tandem's own keys of a file of GSD's settings.
+    """Tandem's own keys of a file of GSD's settings: those of GSD's object `planning`, else of the top level.
 
     Raises:
         ValueError: It is too large, or not an object of JSON.
@@ -113,7 +116,9 @@ def own_keys(content: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is not an object of JSON")  # noqa: TRY004 - one kind of error for whatever is wrong in it
     stated = cast("dict[str, Any]", document)
-    return {key: stated[key] for key in OWN_KEYS if key in stated}
+    section: Any = stated.get(SECTION)
+    places = (stated, cast("dict[str, Any]", section)) if isinstance(section, dict) else (stated,)
+    return {key: place[key] for key in OWN_KEYS for place in places if key in place}
 
 
 def is_planning(file: str) -> bool:
