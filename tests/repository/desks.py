@@ -64,6 +64,8 @@ class Desk:
                     found[name] = path.read_bytes() if path.is_file() else "folder"
         for path in (self.root / ".git" / "hooks").glob("*"):
             found[f".git/hooks/{path.name}"] = path.read_bytes()
+        for path in (self.root / ".git").glob("tandem/**/*"):
+            found[path.relative_to(self.root).as_posix()] = path.read_bytes() if path.is_file() else "folder"
         found[".git/config"] = (self.root / ".git" / "config").read_bytes()
         return found
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 from tests.commandline import git
 from tests.repository.desks import CLIENTS, SERVER_FILES, THEIRS, Desk, command_of, commit, make_desk
@@ -151,6 +154,44 @@ def test_with_the_gate_commits_are_refused_until_uninit_and_no_agent_undoes_it(d
     assert "PreToolUse" in (desk.root / ".claude/settings.json").read_text("utf-8")
     assert "gate     off" in desk.run("uninit", "--yes").stdout
     assert commit(desk).returncode == 0
+
+
+DIES = """
+import os, signal, sys
+from tandem.__main__ import main
+real, at = os.replace, sys.argv.pop(1)
+def dies(source, target, **named):
+    if os.path.basename(target) == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(source, target, **named)
+os.replace = dies
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGKILL")
+@pytest.mark.parametrize(
+    ("file", "again"),
+    [("init.json", False), ("CLAUDE.md", True), ("pre-push", True), ("pre-push", False), ("gate.json", False)],
+)
+def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file: str, again: bool) -> None:
+    before = desk.all()
+    arguments = ["init", "--yes", "--name", desk.name, "--client", "claude", "--gate"]
+    died = subprocess.run(
+        [sys.executable, "-c", DIES, file, *arguments],
+        env={**os.environ, "TANDEM_BROKER": desk.inside.url},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    if again:
+        assert "gate     on" in desk.run(*arguments).stdout
+        assert not [name for name in desk.all() if name.endswith((".new", ".lock"))]
+    desk.run("uninit", "--yes")
+    assert desk.all() == before
+    assert desk.name not in desk.projects()
 
 
 def test_a_gate_that_was_on_before_stays_on(desk: Desk) -> None:

@@ -21,7 +21,7 @@ from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES
 from tandem.setup.edits.changes import FileChange, diff
 from tandem.setup.gate_switch import registered_as
-from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, plan_init, plan_uninit, set_up, take_back
+from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_init, plan_uninit, set_up, take_back
 
 _MOST_FILES = 40
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
@@ -210,6 +210,8 @@ async def init(
     them as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.
     """
     wish = InitOptions(tuple(client or ()), gate, name, broker)
+    if not dry_run:
+        clean(Path.cwd())
     plan = plan_init(Path.cwd(), Path.home(), os.environ, wish)
     stated = wish.broker or os.environ.get("TANDEM_BROKER") or (plan.before.broker if plan.before else None)
     report = SetupReport("init", plan, dry_run=dry_run)
@@ -233,12 +235,14 @@ async def init(
 @command()
 async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: EnvelopeOption = False) -> Exit:
     """Undo what 'tandem init' did: every file as it was, the gate off if it switched it on."""
+    if not dry_run:
+        clean(Path.cwd())
     plan = plan_uninit(Path.cwd())
     report = SetupReport("uninit", plan, dry_run=dry_run)
     report.project = plan.before.project if plan.before else None
     if dry_run:
         return show_diff(report, None, as_json=as_json)
-    if plan.before is None and not plan.changes:
+    if plan.is_nothing:
         say("Nothing of Tandem's is set up in this working tree.")
         return show_report(report, as_json=as_json)
     if plan.switches_off or (plan.before is not None and plan.before.gate):

@@ -146,7 +146,7 @@ def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
         # A folder that somebody shares, of this repository or another: nothing of ours belongs into it.
         previous = str(own_folder.resolve())
     folder, tandem = (own_folder, "../tandem") if previous is None else (Path(place.folder, "hooks"), "..")
-    made = not folder.exists()
+    made = previous is not None or not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     setting = Setting(branches, str(folder), tandem)
     if previous is None:
@@ -176,7 +176,8 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
 def found(place: HookRepository) -> Installed:
     """What is installed, by what is there: for when its record is lost."""
     own_folder = Path(place.folder, "hooks")
-    if _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
+    # The folder is made before it is named: an installation may have been killed between.
+    if own_folder.is_dir() or _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
         return Installed(str(own_folder), None, {}, _INCLUDE, made_directory=True)
     aside = Path(place.folder, "chained")
     chained = {name: str(aside / name) for name in OURS if os.path.lexists(aside / name)}

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,10 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.broker import find_data_dir
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError
-from tandem.hooks.state import HookRepository
-from tandem.setup import gate_switch
+from tandem.hooks import pending, state
+from tandem.hooks.commit import RECORDING
+from tandem.hooks.state import GateFile, HookRepository
+from tandem.setup import gate_switch, githooks
 from tandem.setup.clients import (
     NAMES,
     ClientSetup,
@@ -32,7 +34,7 @@ from tandem.setup.clients import (
 )
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
-from tandem.setup.edits.installing import install
+from tandem.setup.edits.installing import install, sweep
 from tandem.setup.gate_switch import Call
 
 OWNER: Final = "init"
@@ -40,6 +42,8 @@ FILE: Final = "init.json"
 MANIFEST: Final = "installed.json"
 _FOLDER: Final = "tandem"
 _VERSION: Final = 1
+_GATE_RECORDS: Final = (state.FILE, RECORDING, "steps.json", "steps.lock", "rollback.lock")
+"""What the gate and its steps keep in the common git folder, of no use to anybody once the gate is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +154,15 @@ class SetupPlan:
 
     @property
     def switches_off(self) -> bool:
-        """Whether taking it back switches the gate off: it is on, and `init` switched it on."""
+        """Whether taking it back switches the gate off: `init` switched it on, or was killed before it had."""
         gate = gate_switch.switch(self.place)
-        return gate is not None and gate.enabled and self.before is not None and self.before.switched
+        return (gate is None or gate.enabled) and self.before is not None and self.before.switched
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to take back: no record, no change, and no records of a gate that is off."""
+        gate = gate_switch.switch(self.place)
+        return self.before is None and not self.changes and (gate is None or gate.enabled)
 
     @property
     def ledgers(self) -> tuple[UserManifest, ...]:
@@ -214,6 +224,18 @@ def plan_uninit(folder: Path) -> SetupPlan:
         manifest = Manifest.load(Path(ledger.file), Path(ledger.tree), ledger.label)
         _add(plan, manifest, removals(manifest, owner=user_owner(root)))
     return plan
+
+
+def clean(folder: Path) -> None:
+    """Delete the half-written files that an `init` or `uninit` which was killed has left in the git folder.
+
+    Raises:
+        InvalidInput: The folder is in no repository.
+        Unavailable: Another command does not finish.
+    """
+    place = gate_switch.place_at(folder)
+    own, hooks = Path(place.git_dir) / _FOLDER, Path(githooks.found(place).directory)
+    sweep(own / MANIFEST, [own / FILE, Path(place.gate_file), *(hooks / name for name in githooks.OURS)])
 
 
 def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
@@ -297,6 +319,9 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions) -> Done:
         project = await gate_switch.registered_as(call, plan.root)
         is_new = project is None
         if project is None:
+            # Killed behind this, the next command knows whose project it is that the broker has.
+            intent = replace(before, registered=True)
+            undo.callback(install([_recording(plan, intent)], plan.trees[0][0]))
             project = await _register(call, plan, wish, undo)
         record = InitRecord(
             project=project,
@@ -325,20 +350,42 @@ async def take_back(call: Call, plan: SetupPlan) -> Done:
     before = plan.before or InitRecord()
     gate = gate_switch.switch(plan.place)
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
-    if plan.switches_off and gate is not None:
+    if plan.switches_off:
+        gate = gate or await gate_switch.salvaged(call, plan.place)
         done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit")
         done.gate, done.switched = False, True
     for _ in _write(plan, None):
         pass
-    if before.registered and before.project is not None and done.gate:
+    if gate is not None and not done.gate:
+        _forget_gate(gate)
+    if before.registered and done.gate:
         done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
-    elif before.registered and before.project is not None:
-        try:
-            await call("remove_project", {"name": before.project})
-            done.registered = True
-        except TandemError as error:
-            done.remarks.append(f"The project {before.project} is still registered: {error.message}")
+    elif before.registered:
+        await _forget_project(call, plan, done)
     return done
+
+
+async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> None:
+    try:
+        # An `init` that was killed early does not know the name that the broker gave.
+        done.project = done.project or await gate_switch.registered_as(call, plan.root)
+        if done.project is not None:
+            await call("remove_project", {"name": done.project})
+            done.registered = True
+    except TandemError as error:
+        done.remarks.append(f"The project {done.project or plan.root.name} is still registered: {error.message}")
+
+
+def _forget_gate(gate: GateFile) -> None:
+    """Delete the records of a gate that is off; not before the broker knows of all that waits to be told."""
+    if pending.deliver(gate):
+        return
+    folder = Path(gate.place.folder)
+    for name in _GATE_RECORDS:
+        (folder / name).unlink(missing_ok=True)
+    for each in (folder / pending.FOLDER, folder):
+        with suppress(OSError):
+            each.rmdir()
 
 
 async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
@@ -360,13 +407,18 @@ def _write(plan: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], 
     Raises:
         Unavailable: A file cannot be written.
     """
-    file = plan.folder / FILE
-    kept = FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
+    kept = _recording(plan, record)
     project, *others = plan.trees
     # What finds the others' manifests is written first, and taken away last.
     for manifest, planned in [project, *others] if record is not None else [*others, project]:
         more = [kept] if manifest is project[0] and kept.alters else []
         yield install([*planned, *more], manifest)
+
+
+def _recording(plan: SetupPlan, record: InitRecord | None) -> FileChange:
+    """The change of what is remembered of `init`."""
+    file = plan.folder / FILE
+    return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 
 
 async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | None) -> bool:

@@ -59,6 +59,19 @@ def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], o
     return undo
 
 
+def sweep(manifest_file: Path, files: Iterable[Path]) -> None:
+    """Delete what a command that was killed has left unfinished beside a manifest, and of other files.
+
+    Raises:
+        Unavailable: Another command does not finish.
+    """
+    files = [manifest_file, *files]
+    if _lock(manifest_file).exists() or any(_interrupted(files)):
+        with _turn(manifest_file):
+            _remove_interrupted(files)
+    _remove_if_empty(manifest_file)
+
+
 def _see_that_nothing_moved(changes: Iterable[FileChange], manifest: Manifest) -> None:
     moved = [change.name for change in changes if content_of(change.path) != change.before]
     if content_of(manifest.file) != manifest.loaded:
@@ -81,11 +94,8 @@ def _not_written(error: OSError, left: Sequence[Path]) -> Unavailable:
 
 
 def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: Installation, tree: Path) -> None:
-    for path in (manifest.file, *(one.path for one in changes)):
-        # What a crash left: whoever has the lock is the only one who writes there.
-        for left in path.parent.glob(FRESH.format(name=glob.escape(path.name), random="[0-9a-f]" * 16)):
-            with suppress(OSError):
-                left.unlink()
+    # Whoever has the lock is the only one who writes there.
+    _remove_interrupted([manifest.file, *(one.path for one in changes)])
     had = manifest.files
     folders = {folder for one in changes if one.after is not None for folder in one.path.parents if not folder.exists()}
     manifest.folders += tuple(sorted(folder.relative_to(tree).as_posix() for folder in folders))
@@ -98,6 +108,18 @@ def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: 
     manifest.files |= {one.key: one.record for one in changes if one.record}
     _tidy(manifest, tree)
     _keep(manifest, installation)
+
+
+def _interrupted(files: Iterable[Path]) -> Generator[Path]:
+    """What a command that was killed has written of files without putting it in place."""
+    for file in files:
+        yield from file.parent.glob(FRESH.format(name=glob.escape(file.name), random="[0-9a-f]" * 16))
+
+
+def _remove_interrupted(files: Iterable[Path]) -> None:
+    for left in _interrupted(files):
+        with suppress(OSError):
+            left.unlink()
 
 
 def _keep(manifest: Manifest, installation: Installation) -> None:
@@ -140,6 +162,10 @@ def _remove_if_empty(manifest_file: Path) -> None:
             manifest_file.parent.rmdir()
 
 
+def _lock(file: Path) -> Path:
+    return file.with_name(f"{file.name}.lock")
+
+
 @contextmanager
 def _turn(file: Path) -> Generator[None]:
     """Be the only one who changes what a manifest describes.
@@ -149,7 +175,7 @@ def _turn(file: Path) -> Generator[None]:
     """
     platforms.make_private(str(file.parent))
     try:
-        with turn(file.with_name(f"{file.name}.lock"), _PATIENCE_SECONDS):
+        with turn(_lock(file), _PATIENCE_SECONDS):
             yield
     except TimeoutError as error:
         raise Unavailable(f"Another command has been changing what {file} describes; run this one again.") from error
