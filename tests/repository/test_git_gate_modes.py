@@ -11,9 +11,12 @@ from tandem.hooks import pending
 from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.stepping import PLAN, PLAN_FILE
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 SUBJECT = "feat(03-02): count in digits"
+SHARED = "<task><name>Task 3: More letters</name><files>b.txt</files></task>\n"
+"""Beside the tasks of `PLAN`, the second of which names that file too."""
 
 
 def commits(gated: Gated, **wanted: Any) -> list[dict[str, Any]]:
@@ -97,6 +100,34 @@ def test_a_commit_without_a_plan_belongs_to_its_branch(gated: Gated):
     gated.git("commit", "-m", "Fewer letters", TANDEM_PHASE="04", TANDEM_PLAN="01", TANDEM_TASK="2")
     (recorded,) = commits(gated, plan="04-01")
     assert recorded["task"] == "2"
+
+
+def test_a_commit_belongs_to_the_task_that_its_plan_has_for_its_files(gated: Gated):
+    gated.settings(review_granularity="per_plan", execution_mode="optimistic")
+    gated.approved_commit({PLAN_FILE: PLAN.replace("</tasks>", f"{SHARED}</tasks>")})
+    # What GSD works in is a linked working tree.
+    tree = gated.linked(gated.root.parent / f"{gated.root.name}-linked", "feature")
+    found: list[str | None] = []
+    for number, path in enumerate(("b.txt", "a.txt", "b.txt", "new.txt", PLAN_FILE)):
+        gated.stage({path: f"{number}\n"}, tree)
+        gated.git("commit", "-m", SUBJECT, cwd=tree)
+        (review,) = gated.trailers(cwd=tree)
+        recorded = commits(gated, commits=[gated.head(cwd=tree)])[0]["task"]
+        assert gated.call("get_proposal", review_id=review)["task"] == recorded
+        found.append(recorded)
+    # Two tasks name b.txt, so that it is the next one's turn; and nothing of GSD's own is a task's.
+    assert found == ["2", "1", "3", "3", None]
+    gated.stage({"a.txt": "two\n"}, tree)
+    gated.git("commit", "-m", "feat(03-02-2): as it says itself", cwd=tree)
+    assert commits(gated, commits=[gated.head(cwd=tree)])[0]["task"] == "2"
+
+
+def test_without_a_plan_the_tasks_of_its_commits_are_counted(gated: Gated):
+    feature(gated, review_granularity="per_plan")
+    for text in ("one\n", "two\n"):
+        gated.stage({"a.txt": text})
+        gated.git("commit", "-m", SUBJECT)
+    assert sorted(record["task"] for record in commits(gated, plan="03-02")) == ["1", "2"]
 
 
 def test_a_commit_that_failed_is_the_same_review_when_it_is_tried_again(gated: Gated):

@@ -125,10 +125,11 @@ def _request(
     """The review of the commit that is being made."""
     from hashlib import sha256  # as in `digest_of`
 
-    from tandem.hooks import person
+    from tandem.hooks import person, plans
 
-    place = gate.place
-    base = git.head(place) or git.empty_tree(place)
+    place, parent = gate.place, git.head(gate.place)
+    base = parent or git.empty_tree(place)
+    belongs = plans.with_task(place, belongs, [change["path"] for change in ruling.changes], parent)
     intent = message.subject(text)[:_LONGEST_INTENT] or f"A commit on {branch or 'a detached HEAD'}"
     request: dict[str, Any] = {
         "intent": intent,

@@ -71,10 +71,14 @@ def request(place: HookRepository, commit: str, branch: str | None, replaces: st
     Raises:
         TandemError: It cannot be read.
     """
+    from tandem.hooks import plans  # strict projects do without it
+
     parents, text = git.read_commit(place, commit)
     belongs = message.belonging(message.subject(text))
     named = message.values(text, message.REVIEW)
     parent = parents[0] if parents else None
+    changes = git.between(place, parent or git.empty_tree(place), commit)
+    belongs = plans.with_task(place, belongs, [change["path"] for change in changes], parent)
     stated: dict[str, Any] = {
         "commit": commit,
         "parent": parent,
@@ -86,7 +90,7 @@ def request(place: HookRepository, commit: str, branch: str | None, replaces: st
         "unreviewed": message.UNREVIEWED in named,
         "replaces": replaces,
         "depends_on": message.values(text, message.DEPENDS_ON),
-        "changes": git.between(place, parent or git.empty_tree(place), commit),
+        "changes": changes,
     }
     return {name: value for name, value in stated.items() if value is not None}
 

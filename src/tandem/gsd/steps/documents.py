@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from tandem.errors import InvalidInput
+from tandem.hooks import plans
 from tandem.hooks.message import plan_key
+from tandem.hooks.plans import Task
 
-FOLDER = ".planning"
 _NAMES = {
-    "plan": re.compile(r"(?:.+-)?PLAN\.md"),
+    "plan": plans.PLAN,
     "context": re.compile(r"(?:.+-)?CONTEXT\.md"),
     "verification": re.compile(r"(?:.+-)?(?:VERIFICATION|UAT)\.md"),
 }
 _SUMMARY = re.compile(r"PLAN\.md$")
-# What is over, and what is no phase's: archived milestones, notes on the code, quick looks.
-_PASSED_OVER = frozenset({"milestones", "archive", "codebase", "research", "spikes", "sketches", "debug", "tmp"})
-_MOST_FILES = 20_000
-_PHASE = r"(?P<phase>(?:[A-Z]+-)?\d+(?:\.\d+)*[A-Za-z]?)"
-_PLAN_NAME = re.compile(rf"{_PHASE}-(?P<plan>\d+)-[A-Z]+\.md")
-_PHASE_NAME = re.compile(rf"{_PHASE}(?:-.*)?-?[A-Z]+\.md")
-_PHASE_FOLDER = re.compile(rf"{_PHASE}-.+")
-_PLAN_AND_PHASE = re.compile(rf"{_PHASE}-(?P<plan>\d+)")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE)
-_TASK = re.compile(r"<task\b[^>]*>(?P<body>.*?)</task>", re.DOTALL)
-_NUMBER = re.compile(r"(?:task[ \t]*)?(?P<number>\d+)\b", re.IGNORECASE)
+_PHASE_NAME = re.compile(rf"{plans.PHASE}(?:-.*)?-?[A-Z]+\.md")
+_PHASE_FOLDER = re.compile(rf"{plans.PHASE}-.+")
+_PLAN_AND_PHASE = re.compile(rf"{plans.PHASE}-(?P<plan>\d+)")
 _LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)", re.DOTALL)
 _OBJECTIVE = re.compile(r"<objective>(?P<body>.*?)</objective>", re.DOTALL)
 _LONGEST_CHARACTERS = 60_000
@@ -87,7 +78,7 @@ def stated(phase: str | None, plan: str | None, task: str | None) -> DocumentIde
 
 def identify(file: Path, text: str) -> DocumentIdentity:
     """What a document belongs to, by its name, its head and its folder."""
-    named = _PLAN_NAME.fullmatch(file.name)
+    named = plans.NAME.fullmatch(file.name)
     if named:
         return DocumentIdentity(named["phase"], named["plan"])
     head = front_matter(text)
@@ -96,7 +87,7 @@ def identify(file: Path, text: str) -> DocumentIdentity:
             match["phase"]
             for match in (
                 _PHASE_NAME.fullmatch(file.name) if file.name[:1].isdigit() else None,
-                re.match(_PHASE, head.get("phase", "")),
+                re.match(plans.PHASE, head.get("phase", "")),
                 _PHASE_FOLDER.fullmatch(file.parent.name),
             )
             if match
@@ -125,7 +116,7 @@ def newest(step: str, planning_dirs: Sequence[Path]) -> Path:
         InvalidInput: There is none.
     """
     for folder in planning_dirs:
-        found = candidates(step, folder)
+        found = plans.documents(_NAMES[step], folder)
         if found:
             return found[0]
     kind = {"plan": "PLAN.md", "context": "CONTEXT.md", "verification": "VERIFICATION.md or UAT.md"}[step]
@@ -133,95 +124,27 @@ def newest(step: str, planning_dirs: Sequence[Path]) -> Path:
     raise InvalidInput(f"There is no {kind} in {places}; name the file: tandem gate {step} FILE", field="file")
 
 
-def candidates(step: str, planning_dir: Path) -> list[Path]:
-    """The documents of a kind, the one written last first."""
-    name = _NAMES[step]
-    return sorted((file for file in _walk(planning_dir) if name.fullmatch(file.name)), key=_age)
-
-
 def plans_under_way(planning_dir: Path) -> list[Path]:
     """The plans that have no summary yet, the one written last first; all of them when every one has."""
-    plans = candidates("plan", planning_dir)
-    return [plan for plan in plans if not plan.with_name(_SUMMARY.sub("SUMMARY.md", plan.name)).exists()] or plans
-
-
-def find_plan(identity: DocumentIdentity, planning_dirs: Sequence[Path]) -> Path | None:
-    """The file of a plan; null when there is none by that name."""
-    for folder in planning_dirs:
-        for file in candidates("plan", folder):
-            known = identify(file, "")
-            if _alike(known.plan, identity.plan) and (identity.phase is None or _alike(known.phase, identity.phase)):
-                return file
-    return None
-
-
-def _alike(one: str | None, other: str | None) -> bool:
-    """Whether two numbers are the same but for leading zeros."""
-    return one is not None and other is not None and one.lstrip("0") == other.lstrip("0")
-
-
-def _age(file: Path) -> tuple[float, str]:
-    """For sorting, newest first; equal times, as after a checkout, by name."""
-    try:
-        return (-file.stat().st_mtime_ns, file.as_posix())
-    except OSError:
-        return (0, file.as_posix())
-
-
-def _walk(planning_dir: Path) -> Iterator[Path]:
-    seen = 0
-    for folder, folders, names in os.walk(planning_dir):
-        folders[:] = sorted(name for name in folders if name not in _PASSED_OVER and not name.startswith("."))
-        for name in sorted(names):
-            seen += 1
-            if seen > _MOST_FILES:
-                return
-            if name.endswith(".md"):
-                yield Path(folder, name)
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One task of a plan.
-
-    Attributes:
-        number: Its place in the plan, from 1, or the number in its name.
-        name: Its name; empty when it has none.
-        files: The paths that it says it touches.
-        body: All that the plan says of it.
-    """
-
-    number: int
-    name: str
-    files: tuple[str, ...]
-    body: str
-
-
-def tasks(plan: str) -> tuple[Task, ...]:
-    """The tasks of a plan, in order; those in comments and in examples are none."""
-    return tuple(_task(place, match["body"]) for place, match in enumerate(_TASK.finditer(_bare(plan)), 1))
+    found = plans.documents(plans.PLAN, planning_dir)
+    return [plan for plan in found if not plan.with_name(_SUMMARY.sub("SUMMARY.md", plan.name)).exists()] or found
 
 
 def objective(plan: str) -> str | None:
     """What a plan is for, in one line; null when it does not say."""
-    found = _OBJECTIVE.search(_bare(plan))
+    found = _OBJECTIVE.search(plans.bare(plan))
     lines = (line.strip() for line in found["body"].splitlines()) if found else iter(())
     return next((line for line in lines if line), None)
 
 
 def find_task(plan: str, wanted: str) -> Task | None:
     """A task by its number (`2`, `03-02-2`, `Task 2`) or its name; null when the plan has none such."""
-    known = tasks(plan)
+    known = plans.tasks(plan)
     by_name = next((task for task in known if task.name.casefold() == wanted.strip().casefold()), None)
     number = _LAST_NUMBER.search(wanted)
     if by_name is not None or number is None:
         return by_name
     return next((task for task in known if task.number == int(number[1])), None)
-
-
-def tasks_touching(plan: str, paths: Collection[str]) -> tuple[Task, ...]:
-    """The tasks that say they touch any of these paths."""
-    return tuple(task for task in tasks(plan) if _meets(task.files, paths))
 
 
 def task_description(plan: str | None, task: Task | None, label: str | None, result: str | None) -> str:
@@ -235,24 +158,3 @@ def task_description(plan: str | None, task: Task | None, label: str | None, res
         what = f"## Task\n\n{label}" if label else ""
     gave = result.strip() if result else "The proposer did not say what verifying it gave."
     return f"{what[:_LONGEST_CHARACTERS]}\n\n## Verification\n\n{gave[:_LONGEST_CHARACTERS]}".strip()
-
-
-def _bare(plan: str) -> str:
-    return _FENCE.sub("", _COMMENT.sub("", plan))
-
-
-def _task(place: int, body: str) -> Task:
-    name = re.sub(r"^Task\s*\d+\s*:\s*", "", _element("name", body), flags=re.IGNORECASE)
-    numbered = _NUMBER.match(_element("name", body)) if _element("name", body).casefold().startswith("task") else None
-    listed = re.split(r"[,\n]", _element("files", body))
-    files = tuple(file.strip().strip("`") for file in listed if file.strip())
-    return Task(int(numbered["number"]) if numbered else place, name, files, body.strip())
-
-
-def _element(name: str, body: str) -> str:
-    found = re.search(rf"<{name}>(.*?)</{name}>", body, re.DOTALL)
-    return found[1].strip() if found else ""
-
-
-def _meets(named: Sequence[str], paths: Collection[str]) -> bool:
-    return any(path == one or PurePosixPath(path).match(one) for one in named for path in paths)

@@ -16,9 +16,11 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.steps import documents
-from tandem.gsd.steps.documents import FOLDER, NOBODY, DocumentIdentity, Task, tasks_touching
+from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
 from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepContext, StepRequest
+from tandem.hooks import plans
+from tandem.hooks.plans import Task
 
 ROLES = {
     "plan": "planner",
@@ -167,11 +169,8 @@ class StepDocument:
 
 
 def planning_dirs(situation: StepContext) -> list[Path]:
-    """Where this working tree's documents are, then the main one's: a linked tree may lack an ignored `.planning`."""
-    workstream = situation.planning.workstream
-    inner = [Path("workstreams", workstream)] if workstream else []
-    folders = [root / FOLDER / part for root in (situation.root, situation.main_root) for part in (*inner, Path())]
-    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+    """Where this working tree's documents are, then the main one's."""
+    return plans.folders(situation.root, situation.main_root, situation.planning.workstream)
 
 
 def read_document(situation: StepContext, step: str, file: Path | None, draft: bytes | None) -> StepDocument:
@@ -187,7 +186,7 @@ def read_document(situation: StepContext, step: str, file: Path | None, draft: b
         InvalidInput: There is no such file, or it is not UTF-8.
     """
     if file is None:
-        file = documents.newest(step, planning_dirs(situation) or [situation.root / FOLDER])
+        file = documents.newest(step, planning_dirs(situation) or [situation.root / plans.FOLDER])
     file = _absolute(situation, file)
     try:
         present = file.read_bytes() if draft is None or file.is_file() else None
@@ -332,12 +331,12 @@ def work(situation: StepContext, said: DocumentIdentity, found: StepChange) -> T
     folders = planning_dirs(situation)
     remarks: tuple[str, ...] = ()
     if said.plan is not None:
-        file = documents.find_plan(said, folders)
+        file = plans.find(said.phase, said.plan, folders)
     else:
         file = _likely(folders, said, paths)
         if file is not None:
             remarks = (f"no plan was named; took the newest that fits: {file.name}",)
-    text = read_text(file)
+    text = plans.read(file)
     # The file's spelling is that of the plan's commits: 03-02, where 3-2 was said.
     named = NOBODY if file is None else documents.identify(file, text or "")
     task = _task(text, said.task, paths)
@@ -366,23 +365,15 @@ def change_subject(situation: StepContext, found: StepChange, known: TaskContext
 def _likely(folders: list[Path], said: DocumentIdentity, paths: list[str]) -> Path | None:
     """The plan under way that names most of the files, the newest of equals."""
     for folder in folders:
-        plans = [
+        under_way = [
             plan
             for plan in documents.plans_under_way(folder)
             if said.phase is None or documents.identify(plan, "").phase == said.phase
         ]
-        if plans:
-            texts = {plan: read_text(plan) or "" for plan in plans}
-            return max(plans, key=lambda plan: sum(bool(tasks_touching(texts[plan], [path])) for path in paths))
+        if under_way:
+            known = {plan: plans.tasks(plans.read(plan) or "") for plan in under_way}
+            return max(under_way, key=lambda plan: sum(bool(plans.touching(known[plan], [path])) for path in paths))
     return None
-
-
-def read_text(file: Path | None) -> str | None:
-    """What a plan says; null if there is none, or it cannot be read: the change is put up without it."""
-    try:
-        return None if file is None else file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 def _task(plan: str | None, wanted: str | None, paths: list[str]) -> Task | None:
@@ -390,7 +381,7 @@ def _task(plan: str | None, wanted: str | None, paths: list[str]) -> Task | None
         return None
     if wanted is not None:
         return documents.find_task(plan, wanted)
-    fitting = tasks_touching(plan, paths)
+    fitting = plans.touching(plans.tasks(plan), paths)
     return fitting[0] if len(fitting) == 1 else None
 
 

@@ -12,10 +12,11 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
-from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, find_plan, objective
+from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.situation import StepContext, StepRequest
-from tandem.gsd.steps.subjects import Subject, difference, planning_dirs, read_text
+from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
+from tandem.hooks import plans
 
 _LOOKED_AT = 200
 """Commits that are looked through for what was approved."""
@@ -103,8 +104,9 @@ def _description(situation: StepContext, branch: WaveBranch, result: str | None)
     subjects = [f"- {commit.id[:_SHORT]} {commit.subject}" for commit in branch.commits[:_MOST_SUBJECTS]]
     if len(branch.commits) > _MOST_SUBJECTS:
         subjects.append(f"- and {len(branch.commits) - _MOST_SUBJECTS} more")
-    file = find_plan(branch.identity, planning_dirs(situation)) if branch.identity.plan else None
-    goal = objective(read_text(file) or "")
+    phase, plan = branch.identity.phase, branch.identity.plan
+    file = plans.find(phase, plan, planning_dirs(situation)) if plan else None
+    goal = objective(plans.read(file) or "")
     parts = [f"## Objective\n\n{goal}"] if goal else []
     parts.append("## Commits\n\n" + "\n".join(subjects))
     parts.append(f"## Verification\n\n{result or 'The proposer did not say what verifying it gave.'}")
