@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -183,3 +184,24 @@ def test_commands_about_a_gate_have_its_brokers_token(gated: Gated, tmp_path: Pa
     for command in (("gate", "status"), ("audit", "HEAD")):
         ended = gated.tandem(*command, "--json", **away)
         assert ended.envelope["ok"], ended.stdout
+
+
+def test_a_servers_hook_asks_with_the_token_that_it_was_given(gated: Gated, tmp_path: Path) -> None:
+    server = tmp_path / "shop.git"
+    gated.git("clone", "--quiet", "--bare", str(gated.root), str(server))
+    created = gated.tandem("token", "create", "server", "--role", "reviewer", "--project", gated.project, "--json").data
+    named = ("--broker", gated.broker.url, "--project", gated.project)
+    assert gated.tandem("gate", "server-hook", str(server), *named, TANDEM_TOKEN=created["token"]).status == 0
+    assert stat.S_IMODE((server / "tandem" / "broker.json").stat().st_mode) == (0o666 if os.name == "nt" else 0o600)
+    start = gated.head()
+    gated.stage(CHANGED)
+    made = gated.git("commit-tree", gated.git("write-tree"), "-p", start, "-m", "Change it")
+    push = ("push", "--quiet", "--no-verify", str(server), f"{made}:main")
+    assert "not approved" in gated.refused(*push)
+    put_up(gated)
+    gated.git(*push)
+    # It repairs the hook with the token that is kept.
+    assert gated.tandem("gate", "server-hook", str(server)).status == 0
+    gated.tandem("token", "revoke", created["token_id"])
+    other = gated.git("commit-tree", f"{start}^{{tree}}", "-p", made, "-m", "As before")
+    assert "TANDEM_TOKEN" in gated.refused(*push[:-1], f"{other}:main")

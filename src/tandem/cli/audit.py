@@ -33,9 +33,9 @@ from tandem.cli.terminal import Exit, console, progress, say, show, show_data, t
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
-from tandem.errors import InvalidInput, NotFound, Unavailable
+from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
-from tandem.hooks import git, pending, state
+from tandem.hooks import git, pending, remotes, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
@@ -45,6 +45,7 @@ from tandem.setup import gate_switch
 NAME = "commits"
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
+_STEPS_BACK = re.compile(r"[~^]")
 _SHORT = 10
 _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
@@ -92,14 +93,17 @@ async def commits(
         ),
     ],
     *,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Take remote-tracking branches as they were fetched last.")
+    ] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.
 
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
-    where they were approved as one change.
+    where they were approved as one change. What a remote-tracking branch such as origin/main is, its remote is asked.
     """
-    asked = await asyncio.to_thread(_asked, revisions)
+    asked = await asyncio.to_thread(_asked, revisions, offline=offline)
     for one in pending.refused(asked.place):
         say(f"The broker has refused a record: {one}")
     async with _client(options, asked.gate) as client, progress("judging"):
@@ -128,7 +132,7 @@ async def _accepted(client: TandemClient, project: str) -> Sequence[str]:
         return ()
 
 
-def _asked(revisions: str) -> AuditRequest:
+def _asked(revisions: str, *, offline: bool) -> AuditRequest:
     place = state.find_repository(".")
     if place is None:
         raise InvalidInput("This folder is in no git repository; go to one and run it again.", field="range")
@@ -138,16 +142,20 @@ def _asked(revisions: str) -> AuditRequest:
         raise Unavailable(str(error), path=error.path) from error
     match = _RANGE.fullmatch(revisions)
     if match is None:
-        old, new = None, _resolved(place, revisions)
+        old, new = None, _resolved(place, revisions, offline=offline)
     else:
-        old, new = _resolved(place, match["start"]), _resolved(place, match["end"])
+        old, new = (_resolved(place, match[side], offline=offline) for side in ("start", "end"))
     if match is not None and match["dots"] == "...":
         old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
     return AuditRequest(place, gate, old, new)
 
 
-def _resolved(place: state.HookRepository, revision: str) -> str:
-    found = git.resolve(place, revision or "HEAD")
+def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> str:
+    """The id of a commit; that of a remote-tracking branch as its remote has it."""
+    steps = _STEPS_BACK.search(revision)
+    name, back = (revision[: steps.start()], revision[steps.start() :]) if steps else (revision, "")
+    followed = remotes.followed(place, name) if name and not offline else None
+    found = git.resolve(place, (_there(place, name, *followed) + back) if followed else revision or "HEAD")
     if found is None:
         raise InvalidInput(
             f"'{revision or 'HEAD'}' is neither a command of 'tandem audit' nor a commit. Name a range, such as"
@@ -155,6 +163,30 @@ def _resolved(place: state.HookRepository, revision: str) -> str:
             field="range",
         )
     return found
+
+
+def _there(place: state.HookRepository, name: str, remote: str, ref: str) -> str:
+    """What a remote has as the branch that is followed here under a name; that it differs is said."""
+    try:
+        there = remotes.tips(place, remote, ref).get(ref)
+    except TandemError as error:
+        raise Unavailable(
+            f"The remote {remote} cannot be asked what it has as {ref}: {error.message}\n"
+            "Run it again when it can be reached; with --offline what was fetched last is judged.",
+            **error.details,
+        ) from error
+    if there is None:
+        raise InvalidInput(f"The remote {remote} has no {ref}. Run: git fetch --prune {remote}", field="range")
+    if not git.known_commits(place, [there]):
+        raise InvalidInput(
+            f"The remote {remote} has {there[:_SHORT]} as {ref}, which is not here yet. Run: git fetch {remote}",
+            field="range",
+        )
+    here = git.resolve(place, name)
+    if here != there:
+        is_here = here[:_SHORT] if here else "missing"
+        say(f"The remote {remote} has {there[:_SHORT]} as {ref}, which is judged; {name} here is {is_here}.")
+    return there
 
 
 def _left_out(place: state.HookRepository, old: str | None, new: str, without: tuple[str, ...]) -> int:

@@ -29,6 +29,10 @@ _OTHERS = {
         "override": "Run git commit and override the gate: only for a person at a terminal, who has to type the"
         " project's name.",
     },
+    "tandem.cli.server_hook": {
+        "server-hook": "Have a bare repository refuse pushes of what is not approved to base branches. Running it again"
+        " repairs the hook.",
+    },
     "tandem.cli.gate_steps": {
         "plan": "Have a whole PLAN.md reviewed before it is committed or carried out.",
         "context": "Have a whole CONTEXT.md reviewed before it is written or committed.",

@@ -13,7 +13,7 @@ import typer
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions
-from tandem.cli.persons import confirm, refuse_agents
+from tandem.cli.persons import need_person, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import Unreachable
@@ -88,7 +88,7 @@ async def on(
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
-        _ask_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
+        need_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
     async with options.client() as client, progress("switching the gate on"):
         gate = await gate_switch.switch_on(client.data, here, wish)
         found = await gate_status(client.data, here)
@@ -119,7 +119,7 @@ async def off(
             say(f"{here.gate_file} is missing; the hooks are taken away all the same.")
         if gate is None:
             return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=options.as_json)
-        _ask_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
+        need_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
         remarks = await gate_switch.switch_off(call, gate, reason)
     for remark in remarks:
         say(remark)
@@ -154,12 +154,6 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
     data_dir = gate.data_dir if gate is not None and options.broker is None else None
     async with ConnectionOptions(url, None, options.agent, data_dir=data_dir).client() as client:
         yield client.data
-
-
-def _ask_person(question: str, *, yes: bool) -> None:
-    refuse_agents(question)
-    if not yes:
-        confirm(question, unasked=Forbidden(f"{question} Run it at a terminal, or with --yes.", needed="person"))
 
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:

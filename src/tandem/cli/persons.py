@@ -51,6 +51,17 @@ def confirm(question: str, *, unasked: Exception) -> None:
         raise Forbidden("Nothing was changed.", needed="person")
 
 
+def need_person(question: str, *, yes: bool) -> None:
+    """Go on only if a person wants it: they say so at the terminal, or said `--yes` and are no agent.
+
+    Raises:
+        Forbidden: An agent runs the command, they said no, or nobody can be asked.
+    """
+    refuse_agents(question)
+    if not yes:
+        confirm(question, unasked=Forbidden(f"{question} Run it at a terminal, or with --yes.", needed="person"))
+
+
 def _here() -> str:
     here = str(Path.cwd())
     return top_level(here) or here

@@ -1,8 +1,9 @@
-"""`reference-transaction` and `pre-push`: where a branch moves to has to be approved, whichever command moves it.
+"""`reference-transaction`, `pre-push` and a server's `pre-receive`: where a branch moves to has to be approved.
 
 Also a fast-forward, a reset, a pull and `git update-ref` come to the first, which call no hook for commits: it judges
 base branches. The second is the last look before others see it, and finds what went round the other hooks: nothing
-that is not approved goes to a base branch elsewhere, nor anywhere where each task is reviewed.
+that is not approved goes to a base branch elsewhere, nor anywhere where each task is reviewed. The third is the same
+as the first in a repository that others push to, whatever hooks they have.
 """
 
 from __future__ import annotations
@@ -66,6 +67,21 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
             return _refuse(gate, [f"{name} cannot be judged: {error}"])
 
 
+def receive(gate: GateFile, _arguments: Sequence[str], stdin: bytes) -> int:
+    """Take what is pushed to this repository, or refuse all of it; answers with the exit status.
+
+    Args:
+        gate: The switch, which is on.
+        stdin: Git's: a line for each ref, with its old and its new value. The objects are in quarantine.
+    """
+    listed = git.run(gate.place, ["for-each-ref", "--format=%(refname) %(symref)", HEADS]).text.splitlines()
+    # A branch that stands for another one is pushed by its own name.
+    meant = dict(line.split(" ", 1) for line in listed if not line.endswith(" "))
+    lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
+    told = "".join(f"{old} {new} {meant.get(ref, ref)}\n" for old, new, ref in lines)
+    return update(gate, [_PREPARED], told.encode("utf-8", "surrogateescape"))
+
+
 def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> int:
     """The exit status: nothing moves unless everything may."""
     bases = Bases(gate, asker.get_gate()["accepted"])
@@ -105,14 +121,35 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
-                remote = arguments[0]
+                remote = _Remote(gate, arguments[1])
                 return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)
         except (Unreachable, Refused, TandemError, OSError) as error:
             return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
 
 
+class _Remote:
+    """What else there is where a push goes; that is asked once, and only if it matters."""
+
+    def __init__(self, gate: GateFile, url: str) -> None:
+        self._place = gate.place
+        self._url = url
+        self._commits: list[str] | None = None
+
+    def commits(self) -> list[str]:
+        """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
+        if self._commits is None:
+            from tandem.hooks import remotes  # only for what is new there
+
+            try:
+                self._commits = git.known_commits(self._place, remotes.tips(self._place, self._url).values())
+            except TandemError as error:
+                say(f"What the remote has already could not be asked, so all of it is judged: {error}")
+                self._commits = []
+        return self._commits
+
+
 def _sent(
-    gate: GateFile, judge: RangeChecker, known: tuple[str, ...], remote: str, oid: str, ref: str, there: str
+    gate: GateFile, judge: RangeChecker, known: tuple[str, ...], remote: _Remote, oid: str, ref: str, there: str
 ) -> int:
     """The exit status for one ref: nothing is pushed unless everything may be.
 
@@ -120,7 +157,7 @@ def _sent(
         gate: The switch.
         judge: Judges the commits.
         known: The commits that are never judged.
-        remote: Its name.
+        remote: Where it is pushed to.
         oid: What the ref becomes there.
         ref: Its full name there.
         there: What it is there now; zeros if it does not exist.
@@ -137,9 +174,9 @@ def _sent(
         # Only what is there already is known, whatever the refs here say.
         judgement = judge.judge(new, old=old, without=known, tips=())
     else:
-        listed = git.run(place, ["for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/"])
-        there_already = git.known_commits(place, listed.text.splitlines())
-        judgement = judge.judge(new, old=old, without=[*known, *there_already])
+        judgement = judge.judge(new, old=old, without=known) if old is not None else None
+        if judgement is None or not judgement.passes:
+            judgement = judge.judge(new, old=old, without=[*known, *remote.commits()])
     return _ended(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tandem.hooks.state import GateFile
 
-_OF_GIT = state.HOOKS
+_OF_GIT = (*state.HOOKS, "pre-receive")
 _OF_AGENTS = ("agent", "session")
 _REFUSED = 1
 _USAGE = 2
@@ -69,8 +69,8 @@ def _of_git(name: str, gate: GateFile, arguments: Sequence[str]) -> int:
         return record.committed(gate) if name == "post-commit" else record.rewritten(gate, sys.stdin.buffer.read())
     from tandem.hooks import branches
 
-    judged = branches.update if name == "reference-transaction" else branches.push
-    return judged(gate, arguments, sys.stdin.buffer.read())
+    judged = {"reference-transaction": branches.update, "pre-push": branches.push, "pre-receive": branches.receive}
+    return judged[name](gate, arguments, sys.stdin.buffer.read())
 
 
 def _of_agents(name: str, arguments: Sequence[str]) -> int:

@@ -62,7 +62,10 @@ def place_at(folder: Path) -> HookRepository:
     if found is None:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
     if found.top is None:
-        raise InvalidInput("A bare repository has no commits of its own to judge; run this in a working tree.")
+        raise InvalidInput(
+            "A bare repository has no commits of its own to judge; run this in a working tree."
+            " On a server: tandem gate server-hook"
+        )
     return found
 
 
@@ -101,7 +104,7 @@ def loosened(place: HookRepository, wish: GateOptions) -> list[str]:
 
 
 @contextmanager
-def _explained(what: str) -> Generator[None]:
+def explained(what: str) -> Generator[None]:
     """What failed, in front of the system's or git's reason."""
     try:
         yield
@@ -116,7 +119,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         TandemError: The broker refuses or is away, a file cannot be written, or the hooks cannot be installed; then
             the gate here is as before.
     """
-    with _explained("The gate was not switched on"):
+    with explained("The gate was not switched on"):
         before = switch(place)
         if before is not None:
             strict = before.strict if wish.strict is None else wish.strict
@@ -134,7 +137,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
         accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
-        gate = _gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
+        gate = new_gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
         here = gate.here()
         # The person seals with what they have for the gate that they loosen.
         request = proof.proved(
@@ -165,7 +168,7 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
         Unavailable: A file or the repository cannot be changed.
     """
     place = gate.place
-    with _explained("The gate was not switched off"):
+    with explained("The gate was not switched off"):
         installed = Installed.of(gate.hooks)
         remarks = githooks.remove(place, installed) if installed else []
         facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
@@ -209,7 +212,7 @@ async def salvaged(call: Call, place: HookRepository) -> GateFile:
         name = await registered_as(call, root)
     except TandemError:
         name = None
-    return _gate(place, root, name or root.name, GateOptions(), githooks.found(place))
+    return new_gate(place, root, name or root.name, GateOptions(), githooks.found(place))
 
 
 async def differences(call: Call, gate: GateFile) -> list[str]:
@@ -299,7 +302,10 @@ async def _registered(call: Call, name: str | None, root: Path) -> str:
     return project
 
 
-def _gate(place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed | None) -> GateFile:
+def new_gate(
+    place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed | None
+) -> GateFile:
+    """A switch that is on, not yet written: the broker is the one that is wished for, or that of this user's data."""
     facts = {
         "project": project,
         "root": str(root),

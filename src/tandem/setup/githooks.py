@@ -44,7 +44,11 @@ RECORDERS = ("post-commit", "post-rewrite")
 """Hooks that write down what was done."""
 
 OURS = (*GATES, *RECORDERS)
-_READERS = ("reference-transaction", "pre-push", "post-rewrite")
+
+ON_SERVER = ("pre-receive",)
+"""What a bare repository gets, which others push to; it refuses as well."""
+
+_READERS = ("reference-transaction", "pre-push", "post-rewrite", *ON_SERVER)
 """Those of ours that git tells something on standard input."""
 
 OTHERS = (
@@ -81,7 +85,7 @@ try:
 except ImportError:
     sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {mend}")
 main()"""
-_MEND = "Install it again, then run 'tandem gate on'; or take the hooks away that say so in {folder}."
+_MEND = "Install it again, then run '{on}'; or take the hooks away that say so in {folder}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,17 @@ class Setting:
         branches: The base branches.
         folder: Where the scripts are, for the person who must take them away without Tandem.
         tandem: Tandem's folder of the git folder, as seen from the script's own.
+        hooks: Those that do more than to call the former hook.
+        on: The command that installs them, and installs them again.
+        off: The command that takes them away.
     """
 
     branches: tuple[str, ...]
     folder: str
     tandem: str
+    hooks: tuple[str, ...] = OURS
+    on: str = "tandem gate on"
+    off: str = "tandem gate off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +164,28 @@ def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
     return _install_before(place, folder, setting, previous, made=made)
 
 
+def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Installed:
+    """Install the hook of a bare repository; again repairs it, and at no moment is there none.
+
+    Raises:
+        ConfigInvalid: It would not be called, or would be called for other repositories, or a file is in the way.
+        OSError: It cannot be written; what was done is undone.
+    """
+    folder = Path(place.common_dir, "hooks")
+    elsewhere = hooks_path(place) or (str(folder.resolve()) if folder.is_symlink() else None)
+    if elsewhere is not None and not _is_same(Path(place.git_dir, elsewhere), folder):
+        raise ConfigInvalid(
+            f"Git takes this repository's hooks from {elsewhere}, which may be those of others, too. Give it a folder"
+            f" of its own: git -C {shlex.quote(place.git_dir)} config core.hooksPath hooks",
+            setting="core.hooksPath",
+        )
+    made = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    off = "tandem gate server-hook --remove"
+    setting = Setting(branches, str(folder), "../tandem", ON_SERVER, "tandem gate server-hook", off)
+    return _install_beside(place, folder, setting, made=made)
+
+
 def remove(place: HookRepository, installed: Installed) -> list[str]:
     """Take the hooks away and put back what was there, to the byte; again is safe.
 
@@ -180,7 +212,7 @@ def found(place: HookRepository) -> Installed:
     if own_folder.is_dir() or _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
         return Installed(str(own_folder), None, {}, _INCLUDE, made_directory=True)
     aside = Path(place.folder, "chained")
-    chained = {name: str(aside / name) for name in OURS if os.path.lexists(aside / name)}
+    chained = {name: str(aside / name) for name in (*OURS, *ON_SERVER) if os.path.lexists(aside / name)}
     return Installed(str(Path(place.common_dir, "hooks")), None, chained)
 
 
@@ -195,12 +227,12 @@ def hooks_path(place: HookRepository) -> str | None:
     return found.text or None
 
 
-def alive(place: HookRepository, installed: Installed) -> dict[str, bool]:
+def alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> dict[str, bool]:
     """Whether git would start each of our hooks, as far as its files tell."""
     folder = hooks_path(place) or str(Path(place.common_dir, "hooks"))
     used = Path(place.top or place.git_dir, folder)
     is_used = _is_same(used, Path(installed.directory))
-    return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in OURS}
+    return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in names}
 
 
 def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, made: bool) -> Installed:
@@ -209,12 +241,12 @@ def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, ma
     chained: dict[str, str] = {}
     installed = Installed(str(folder), chained=chained, made_directory=made)
     try:
-        for name in OURS:
+        for name in setting.hooks:
             for backup in _BACKUPS:
                 _drop_ours(folder / f"{name}{backup}")
             word = _set_aside(folder / name, aside / name, chained)
             write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
-        _ensure_alive(place, installed)
+        _ensure_alive(place, installed, setting.hooks)
     except BaseException:
         remove(place, installed)
         raise
@@ -228,6 +260,8 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
         # Of an installation whose record is lost; what it had moved away is still there.
         if os.path.lexists(aside):
             chained[former.name] = str(aside)
+        if aside.is_symlink():
+            word = shlex.quote((former.parent / aside.readlink()).resolve().as_posix())
     elif os.path.lexists(former):
         if former.is_symlink():
             # Its target may be relative: it is called where it is, not where the link is moved to.
@@ -263,8 +297,8 @@ def _install_before(place: HookRepository, folder: Path, setting: Setting, previ
     return installed
 
 
-def _ensure_alive(place: HookRepository, installed: Installed) -> None:
-    dead = [name for name, is_alive in alive(place, installed).items() if not is_alive]
+def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> None:
+    dead = [name for name, is_alive in alive(place, installed, names).items() if not is_alive]
     if dead:
         origin = git.run(
             place, ["config", "--show-origin", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration()
@@ -396,8 +430,8 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
         setting: What all have in common.
         chained: A shell word for the hook to call first; it need not exist.
     """
-    lines = ["#!/bin/sh", f"{MARK}{name}. 'tandem gate off' takes it away.", "here=${0%/*}", f"chained={chained}"]
-    if name not in OURS:
+    lines = ["#!/bin/sh", f"{MARK}{name}. '{setting.off}' takes it away.", "here=${0%/*}", f"chained={chained}"]
+    if name not in setting.hooks:
         return _text([*lines, 'if [ -f "$chained" ] && [ -x "$chained" ]; then exec "$chained" "$@"; fi', "exit 0"])
     if name in _READERS:
         lines += _reading(name, setting)
@@ -435,8 +469,9 @@ def _reading(name: str, setting: Setting) -> list[str]:
 
 
 def _judging(name: str, setting: Setting) -> list[str]:
-    refused = "refused: " if name in GATES else ""
-    mend = _MEND.format(folder=setting.folder)
+    can_refuse = name not in RECORDERS
+    refused = "refused: " if can_refuse else ""
+    mend = _MEND.format(on=setting.on, folder=setting.folder)
     python = Path(sys.executable).as_posix()
     program = _PROGRAM.format(source=SOURCE.as_posix(), refused=refused, mend=mend.replace('"', "'"))
     gone = f"tandem: {refused}the Python of the gate is no longer at {python}. {mend}"
@@ -445,7 +480,7 @@ def _judging(name: str, setting: Setting) -> list[str]:
         f"python={shlex.quote(python)}",
         'if ! [ -x "$python" ]; then',
         f"    printf '%s\\n' {shlex.quote(gone)} >&2",
-        f"    exit {int(name in GATES)}",
+        f"    exit {int(can_refuse)}",
         "fi",
         f'{told}"$python" -I -S -c {shlex.quote(program)} {name} "$@"',
     ]

@@ -75,6 +75,17 @@ def work(shared: Gated, tmp_path: Path) -> Iterator[Work]:
 
 
 @pytest.fixture
+def remote(work: Work) -> Iterator[Path]:
+    """A bare repository that has what the work begins with; `origin` here."""
+    folder = work.folder / "remote.git"
+    work.git("clone", "--quiet", "--bare", "--no-local", "--single-branch", str(work.gated.root), str(folder))
+    work.gated.git("update-ref", "refs/heads/main", work.start, cwd=folder)
+    work.git("remote", "add", "origin", str(folder))
+    yield folder
+    work.git("remote", "remove", "origin")
+
+
+@pytest.fixture
 def auditor(shared: Gated) -> Auditor:
     """`tandem audit` in the repository."""
     return Auditor(Inside(shared.broker.url, shared.root))

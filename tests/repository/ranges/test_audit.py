@@ -138,6 +138,47 @@ def test_needs_its_broker_and_says_how_to_start_it(work: Work, auditor: Auditor)
     assert "tandem up" in ended.stderr
 
 
+def test_what_a_remote_has_is_asked_of_the_remote(work: Work, auditor: Auditor, remote: Path):
+    """Whoever pushes with `--no-verify` can also write what stands here for the remote's branch."""
+    good = work.approved(work.change, work.start)
+    bad = work.made(work.other, good, "Slip by")
+    work.git("push", "--quiet", "--no-verify", "origin", f"{bad}:main")
+    tracking = "refs/remotes/origin/main"
+    assert auditor.verdicts("origin/main") == ["approved", "unapproved"]
+    work.git("update-ref", tracking, good)
+    # Nor does a branch or a tag of the same name get in between.
+    work.git("update-ref", "refs/heads/origin/main", good)
+    try:
+        for name in ("origin/main", "remotes/origin/main", tracking):
+            assert auditor.verdicts(f"{work.start}..{name}") == ["approved", "unapproved"], name
+    finally:
+        work.git("update-ref", "-d", "refs/heads/origin/main")
+    assert f"has {bad[:10]} as refs/heads/main, which is judged" in auditor.run("origin/main").stderr
+    assert auditor.verdicts(f"{work.start}..origin/main~1") == ["approved"]
+    assert auditor.verdicts(f"origin/main..{bad}") == []
+    work.git("update-ref", tracking, bad)
+    assert auditor.run("origin/main", "--offline").status == 1
+    # A colleague's push is not here yet.
+    theirs = work.gated.git("commit-tree", f"{good}^{{tree}}", "-p", bad, "-m", "Theirs", cwd=remote)
+    work.gated.git("update-ref", "refs/heads/main", theirs, cwd=remote)
+    ended = auditor.run(f"{work.start}..origin/main")
+    assert (ended.status, "Run: git fetch origin" in ended.stderr) == (1, True)
+    work.git("fetch", "--quiet", "origin")
+    assert auditor.verdicts(f"{work.start}..origin/main") == ["approved", "rollback", "rollback"]
+
+
+def test_a_remote_that_cannot_be_asked_is_no_approval(work: Work, auditor: Auditor, remote: Path):
+    work.git("push", "--quiet", "origin", f"{work.approved(work.change, work.start)}:main")
+    assert auditor.run("origin/main").status == 0
+    remote.rename(remote.with_suffix(".away"))
+    ended = auditor.run("origin/main")
+    assert (ended.status, "origin cannot be asked" in ended.stderr, "--offline" in ended.stderr) == (1, True, True)
+    assert auditor.run("origin/main", "--offline").status == 0
+    work.git("update-ref", "refs/remotes/elsewhere/main", work.start)
+    assert "git remote add" in auditor.run("elsewhere/main").stderr
+    work.git("update-ref", "-d", "refs/remotes/elsewhere/main")
+
+
 def test_works_in_a_clone_that_has_no_gate(
     shared_broker: BrokerProcess, work: Work, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -9,15 +9,6 @@ import pytest
 from tests.repository.ranges.works import Work
 
 
-@pytest.fixture
-def remote(work: Work) -> Path:
-    """A bare repository that has what the work begins with."""
-    folder = work.folder / "remote.git"
-    work.git("clone", "--quiet", "--bare", "--no-local", "--single-branch", str(work.gated.root), str(folder))
-    work.gated.git("update-ref", "refs/heads/main", work.start, cwd=folder)
-    return folder
-
-
 def refused(work: Work, remote: Path, *refs: str) -> str:
     """A push that the gate must refuse: the remote stays as it is. What it says."""
     before = work.gated.git("for-each-ref", cwd=remote)
@@ -78,6 +69,19 @@ def test_what_the_remote_has_beyond_what_is_known_here_is_not_trusted(work: Work
     work.gated.git("update-ref", "refs/heads/main", theirs, cwd=remote)
     refused(work, remote, f"+{work.made(work.change, work.start)}:refs/heads/main")
     push(work, remote, f"+{work.approved(work.other, work.start)}:refs/heads/main")
+
+
+def test_what_stands_here_for_a_branch_of_the_remote_does_not_count_but_what_it_has(work: Work, remote: Path):
+    bad = work.made(work.change, work.start)
+    work.git("update-ref", "refs/remotes/origin/theirs", bad)
+    work.refused("push", "origin", f"{bad}:refs/heads/topic")
+    # A colleague, who has no gate, has pushed it.
+    work.git("push", "--quiet", "--no-verify", "origin", f"{bad}:refs/heads/theirs")
+    work.git("push", "origin", f"{work.approved(work.other, bad)}:refs/heads/topic")
+    # A remote that takes pushes and answers nothing else: everything is judged.
+    deaf = (f"--receive-pack=git-receive-pack '{remote}' #", str(work.folder / "deaf"))
+    assert "could not be asked" in work.refused("push", *deaf, f"{bad}:refs/heads/other")
+    work.git("push", *deaf, f"{work.approved(work.change, work.start)}:refs/heads/other")
 
 
 def test_an_object_that_is_no_commit_cannot_be_judged(work: Work, remote: Path):

@@ -1,0 +1,69 @@
+"""`tandem gate server-hook`: the gate where others push to, which holds whatever hooks they have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.cli.commands import add, command
+from tandem.cli.connection_options import ConnectionOptions
+from tandem.cli.persons import need_person
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.errors import InvalidInput
+from tandem.hooks import ask
+from tandem.setup import gate_switch
+from tandem.setup import server_hook as server_setup
+
+
+@command()
+async def server_hook(
+    path: Annotated[
+        Path, typer.Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
+    ] = Path(),
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the hook away, and put back what was there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")] = False,
+    options: ConnectionOptions,
+) -> Exit:
+    """Have a bare repository refuse pushes of what is not approved to base branches. Running it again repairs the hook.
+
+    It writes a pre-receive hook, which no client can skip, and which calls a former one first. An access token in
+    TANDEM_TOKEN is kept for the hook, in a file that only this user can read.
+    """
+    place = server_setup.place_at(path.absolute())
+    before = gate_switch.switch(place)
+    if remove:
+        need_person("Remove the hook? Anybody can then push here what is not approved.", yes=yes)
+        remarks = server_setup.remove(place)
+        for remark in remarks:
+            say(remark)
+        return tell({"enabled": False, "remarks": remarks}, plain("The hook is removed."), as_json=options.as_json)
+    project = options.project or (before.project if before is not None else None)
+    if project is None:
+        raise InvalidInput(
+            "Say whose approvals count: --project NAME, as 'tandem project list' has it.", field="project"
+        )
+    looser = server_setup.loosened(before, project, options.broker)
+    if looser:
+        need_person(f"This changes whom the hook that is there asks: {'; '.join(looser)}.", yes=yes)
+    url = options.broker or (ask.url_of(before) if before is not None else None)
+    data_dir = before.data_dir if before is not None and options.broker is None else None
+    connection = ConnectionOptions(url, None, options.agent, data_dir=data_dir)
+    async with connection.client() as client, progress("installing the hook"):
+        gate = await server_setup.install(client.data, place, project, options.broker)
+    chained = gate.hooks["chained"]
+    facts = {"enabled": True, "project": project, "broker": gate.broker, "branches": gate.branches, "chained": chained}
+    lines = [
+        f"Pushes to {', '.join(gate.branches)} of {place.git_dir} need the approvals of {project}.",
+        f"broker      {ask.url_of(gate) or gate.data_dir}",
+        f"hook        {gate.hooks['directory']}/pre-receive{', which calls the former one first' if chained else ''}",
+    ]
+    return tell(facts, NoWrap(*map(plain, lines)), as_json=options.as_json)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to the group `gate`."""
+    add(group, "gate server-hook", server_hook)
