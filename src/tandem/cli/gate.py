@@ -30,8 +30,8 @@ _OTHERS = {
         " project's name.",
     },
     "tandem.cli.server_hook": {
-        "server-hook": "Have a bare repository refuse pushes of what is not approved to base branches. Running it again"
-        " repairs the hook.",
+        "server-hook": "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the"
+        " hook.",
     },
     "tandem.cli.gate_steps": {
         "plan": "Have a whole PLAN.md reviewed before it is committed or carried out.",

@@ -28,11 +28,7 @@ async def server_hook(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
-    """Have a bare repository refuse pushes of what is not approved to base branches. Running it again repairs the hook.
-
-    It writes a pre-receive hook, which no client can skip, and which calls a former one first. An access token in
-    TANDEM_TOKEN is kept for the hook, in a file that only this user can read.
-    """
+    """Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook."""
     place = server_setup.place_at(path.absolute())
     before = gate_switch.switch(place)
     if remove:

@@ -70,22 +70,23 @@ async def install(call: Call, place: HookRepository, project: str, broker: str |
             field="project",
         )
     with gate_switch.explained("The hook was not installed"):
-        return _installed(place, GateOptions(project, broker, tuple(gate["branches"])))
+        return _installed(place, project, broker, tuple(gate["branches"]))
 
 
-def _installed(place: HookRepository, wish: GateOptions) -> GateFile:
+def _installed(place: HookRepository, project: str, broker: str | None, branches: tuple[str, ...]) -> GateFile:
     before = gate_switch.switch(place)
     token = credentials.stated_token()
-    broker = wish.broker or (before.broker if before is not None else None)
+    if broker is None and before is not None:
+        broker = before.broker
     if broker is None and token is not None:
         broker = published_url(find_data_dir())
     keeps_token = before is not None and (before.broker, before.data_dir) == (broker, place.folder)
-    branches = wish.branches or ()
     installed = githooks.install_on_server(place, branches)
     earlier = Installed.of(before.hooks) if before is not None else None
     if earlier is not None and earlier.made_directory:
         installed = replace(installed, made_directory=True)
-    made = gate_switch.new_gate(place, Path(place.git_dir), wish.project or "", replace(wish, broker=broker), installed)
+    wish = GateOptions(project, broker, branches)
+    made = gate_switch.new_gate(place, Path(place.git_dir), project, wish, installed)
     if token is not None or keeps_token:
         made = GateFile(place, {**made.facts(), "data_dir": place.folder})
     gate_switch.write(made)
