@@ -127,8 +127,12 @@ def test_without_its_broker_nothing_gets_onto_a_base_branch(gated: Gated, guarde
     assert push(gated, f"{good}:main").ok
 
 
-@pytest.mark.skipif(os.name == "nt", reason="platform: permissions and a hook of sh")
+@pytest.mark.skipif(os.name == "nt", reason="platform: permissions, links")
 def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, server: Path):
+    # As gitolite has it: a link, whose target counts from where it is.
+    former = server / "hooks/pre-receive"
+    former.rename(server / "held.sh")
+    former.symlink_to("../held.sh")
     before = contents(server)
     for _ in range(2):
         assert hooked(gated, server, "--project", gated.project) == 0
@@ -137,11 +141,12 @@ def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, 
         assert "tandem" not in words
         refused(gated, server, f"{commit(gated, DIGITS, gated.head())}:main")
         # A hook that another tool writes over it is dead, and is found and repaired by the same command.
-        (server / "hooks/pre-receive").chmod(0o644)
+        former.chmod(0o644)
     assert hooked(gated, server, "--remove", "--yes", CLAUDECODE="1") == 1
     assert hooked(gated, server, "--remove", "--yes") == 0
     after = contents(server)
     assert {name: after[name] for name in before} == before
+    assert former.readlink() == Path("../held.sh")
     assert [name for name in after.keys() - before.keys() if not name.startswith("objects")] == []
 
 
