@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tandem.hooks import liveness
 from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
+from tests.repository.agents import Agent
 from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.hook_managers import MANAGERS, called
+from tests.repository.test_session_hook import told as session
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 NOTE = '#!/bin/sh\nprintf "%s %s\\n" "${0##*/}" "$*" >>"$(git rev-parse --git-common-dir)/called"\n'
@@ -40,14 +45,10 @@ def picture(folder: Path) -> dict[str, tuple[int, str]]:
     return seen
 
 
-def called(gated: Gated) -> list[str]:
-    file = gated.root / ".git/called"
-    return file.read_text("utf-8").splitlines() if file.exists() else []
-
-
 def commits_only_what_is_approved(gated: Gated) -> None:
     gated.stage(DIGITS)
     gated.refused("commit", "-m", "x")
+    called(gated.root)
     gated.approve()
     gated.git("commit", "-m", "x")
 
@@ -74,8 +75,8 @@ def sleeping_hook(root: Path) -> None:
     hook(root / ".git/hooks", "prepare-commit-msg").chmod(0o644)
 
 
-def husky(root: Path) -> None:
-    """What husky 9 leaves: a relative folder, whose hooks look at their own names."""
+def relative_folder(root: Path) -> None:
+    """As husky has it: a relative folder, whose hooks look at their own names."""
     inner = root / ".husky/_"
     hook(inner, "h", '#!/usr/bin/env sh\nn=$(basename "$0")\ns=$(dirname "$(dirname "$0")")/$n\nsh -e "$s" "$@"\n')
     for name in ("prepare-commit-msg", "pre-commit", "commit-msg"):
@@ -86,7 +87,7 @@ def husky(root: Path) -> None:
 
 
 def without_a_last_line_end(root: Path) -> None:
-    husky(root)
+    relative_folder(root)
     config = root / ".git/config"
     config.write_bytes(config.read_bytes().rstrip(b"\n"))
 
@@ -98,13 +99,12 @@ def shared_folder(root: Path) -> None:
     (root / ".git/hooks").symlink_to("../githooks")
 
 
-BEFORE = (own_hooks, linked_hook, no_hooks, sleeping_hook, husky, without_a_last_line_end, shared_folder)
+BEFORE = (own_hooks, linked_hook, no_hooks, sleeping_hook, without_a_last_line_end, shared_folder)
 CALLED: dict[str, set[str]] = {
     "own_hooks": {"prepare-commit-msg", "pre-commit", "reference-transaction"},
     "linked_hook": {"their-hook"},
     "no_hooks": set(),
     "sleeping_hook": set(),
-    "husky": {"prepare-commit-msg", "pre-commit", "commit-msg"},
     "without_a_last_line_end": {"prepare-commit-msg", "pre-commit", "commit-msg"},
     "shared_folder": {"prepare-commit-msg"},
 }
@@ -118,14 +118,12 @@ def test_what_was_there_works_on_and_comes_back_to_the_byte(
     first = picture(plain / ".git")
     gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
-    names = {line.partition(" ")[0] for line in called(gated)}
+    names = {line.partition(" ")[0] for line in called(gated.root)}
     assert names == CALLED[before.__name__]
     ended = gated.tandem("gate", "off", "--yes")
     assert ended.status == 0, ended.stderr
-    after = picture(plain / ".git")
-    kept = {name: facts for name, facts in after.items() if not name.startswith("tandem")}
-    assert kept == first
-    assert set(after) - set(first) == {"tandem/gate.json"}
+    assert kept(plain / ".git") == first
+    assert set(picture(plain / ".git")) - set(first) == {"tandem/gate.json"}
     assert gated.git("for-each-ref", "refs/tandem") == ""
     gated.stage({"b.txt": "no gate\n"})
     gated.git("commit", "-m", "x")
@@ -152,25 +150,15 @@ def test_a_hook_that_reads_is_told_what_git_tells(shared_broker: BrokerProcess, 
     told = (gated.root / ".git/told").read_text("utf-8")
     line = f"{'0' * 40} {gated.head()} refs/heads/side\n"
     assert told == line * 2
-    assert called(gated)[-2:] == ["reference-transaction prepared", "reference-transaction committed"]
+    assert called(gated.root)[-2:] == ["reference-transaction prepared", "reference-transaction committed"]
     hook(gated.root / ".git/tandem/chained", "reference-transaction", "#!/bin/sh\nexit 1\n")
     assert not gated.try_git("branch", "other").ok
-
-
-def test_husky_that_sets_its_folder_again_switches_nothing_off(
-    shared_broker: BrokerProcess, plain: Path, config_dir: Path
-):
-    husky(plain)
-    gated = gate_on(shared_broker, plain)
-    gated.git("config", "core.hooksPath", ".husky/_")
-    commits_only_what_is_approved(gated)
-    assert "pre-commit " in called(gated)
 
 
 def test_a_relative_folder_counts_from_each_working_tree(
     shared_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path
 ):
-    husky(plain)
+    relative_folder(plain)
     gated = gate_on(shared_broker, plain)
     linked = gated.linked(tmp_path / "linked", "feature")
     hook(linked / ".husky/_", "pre-commit", "#!/bin/sh\nexit 1\n")
@@ -193,68 +181,84 @@ def test_a_folder_for_all_repositories_is_called_and_left_alone(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(configuration))
     gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
-    assert [line.partition(" ")[0] for line in called(gated)] == ["commit-msg"]
+    assert [line.partition(" ")[0] for line in called(gated.root)] == ["commit-msg"]
     assert [file.name for file in everywhere.iterdir()] == ["commit-msg"]
     # Another repository of the same person has no gate.
     other = new_repository(tmp_path / "other")
     assert gate_switch.switch(gate_switch.place_at(other)) is None
 
 
-def pre_commit(root: Path) -> None:
-    """What `pre-commit install` does: the hook that it finds is kept as `.legacy` and called."""
-    found = root / ".git/hooks/prepare-commit-msg"
-    found.rename(found.with_name(f"{found.name}.legacy"))
-    hook(
-        found.parent,
-        found.name,
-        "#!/bin/sh\n# File generated by pre-commit: https://pre-commit.com\n"
-        'HERE="$(cd "$(dirname "$0")" && pwd)"\nlegacy="$HERE/prepare-commit-msg.legacy"\n'
-        'if [ -x "$legacy" ]; then "$legacy" "$@" || exit 1; fi\n',
-    )
+def kept(folder: Path) -> dict[str, tuple[int, str]]:
+    """What is in a git folder of hooks and configuration, Tandem's own folder aside."""
+    return {name: facts for name, facts in picture(folder).items() if not name.startswith("tandem")}
 
 
-def test_pre_commit_installed_over_the_gate_calls_it_and_stays_when_it_goes(gated: Gated):
-    pre_commit(gated.root)
-    theirs = (gated.root / ".git/hooks/prepare-commit-msg").read_bytes()
-    commits_only_what_is_approved(gated)
-    assert gated.tandem("gate", "status").status == 0
-    assert gated.tandem("gate", "on").status == 0
-    gated.stage({"b.txt": "more\n"})
-    gated.refused("commit", "-m", "y")
-    assert gated.tandem("gate", "off", "--yes").status == 0
-    assert (gated.root / ".git/hooks/prepare-commit-msg").read_bytes() == theirs
-    assert not (gated.root / ".git/hooks/prepare-commit-msg.legacy").exists()
-
-
-def test_pre_commit_that_was_there_first_keeps_the_hook_that_it_calls(
-    shared_broker: BrokerProcess, plain: Path, config_dir: Path
+@pytest.mark.parametrize("order", ["manager gate manager", "gate manager"])
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_has_remains(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path, manager: str, order: str
 ):
-    hook(plain / ".git/hooks", "prepare-commit-msg")
-    pre_commit(plain)
-    first = picture(plain / ".git")
-    gated = gate_on(shared_broker, plain)
-    commits_only_what_is_approved(gated)
-    assert {line.partition(" ")[0] for line in called(gated)} == {"prepare-commit-msg.legacy"}
+    hook(plain / ".git/hooks", "prepare-commit-msg", "#!/bin/sh\necho the one before >>.git/called\n")
+    twin = Path(shutil.copytree(plain, tmp_path / "twin", symlinks=True))
+    gated: Gated | None = None
+    for step in order.split():
+        if step == "gate":
+            gated = gate_on(shared_broker, plain)
+            continue
+        MANAGERS[manager](plain)
+        if gated is None:
+            continue
+        status = gated.tandem("gate", "status", "--json")
+        if manager == "lefthook":
+            # It moves what it finds out of the way, and does not call it.
+            assert status.status == 1
+            assert "prepare-commit-msg, pre-push; they are not in" in status.data["problems"][0]
+            assert gated.tandem("gate", "on").status == 0
+        else:
+            assert status.status == 0, status.stdout
+        commits_only_what_is_approved(gated)
+        before = ["the one before"] if manager == "pre-commit" else []
+        assert sorted(called(plain)) == [f"{manager} pre-commit", f"{manager} prepare-commit-msg", *before]
+    assert gated is not None
+    gated.git("init", "--quiet", "--bare", str(tmp_path / "away.git"))
+    gated.git("push", str(tmp_path / "away.git"), "main")
+    assert called(plain) == [f"{manager} pre-push"]
+    gated.stage({"a.txt": "not approved\n"})
+    slipped = gated.git("commit-tree", "-p", "HEAD", "-m", "x", gated.git("write-tree"))
+    gated.refused("push", str(tmp_path / "away.git"), f"{slipped}:refs/heads/main")
     assert gated.tandem("gate", "off", "--yes").status == 0
-    kept = {name: facts for name, facts in picture(plain / ".git").items() if not name.startswith("tandem")}
-    assert kept == first
+    for _ in range(order.count("manager")):
+        MANAGERS[manager](twin)
+    assert kept(plain / ".git") == kept(twin / ".git")
+    assert [file.name for file in (plain / ".git/tandem").iterdir()] == ["gate.json"]
 
 
-def test_a_tool_that_puts_its_hook_in_the_gates_place_is_found_and_mended(gated: Gated):
-    ours = gated.root / ".git/hooks/prepare-commit-msg"
-    ours.rename(ours.with_name("prepare-commit-msg.old"))
-    hook(ours.parent, ours.name, NOTE + "# lefthook\n")
-    status = gated.tandem("gate", "status", "--json")
-    assert status.status == 1
-    assert status.data["hooks"]["prepare-commit-msg"] is False
-    assert any("tandem gate on" in problem for problem in status.data["problems"])
-    # The base branch is guarded meanwhile.
+def test_whatever_takes_the_place_of_the_gates_hooks_is_named_wherever_one_looks(gated: Gated):
+    hook(gated.root / ".githooks", "prepare-commit-msg")
+    gated.git("config", "core.hooksPath", ".githooks")
     gated.stage(DIGITS)
-    gated.refused("commit", "-m", "x")
+    said = f"does not start these hooks of the gate: {', '.join(githooks.OURS[:1])}"
+    submitted = gated.tandem("submit", "-m", "x", "--staged")
+    started = session(gated.root)
+    agents = Agent("claude", gated.root).runs("git commit -m x").words
+    for told in (
+        submitted.stderr,
+        started,
+        agents,
+        gated.tandem("gate", "status").stdout,
+        gated.tandem("doctor").stdout,
+    ):
+        assert said in " ".join(told.split())
+    assert Agent("claude", gated.root).runs("git log").passes
     assert gated.tandem("gate", "on").status == 0
-    commits_only_what_is_approved(gated)
-    assert "prepare-commit-msg .git/COMMIT_EDITMSG message" in called(gated)
-    assert not (ours.parent / "prepare-commit-msg.old").exists()
+    assert gated.tandem("submit", "-m", "x", "--staged").stderr == ""
+    assert Agent("claude", gated.root).runs("git commit -m x").passes
+    gated.refused("commit", "-m", "x")
+    # The gate's folder wins by now, and calls one that is no longer meant.
+    gated.git("config", "core.hooksPath", ".otherhooks")
+    gated.refused("commit", "-m", "x")
+    problem = gated.tandem("gate", "status", "--json").data["problems"]
+    assert [".githooks first" in one and ".otherhooks by now" in one for one in problem] == [True]
 
 
 def test_a_setting_that_would_silence_the_hooks_is_an_error_and_changes_nothing(
@@ -275,6 +279,6 @@ def test_a_setting_that_would_silence_the_hooks_is_an_error_and_changes_nothing(
 def test_the_hooks_are_those_that_git_starts(gated: Gated):
     place = gate_switch.place_at(gated.root)
     installed = githooks.found(place)
-    assert set(githooks.alive(place, installed).values()) == {True}
+    assert set(liveness.alive(place, installed.directory).values()) == {True}
     (gated.root / ".git/hooks/pre-push").chmod(0o644)
-    assert githooks.alive(place, installed)["pre-push"] is False
+    assert liveness.alive(place, installed.directory)["pre-push"] is False

@@ -6,6 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
@@ -25,7 +26,9 @@ from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
 from tandem.client.session import has_changed, is_decided
 from tandem.errors import TandemError
+from tandem.hooks import liveness
 from tandem.hooks.person import agent_mark
+from tandem.hooks.state import GateUnreadable
 from tandem.hooks.trust import CHECKS_FILE
 from tandem.reviews.answers import Proposal, ReviewCreated, ReviewStatus
 
@@ -109,6 +112,9 @@ def submit(  # noqa: PLR0913 an option each
 
 async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
     async with options.client() as client:
+        with suppress(TandemError, GateUnreadable):  # whoever commits is told
+            if (problem := await asyncio.to_thread(liveness.problem_at, str(Path.cwd()))) is not None:
+                say(problem)
         async with progress("putting it up"):
             envelope = await client.call("create_review", await _request(client, order, options))
         data = orjson.loads(envelope)

@@ -14,7 +14,7 @@ from glob import glob
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandem.hooks import person, state
+from tandem.hooks import liveness, person, state
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
@@ -171,6 +171,7 @@ def refusal(client: str, text: str, folder: str) -> list[str] | None:
         reasons = reasons or _gates_own(command, text)
         for call in _git_calls(command) if reasons is None and "git" in command.names else ():
             reasons = reasons or _passing_hooks_by(call, is_always=client == _WITHOUT_HOOKS and call.name in _HOOKED)
+            reasons = reasons or _silenced(call)
         if reasons is not None:
             return reasons
     return _own_review(client, text, folder) if _REVIEWS.search(text) else None
@@ -260,6 +261,13 @@ def _passing_hooks_by(call: _Git, *, is_always: bool) -> list[str] | None:
         f"git {call.name} with {off} would pass by git's hooks, and the gate's are among them.",
         "Run it without that: when git's hooks refuse, they say why and what to do.",
     ]
+
+
+def _silenced(call: _Git) -> list[str] | None:
+    """Why git would not call the gate's hooks though nothing of the call says so; null if it would."""
+    gate = call.gate if call.name in _HOOKED else None
+    problem = liveness.silenced(gate) if gate is not None else None
+    return [problem, "Run that first; then this again."] if problem is not None else None
 
 
 def _switches(call: _Git) -> Iterator[str]:

@@ -75,6 +75,8 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
     # Where no gate is on, nobody pays for these.
+    from tandem.errors import TandemError
+    from tandem.hooks import liveness
     from tandem.hooks.ask import GateClient, Refused, Unreachable
 
     said = (
@@ -86,6 +88,10 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
         # It switches git's hooks off for every command that it runs.
         said += f" Here git commands that make or move commits have to say: git -c core.hooksPath={directory} …"
         said += " (the gate's hooks, which this client switches off)."
+    try:
+        said = " ".join(filter(None, [said, liveness.problem(gate)]))
+    except TandemError as error:
+        said += f" Whether git starts its hooks cannot be found out: {error}"
     try:
         with GateClient(gate) as asker:
             asker.check_gate([])

@@ -18,7 +18,7 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.hooks import ask, enforcement, git, pending, planning, proof, state
+from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
@@ -412,12 +412,9 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
         )
     installed = Installed.of(gate.hooks)
     if installed is not None:
-        status.hooks = githooks.alive(place, installed) if gate.enabled else {}
+        status.hooks = liveness.alive(place, installed.directory) if gate.enabled else {}
         status.hooks_directory, status.chained = installed.directory, tuple(installed.chained)
         status.previous_hooks_path = installed.previous_hooks_path
-    dead = [name for name, is_alive in status.hooks.items() if not is_alive]
-    if dead or (gate.enabled and not status.hooks):
-        status.problems.append(
-            f"Git does not start these hooks: {', '.join(dead) or 'all'}. Install them again: tandem gate on"
-        )
+    if gate.enabled and (silent := liveness.problem(gate)) is not None:
+        status.problems.append(silent)
     return status

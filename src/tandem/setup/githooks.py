@@ -3,7 +3,8 @@
 Without `core.hooksPath` they are put into git's own hook folder, and what was there is moved aside and called
 first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
 hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
-a tool that sets it again switches nothing off.
+a tool that sets it again switches nothing off. Without it the same folder stands by for husky: the file is included
+by a path that leads through husky's folder, and so exists from the moment on that husky sets its own.
 
 The scripts are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before, then
 the gate; what need not start Python does not.
@@ -14,28 +15,30 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
-from tandem.hooks import git
+from tandem.hooks import liveness
+from tandem.hooks.liveness import HUSKY, INCLUDED, MARK, PRE_COMMIT, HooksPath
 from tandem.hooks.state import HookRepository
 
-_CONFIG_NAMES = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM")
-_INCLUDED = "hooks.gitconfig"
-_INCLUDE = f"[include]\n\tpath = tandem/{_INCLUDED}\n"
+_INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
+_STAND_BY = f"[include]\n\tpath = ../{HUSKY}/../../.git/tandem/{INCLUDED}\n"
+"""As git's configuration knows no such condition, the way there is one: without husky's folder it leads nowhere."""
+
+_BLOCKS = (_INCLUDE, _STAND_BY)
+_TOOLS = (PRE_COMMIT, b"LEFTHOOK")
+"""What is in every script of a tool that moves the hooks aside that it finds."""
+
 _BACKUPS = (".legacy", ".old")
 """Where other tools move the hook to that they find: pre-commit and lefthook."""
 _EXECUTABLE = 0o755
-
-MARK = "# Tandem's gate: "
-"""Begins the second line of every script of ours; what follows is the hook's name."""
 
 GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
 """Hooks that can refuse."""
@@ -118,7 +121,7 @@ class Installed:
         previous_hooks_path: `core.hooksPath` as it was, or the folder that the hook folder was a link to; null
             without one.
         chained: The hooks that were moved aside, by name: where each is now.
-        config_block: What was put at the end of the repository's configuration; empty without `core.hooksPath`.
+        config_block: What was put at the end of the repository's configuration; empty if nothing was.
         made_directory: Whether the folder was made.
     """
 
@@ -148,9 +151,9 @@ def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
         ConfigInvalid: They would not be called, or a file is in the way.
         OSError: Something cannot be written; what was done is undone.
     """
-    if _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
-        _edit_config(place, lambda text: text.replace(_INCLUDE.encode(), b""))
-    previous = hooks_path(place)
+    if _block(place):
+        _edit_config(place, lambda text: text.replace(_INCLUDE.encode(), b"").replace(_STAND_BY.encode(), b""))
+    previous = HooksPath(place).used
     own_folder = Path(place.common_dir, "hooks")
     if previous is None and own_folder.is_symlink():
         # A folder that somebody shares, of this repository or another: nothing of ours belongs into it.
@@ -172,8 +175,8 @@ def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Insta
         OSError: It cannot be written; what was done is undone.
     """
     folder = Path(place.common_dir, "hooks")
-    elsewhere = hooks_path(place) or (str(folder.resolve()) if folder.is_symlink() else None)
-    if elsewhere is not None and not _is_same(Path(place.git_dir, elsewhere), folder):
+    elsewhere = HooksPath(place).used or (str(folder.resolve()) if folder.is_symlink() else None)
+    if elsewhere is not None and not liveness.is_same(os.path.join(place.git_dir, elsewhere), str(folder)):
         raise ConfigInvalid(
             f"Git takes this repository's hooks from {elsewhere}, which may be those of others, too. Give it a folder"
             f" of its own: git -C {shlex.quote(place.git_dir)} config core.hooksPath hooks",
@@ -194,7 +197,7 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
     """
     if installed.config_block:
         _edit_config(place, lambda text: text.replace(installed.config_block.encode(), b"", 1))
-        Path(place.folder, _INCLUDED).unlink(missing_ok=True)
+    _remove_ready(place)
     remarks: list[str] = []
     folder = Path(installed.directory)
     for name in (*OURS, *OTHERS, *TELLING):
@@ -207,13 +210,12 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
 
 def found(place: HookRepository) -> Installed:
     """What is installed, by what is there: for when its record is lost."""
-    own_folder = Path(place.folder, "hooks")
-    # The folder is made before it is named: an installation may have been killed between.
-    if own_folder.is_dir() or _INCLUDE.encode() in Path(place.common_dir, "config").read_bytes():
-        return Installed(str(own_folder), None, {}, _INCLUDE, made_directory=True)
+    block = _block(place)
+    if block == _INCLUDE:
+        return Installed(str(Path(place.folder, "hooks")), None, {}, block, made_directory=True)
     aside = Path(place.folder, "chained")
     chained = {name: str(aside / name) for name in (*OURS, *ON_SERVER) if os.path.lexists(aside / name)}
-    return Installed(str(Path(place.common_dir, "hooks")), None, chained)
+    return Installed(str(Path(place.common_dir, "hooks")), None, chained, block)
 
 
 def is_installed(installed: Installed) -> bool:
@@ -221,29 +223,21 @@ def is_installed(installed: Installed) -> bool:
     return any(_is_our_file(Path(installed.directory, name)) for name in OURS)
 
 
-def hooks_path(place: HookRepository) -> str | None:
-    """`core.hooksPath` as git sees it here, a leading `~` resolved; null if it is not set."""
-    found = git.run(place, ["config", "--type=path", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration())
-    return found.text or None
-
-
-def alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> dict[str, bool]:
-    """Whether git would start each of our hooks, as far as its files tell."""
-    folder = hooks_path(place) or str(Path(place.common_dir, "hooks"))
-    used = Path(place.top or place.git_dir, folder)
-    is_used = _is_same(used, Path(installed.directory))
-    return {name: (is_used and _is_started(used / name)) or _is_chained_by(used, name) for name in names}
+def _block(place: HookRepository) -> str:
+    """What of ours the repository's configuration has; empty if nothing."""
+    text = Path(place.common_dir, "config").read_bytes()
+    return next((block for block in _BLOCKS if block.encode() in text), "")
 
 
 def _install_beside(place: HookRepository, folder: Path, setting: Setting, *, made: bool) -> Installed:
     """In git's own hook folder."""
     aside = Path(place.folder, "chained")
     chained: dict[str, str] = {}
-    installed = Installed(str(folder), chained=chained, made_directory=made)
+    installed = Installed(str(folder), None, chained, _stand_by(place, setting), made)
     try:
         for name in setting.hooks:
-            for backup in _BACKUPS:
-                _drop_ours(folder / f"{name}{backup}")
+            for backup in _backups(folder / name):
+                _drop_ours(backup)
             word = _set_aside(folder / name, aside / name, chained)
             write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
         _ensure_alive(place, installed, setting.hooks)
@@ -269,26 +263,24 @@ def _set_aside(former: Path, aside: Path, chained: dict[str, str]) -> str:
         aside.parent.mkdir(parents=True, exist_ok=True)
         _move(former, aside)
         chained[former.name] = str(aside)
-        _move_if_there(former.with_name(f"{former.name}.legacy"), aside.with_name(f"{aside.name}.legacy"))
+        _move_backups(former, aside)
     return word
+
+
+def _stand_by(place: HookRepository, setting: Setting) -> str:
+    """Make ready for husky to come; what was put into the repository's configuration, empty if nothing."""
+    common = Path(place.common_dir)
+    # Windows takes `..` away before it looks whether what is in front of it exists.
+    if os.name == "nt" or common.name != ".git" or os.path.lexists(common.parent / HUSKY):
+        return ""
+    own = Path(place.folder, "hooks")
+    own.mkdir(parents=True, exist_ok=True)
+    return _make_ready(place, replace(setting, folder=str(own), tandem=".."), HUSKY, _STAND_BY)
 
 
 def _install_before(place: HookRepository, folder: Path, setting: Setting, previous: str, *, made: bool) -> Installed:
     """In a folder of our own that takes the place of the one that is set."""
-    former = Path(place.top or place.git_dir, previous)
-    included = Path(place.folder, _INCLUDED)
-    included.write_bytes(f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n".encode())
-    try:
-        for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
-            # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
-            word = shlex.quote(f"{Path(previous).as_posix()}/{name}")
-            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
-        block = _append_config(place, _INCLUDE)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        included.unlink(missing_ok=True)
-        raise
-    installed = Installed(str(folder), previous, {}, block, made)
+    installed = Installed(str(folder), previous, {}, _make_ready(place, setting, previous, _INCLUDE), made)
     try:
         _ensure_alive(place, installed)
     except BaseException:
@@ -297,64 +289,78 @@ def _install_before(place: HookRepository, folder: Path, setting: Setting, previ
     return installed
 
 
+def _make_ready(place: HookRepository, setting: Setting, previous: str, block: str) -> str:
+    """Write scripts that call the hooks of another folder, and what git is to include; what was really appended."""
+    folder, former = Path(setting.folder), Path(place.top or place.git_dir, previous)
+    included = f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n"
+    Path(place.folder, INCLUDED).write_bytes(included.encode())
+    try:
+        for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
+            # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
+            word = shlex.quote(f"{Path(previous).as_posix()}/{name}")
+            write_atomically(folder / name, script(name, setting, word), mode=_EXECUTABLE)
+        return _append_config(place, block)
+    except BaseException:
+        _remove_ready(place)
+        raise
+
+
+def _remove_ready(place: HookRepository) -> None:
+    """Take away what `_make_ready` wrote, beside the block."""
+    folder = Path(place.folder, "hooks")
+    Path(place.folder, INCLUDED).unlink(missing_ok=True)
+    for name in (*OURS, *OTHERS, *TELLING):
+        for script_file in (folder / name, *_backups(folder / name)):
+            _drop_ours(script_file)
+    _remove_if_empty(folder)
+
+
 def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str, ...] = OURS) -> None:
-    dead = [name for name, is_alive in alive(place, installed, names).items() if not is_alive]
+    path = HooksPath(place)
+    dead = [name for name, is_alive in liveness.alive(place, installed.directory, path, names).items() if not is_alive]
     if dead:
-        origin = git.run(
-            place, ["config", "--show-origin", "--get", "core.hooksPath"], accept=(0, 1), extra=_configuration()
-        ).text
         raise ConfigInvalid(
             f"Git would not start the gate's hooks {', '.join(dead)}, as core.hooksPath says otherwise"
-            f" ({origin or 'not set'}). Take that setting away, then run this again.",
+            f" ({path.origin}: {path.used}). Take that setting away, then run this again.",
             setting="core.hooksPath",
         )
 
 
 def _take_away(hook: Path, chained: str | None, remarks: list[str]) -> None:
     """Remove one script, wherever another tool may have moved it, and put back what it had taken the place of."""
-    places = [hook, *(hook.with_name(hook.name + backup) for backup in _BACKUPS)]
+    places = [hook, *_backups(hook)]
     ours = next((place for place in places if _is_our_file(place)), None)
     for place in places:
         _drop_ours(place)
     if chained is None or not os.path.lexists(chained):
         return
-    if ours is None and os.path.lexists(hook):
+    aside = Path(chained)
+    if _is_by_same_tool(hook, aside):
+        # Its tool was installed again, over ours: only what it had found itself is not there.
+        aside.unlink()
+        _move_backups(aside, hook)
+    elif ours is None and os.path.lexists(hook):
         remarks.append(f"{hook} was replaced by another tool; the hook that was there before is at {chained}.")
-        return
-    _move(Path(chained), ours or hook)
-    _move_if_there(Path(f"{chained}.legacy"), hook.with_name(f"{hook.name}.legacy"))
+    else:
+        _move(aside, ours or hook)
+        _move_backups(aside, hook)
+
+
+def _is_by_same_tool(one: Path, other: Path) -> bool:
+    try:
+        contents = one.read_bytes(), other.read_bytes()
+    except OSError:
+        return False
+    return contents[0] == contents[1] or any(all(mark in content for content in contents) for mark in _TOOLS)
 
 
 def _is_our_file(path: Path) -> bool:
-    try:
-        return not path.is_symlink() and is_ours(path.read_bytes())
-    except OSError:
-        return False
+    return liveness.is_ours(str(path))
 
 
 def _drop_ours(path: Path) -> None:
     if _is_our_file(path):
         path.unlink()
-
-
-def _is_started(path: Path) -> bool:
-    return _is_our_file(path) and os.access(path, os.X_OK)
-
-
-def _is_chained_by(folder: Path, name: str) -> bool:
-    """Whether pre-commit was installed over ours, which it calls."""
-    over = folder / name
-    try:
-        return b"pre-commit" in over.read_bytes() and _is_started(folder / f"{name}.legacy")
-    except OSError:
-        return False
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return False
 
 
 def _move(source: Path, target: Path) -> None:
@@ -363,9 +369,15 @@ def _move(source: Path, target: Path) -> None:
     source.rename(target)
 
 
-def _move_if_there(source: Path, target: Path) -> None:
-    if os.path.lexists(source):
-        _move(source, target)
+def _move_backups(source: Path, target: Path) -> None:
+    """Move what another tool had set aside for a hook, to beside where the hook is by now."""
+    for one, other in zip(_backups(source), _backups(target), strict=True):
+        if os.path.lexists(one):
+            _move(one, other)
+
+
+def _backups(hook: Path) -> list[Path]:
+    return [hook.with_name(hook.name + backup) for backup in _BACKUPS]
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -417,11 +429,6 @@ def _config_value(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _configuration() -> dict[str, str]:
-    """The person's own choice of configuration files: by it git finds its hooks."""
-    return {name: os.environ[name] for name in _CONFIG_NAMES if name in os.environ}
-
-
 def script(name: str, setting: Setting, chained: str) -> bytes:
     """The script of one hook.
 
@@ -430,7 +437,16 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
         setting: What all have in common.
         chained: A shell word for the hook to call first; it need not exist.
     """
-    lines = ["#!/bin/sh", f"{MARK}{name}. '{setting.off}' takes it away.", "here=${0%/*}", f"chained={chained}"]
+    lines = [
+        "#!/bin/sh",
+        f"{MARK}{name}. '{setting.off}' takes it away.",
+        "here=${0%/*}",
+        f"chained={chained}",
+        # Where pre-commit calls ours, it refuses to be called in turn: what is left is what it had found itself.
+        f'if [ -n "$PRE_COMMIT_RUNNING_LEGACY" ] && grep -q "{PRE_COMMIT.decode()}" "$chained" 2>/dev/null; then',
+        "    chained=$chained.legacy",
+        "fi",
+    ]
     if name not in setting.hooks:
         return _text([*lines, 'if [ -f "$chained" ] && [ -x "$chained" ]; then exec "$chained" "$@"; fi', "exit 0"])
     if name in _READERS:
@@ -440,11 +456,6 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
     if name in RECORDERS:
         lines += [f'[ -e "$here/{setting.tandem}/recording" ] || exit 0']
     return _text([*lines, *_judging(name, setting)])
-
-
-def is_ours(content: bytes) -> bool:
-    """Whether a hook is one of these scripts."""
-    return content.startswith(b"#!/bin/sh\n" + MARK.encode())
 
 
 def _reading(name: str, setting: Setting) -> list[str]:
