@@ -14,8 +14,8 @@ from tandem.hooks import liveness
 from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
 from tests.repository.agents import Agent
+from tests.repository.foreign_hooks import MANAGERS, called
 from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.hook_managers import MANAGERS, called
 from tests.repository.test_session_hook import told as session
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}

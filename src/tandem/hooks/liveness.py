@@ -75,11 +75,11 @@ def problem(gate: GateFile) -> str | None:
         TandemError: Git cannot be asked.
     """
     path = HooksPath(gate.place)
-    dead = silenced(gate, path)
-    if dead is not None or not is_same(_folder(gate.place, path.used), os.path.join(gate.place.folder, "hooks")):
+    dead, own = silenced(gate, path), os.path.join(gate.place.folder, "hooks")
+    if dead is not None or not is_same(_folder(gate.place, path.used), own):
         return dead
     called, wanted = (gate.hooks.get("previous_hooks_path") or HUSKY), _folder(gate.place, path.others)
-    if path.others == called or is_same(wanted, _at(gate.place, called)):
+    if path.others == called or is_same(wanted, _at(gate.place, called)) or is_same(wanted, own):
         return None
     return f"The gate's hooks call those in {called} first, but git's are in {wanted} by now. {_MEND}"
 

@@ -30,7 +30,7 @@ from tandem.hooks.state import HookRepository
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
 _STAND_BY = f"[include]\n\tpath = ../{HUSKY}/../../.git/tandem/{INCLUDED}\n"
-"""As git's configuration knows no such condition, the way there is one: without husky's folder it leads nowhere."""
+"""Git's configuration has no condition for this, so that the path is one: without husky's folder it leads nowhere."""
 
 _BLOCKS = (_INCLUDE, _STAND_BY)
 _TOOLS = (PRE_COMMIT, b"LEFTHOOK")
@@ -154,11 +154,14 @@ def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
     if _block(place):
         _edit_config(place, lambda text: text.replace(_INCLUDE.encode(), b"").replace(_STAND_BY.encode(), b""))
     previous = HooksPath(place).used
-    own_folder = Path(place.common_dir, "hooks")
-    if previous is None and own_folder.is_symlink():
+    own_folder, ours = Path(place.common_dir, "hooks"), Path(place.folder, "hooks")
+    if previous is not None and Path(place.top or place.git_dir, previous).resolve() == ours.resolve():
+        # Somebody set what Gemini CLI is told to say: ours must not call themselves.
+        previous = str(own_folder)
+    elif previous is None and own_folder.is_symlink():
         # A folder that somebody shares, of this repository or another: nothing of ours belongs into it.
         previous = str(own_folder.resolve())
-    folder, tandem = (own_folder, "../tandem") if previous is None else (Path(place.folder, "hooks"), "..")
+    folder, tandem = (own_folder, "../tandem") if previous is None else (ours, "..")
     made = previous is not None or not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     setting = Setting(branches, str(folder), tandem)
