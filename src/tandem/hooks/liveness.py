@@ -52,7 +52,8 @@ class HooksPath:
         self.others: str | None = None
         self.origin = "not set"
         for origin, value in zip(told[:-1:2], told[1::2], strict=True):
-            self.used, self.origin = value or None, origin
+            # Without a folder git takes the name of a hook for one at the root.
+            self.used, self.origin = value or "/", origin
             if not is_same(_at(place, origin.removeprefix("file:")), os.path.join(place.folder, INCLUDED)):
                 self.others = self.used
 
