@@ -213,7 +213,11 @@ def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_
             # It moves what it finds out of the way, and does not call it.
             assert status.status == 1
             assert "prepare-commit-msg, pre-push; they are not in" in status.data["problems"][0]
+            committed = gated.try_git("commit", "--allow-empty", "-m", "x")
+            assert committed.ok
+            assert "does not start the gate's hook prepare-commit-msg" in committed.stderr
             assert gated.tandem("gate", "on").status == 0
+            called(plain)
         else:
             assert status.status == 0, status.stdout
         commits_only_what_is_approved(gated)

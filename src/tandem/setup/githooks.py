@@ -456,6 +456,8 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
         lines += _reading(name, setting)
     else:
         lines += ['if [ -f "$chained" ] && [ -x "$chained" ]; then "$chained" "$@" || exit $?; fi']
+    if name == "post-commit":
+        lines += _missing()
     if name in RECORDERS:
         lines += [f'[ -e "$here/{setting.tandem}/recording" ] || exit 0']
     return _text([*lines, *_judging(name, setting)])
@@ -480,6 +482,16 @@ def _reading(name: str, setting: Setting) -> list[str]:
         pattern = "|".join(f"*{one}*" for one in [*wanted, _any_case("refs/tandem/")])
         lines += ['[ "$1" = prepared ] || exit 0', f"case $input in {pattern}) ;; *) exit 0 ;; esac"]
     return lines
+
+
+def _missing() -> list[str]:
+    """Names the hooks that another tool has replaced, such as lefthook in the middle of a commit."""
+    named = "tandem: Git does not start the gate's hook $hook: it was replaced. Install it again: tandem gate on"
+    return [
+        "for hook in prepare-commit-msg pre-push; do",
+        f'    grep -qs "^{MARK}" "$here/$hook" "$here/$hook.legacy" || printf \'%s\\n\' "{named}" >&2',
+        "done",
+    ]
 
 
 def _judging(name: str, setting: Setting) -> list[str]:
