@@ -336,6 +336,10 @@ def test_p2_an_approved_text_passes_by_path_and_bytes(shop: Desk, repo: Sandbox)
     shop.approve(shop.put_up(diff=edited()))
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
     assert check(shop, staged(repo))["allowed"]
+    # And stands in the way of no change that holds the same text.
+    repo.write("b.txt", "with the plan\n")
+    shop.approve(put_up_staged(shop, repo)["review_id"])
+    assert check(shop, staged(repo))["allowed"]
 
 
 @pytest.mark.parametrize(

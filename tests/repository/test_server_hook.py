@@ -87,7 +87,6 @@ def test_p2_a_push_without_the_clients_hooks_is_refused_until_it_is_approved(gat
     refused(gated, guarded, f"{start}:refs/heads/fine", f"{bad}:main")
     refused(gated, guarded, f"{bad}:refs/heads/alias")
     refused(gated, guarded, f"{bad}:refs/heads/MAIN")
-    refused(gated, guarded, f"{bad}:refs/tandem/gate-start/main")
     # Other branches are everybody's own.
     assert push(gated, f"{bad}:refs/heads/feature").ok
     gated.decide(gated.submit("--range", f"{start}..{bad}"))

@@ -61,18 +61,19 @@ class GateClient:
     commits sets that. It may say with which access token, which the broker judges.
     """
 
-    def __init__(self, gate: GateFile, agent: str | None = None) -> None:
+    def __init__(self, gate: GateFile, agent: str | None = None, *, is_server: bool = False) -> None:
         """Nothing is contacted yet.
 
         Args:
             gate: The switch.
             agent: On whose behalf the broker is asked; null for the hook itself.
+            is_server: Whether the switch is where no client writes, and so needs no comparison with the record.
         """
         self._gate = gate
         self._agent = agent or AGENT
         self._url: str | None = None
         self._client: HttpClient | None = None
-        self._is_compared = False
+        self._is_compared = is_server
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +144,7 @@ class GateClient:
             Refused: The broker refuses, or its record differs from what stands here.
             Unreachable: No broker answers.
         """
-        answer = self.call("get_gate", here=self._gate.here())
+        answer = self.call("get_gate", **({} if self._is_compared else {"here": self._gate.here()}))
         self._is_compared = True
         return answer
 

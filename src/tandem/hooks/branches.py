@@ -38,13 +38,14 @@ _MERGING = ("merge", "pull")
 """How the name begins that git gives to what it does, where that changes files before it moves the branch."""
 
 
-def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
+def update(gate: GateFile, arguments: Sequence[str], stdin: bytes, *, is_server: bool = False) -> int:
     """Let a transaction be, or refuse it whole and say what to do; answers with the exit status.
 
     Args:
         gate: The switch, which is on.
         arguments: Git's: which state the transaction is in.
         stdin: Git's: a line for each ref, with its old and its new value.
+        is_server: Whether this is a repository that others push to, and in which no client writes.
     """
     if list(arguments[:1]) != [_PREPARED]:
         return 0
@@ -56,7 +57,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
         return 0
     ref, new = moves[0]
     name = ref.removeprefix(HEADS)
-    with GateClient(gate) as asker:
+    with GateClient(gate, is_server=is_server) as asker:
         try:
             return _moved(gate, asker, moves)
         except Unreachable as error:
@@ -79,7 +80,7 @@ def receive(gate: GateFile, _arguments: Sequence[str], stdin: bytes) -> int:
     meant = dict(line.split(" ", 1) for line in listed if not line.endswith(" "))
     lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
     told = "".join(f"{old} {new} {meant.get(ref, ref)}\n" for old, new, ref in lines)
-    return update(gate, [_PREPARED], told.encode("utf-8", "surrogateescape"))
+    return update(gate, [_PREPARED], told.encode("utf-8", "surrogateescape"), is_server=True)
 
 
 def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> int:

@@ -52,22 +52,20 @@ _Path = tuple[str, str, str]
 def cover(changes: Sequence[Change], approvals: Sequence[Approval]) -> dict[str, Cover]:
     """What covers each path of a commit; a path that nothing covers is missing.
 
-    Texts cover their path alone. What is left must be what whole approved changes make of it, one after the other:
-    on paths of their own, or each on the content that another one left. When it is not, the largest part that is so
-    is still told, for the message. What passes could also be committed approval by approval, in their order.
+    It has to be what whole approved changes make of it, one after the other: on paths of their own, or each on the
+    content that another one left. When it is not, the largest part that is so is still told, for the message. What
+    passes could also be committed approval by approval, in their order. A text covers its path alone.
     """
-    covered: dict[str, Cover] = {}
-    left: dict[str, Change] = {}
-    for change in changes:
-        text = next((approval for approval in approvals if approval.is_text and _text_covers(approval, change)), None)
+    wanted = {change.path: change for change in changes if _is_change(change)}
+    chosen = _Composition(wanted, _usable(wanted, [one for one in approvals if not one.is_text])).found()
+    made = {change.path for change in net(chosen) if change == wanted.get(change.path)}
+    covered = {path: found for path, found in _covers(chosen).items() if path in made}
+    texts = [approval for approval in approvals if approval.is_text]
+    for change in changes if texts else ():
+        text = next((approval for approval in texts if _text_covers(approval, change)), None)
         if text is not None:
-            covered[change.path] = Cover(text, (text,))
-        elif _is_change(change):
-            left[change.path] = change
-    usable = _usable(left, [approval for approval in approvals if not approval.is_text])
-    chosen = _Composition(left, usable).found()
-    made = {change.path for change in net(chosen) if change == left.get(change.path)}
-    return covered | {path: found for path, found in _covers(chosen).items() if path in made}
+            covered.setdefault(change.path, Cover(text, (text,)))
+    return covered
 
 
 def start_of(change: Change) -> _Path:

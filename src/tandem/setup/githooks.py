@@ -179,7 +179,7 @@ def install_on_server(place: HookRepository, branches: tuple[str, ...]) -> Insta
     """
     folder = Path(place.common_dir, "hooks")
     elsewhere = HooksPath(place).used or (str(folder.resolve()) if folder.is_symlink() else None)
-    if elsewhere is not None and not liveness.is_same(os.path.join(place.git_dir, elsewhere), str(folder)):
+    if elsewhere is not None and not liveness.is_same(str(Path(place.git_dir, elsewhere)), str(folder)):
         raise ConfigInvalid(
             f"Git takes this repository's hooks from {elsewhere}, which may be those of others, too. Give it a folder"
             f" of its own: git -C {shlex.quote(place.git_dir)} config core.hooksPath hooks",
