@@ -194,6 +194,16 @@ def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file
     assert desk.name not in desk.projects()
 
 
+def test_what_uninit_could_not_tell_the_broker_it_tells_it_the_next_time(desk: Desk) -> None:
+    before = desk.all()
+    assert desk.init("--client", "claude", "--gate", "--broker", desk.inside.url).status == 0
+    away = desk.run("uninit", "--yes", TANDEM_BROKER="http://127.0.0.1:9")
+    assert "run 'tandem uninit' again" in away.stderr
+    assert desk.run("uninit", "--yes").status == 0
+    assert desk.all() == before
+    assert desk.name not in desk.projects()
+
+
 def test_a_gate_that_was_on_before_stays_on(desk: Desk) -> None:
     assert desk.run("gate", "on", "--project", desk.name).status == 0
     desk.init("--client", "claude", "--gate")

@@ -237,6 +237,45 @@ def test_optimistic_a_wave_with_a_change_that_was_decided_against_is_rolled_back
     assert head(optimistic.reviewed("wave", verdict="rejected")) == f"ROLLBACK {review_id}"
 
 
+def test_optimistic_and_per_plan_two_plans_go_their_ways_to_the_base_branch(under_gate: Steps, tmp_path: Path) -> None:
+    gated = under_gate.gated
+    gated.settings(tandem_enabled=True, review_granularity="per_plan", execution_mode="optimistic")
+    first, second = (gated.linked(tmp_path / f"agent-{number}", f"agent-{number}") for number in (2, 3))
+    reviews: list[str] = []
+    for tree, path, text, subject in (
+        (first, "a.txt", "1\n", "feat(03-02): count"),
+        (first, "a.txt", "2\n", "fix(03-02): count on"),
+        (second, "b.txt", "beta\n", "feat(03-03): beta"),
+    ):
+        under_gate.write(path, text, tree)
+        assert head(under_gate.run("task", cwd=tree)) == "GO"
+        commit(under_gate, {}, subject, tree)
+        reviews += gated.trailers(cwd=tree)
+    waiting = under_gate.ends(under_gate.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
+    assert waiting["review_id"] in reviews
+    gated.refused("merge", "--no-ff", "--no-edit", "agent-2")
+    gated.git("merge", "--abort")
+    for review_id, verdict in zip(reviews, ("approved", "approved", "rejected"), strict=True):
+        gated.decide(review_id, verdict)
+    assert head(under_gate.run("wave")) == f"ROLLBACK {reviews[2]}"
+    # The one plan does not hold up the other.
+    assert head(under_gate.run("wave", "--plan", "03-02")) == "APPROVED"
+    gated.git("merge", "--quiet", "--no-ff", "--no-edit", "agent-2")
+    under_gate.write("c.txt", "1\n", second)
+    assert head(under_gate.run("task", "--plan", "03-03", cwd=second)) == f"ROLLBACK {reviews[2]}"
+    gated.git("add", "c.txt", cwd=second)
+    gated.refused("commit", "-m", "feat(03-03): more", cwd=second)
+    gated.git("rm", "--quiet", "--force", "c.txt", cwd=second)
+    assert "The plan 03-03 goes on in blocking mode" in gated.tandem("rollback", reviews[2], cwd=second).stdout
+    under_gate.write("b.txt", "gamma\n", second)
+    assert head(under_gate.reviewed("task", "--plan", "03-03", cwd=second)) == "APPROVED"
+    commit(under_gate, {}, "feat(03-03): gamma", second)
+    assert head(under_gate.run("wave")) == "APPROVED"
+    gated.git("merge", "--quiet", "--no-ff", "--no-edit", "agent-3")
+    assert (under_gate.root / "b.txt").read_text("utf-8") == "gamma\n"
+    assert gated.tandem("audit", "main").status == 0
+
+
 def test_optimistic_and_the_broker_down_is_refused(optimistic: Steps) -> None:
     optimistic.write("a.txt", "1\n")
     optimistic.gated.broker.stop()

@@ -227,6 +227,8 @@ def _lines(standing: _GsdStatus) -> list[str]:
 def _how(holds: planning.EffectiveSettings) -> str:
     if not holds.tandem_enabled:
         return "not reviewed"
-    when = "before they are committed" if holds.mode == planning.BLOCKING else "after they are committed"
-    what = "task by task" if holds.granularity == planning.PER_TASK else "a plan at a time"
-    return f"reviewed {what}, {when}"
+    if holds.mode != planning.BLOCKING:
+        return "reviewed commit by commit, after they are committed"
+    if holds.granularity != planning.PER_TASK:
+        return "reviewed a plan at a time, before its branch is merged"
+    return "reviewed task by task, before they are committed"

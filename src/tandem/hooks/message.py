@@ -58,7 +58,7 @@ def belonging(subject: str) -> dict[str, str]:
 def plan_key(phase: str | None, plan: str | None, branch: str | None) -> str:
     """The one name of a plan with the broker: `PHASE-PLAN`, or the branch where there is none."""
     if plan is not None:
-        return plan if phase is None or plan == phase or plan.startswith(f"{phase}-") else f"{phase}-{plan}"
+        return plan if phase is None or plan.startswith(f"{phase}-") else f"{phase}-{plan}"
     return branch or "HEAD"
 
 

@@ -354,30 +354,36 @@ async def take_back(call: Call, plan: SetupPlan) -> Done:
         gate = gate or await gate_switch.salvaged(call, plan.place)
         done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit")
         done.gate, done.switched = False, True
-    for _ in _write(plan, None):
-        pass
-    if gate is not None and not done.gate:
+    gate = gate_switch.switch(plan.place)
+    if gate is not None and not gate.enabled:
         _forget_gate(gate)
+    left: InitRecord | None = None
     if before.registered and done.gate:
         done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
-    elif before.registered:
-        await _forget_project(call, plan, done)
+    elif before.registered and not await _forget_project(call, plan, done):
+        left = InitRecord(before.project, registered=True, ledgers=before.ledgers)
+    for _ in _write(plan, left):
+        pass
     return done
 
 
-async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> None:
+async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> bool:
+    """Whether the broker does not have the project any more."""
     try:
-        # An `init` that was killed early does not know the name that the broker gave.
-        done.project = done.project or await gate_switch.registered_as(call, plan.root)
-        if done.project is not None:
-            await call("remove_project", {"name": done.project})
-            done.registered = True
+        # By its folder, if an `init` was killed before it knew the name that the broker gave.
+        name = await gate_switch.registered_as(call, plan.root, done.project)
+        if name is not None:
+            await call("remove_project", {"name": name})
+            done.project, done.registered = name, True
     except TandemError as error:
-        done.remarks.append(f"The project {done.project or plan.root.name} is still registered: {error.message}")
+        name = done.project or plan.root.name
+        done.remarks.append(f"The project {name} is still registered; run 'tandem uninit' again: {error.message}")
+        return False
+    return True
 
 
 def _forget_gate(gate: GateFile) -> None:
-    """Delete the records of a gate that is off; not before the broker knows of all that waits to be told."""
+    """Delete the records of a gate that is off, once the broker knows all that waits to be told."""
     if pending.deliver(gate):
         return
     folder = Path(gate.place.folder)

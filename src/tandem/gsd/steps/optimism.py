@@ -71,7 +71,7 @@ class Plans:
                 if outcome is not None:
                     return outcome
         if not ids:
-            nothing = "No change of this plan was submitted."
+            nothing = "No change of this plan was submitted, or all of them were rolled back."
             return StepResult(StepWord.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
         return StepResult(
             StepWord.APPROVED,
