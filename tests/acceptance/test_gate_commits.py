@@ -319,7 +319,7 @@ def test_a_rollback_needs_a_review_of_the_project(shop: Desk):
         ("record_commit", {"commit": "1" * 40, "branch": "b" * 501}, "branch"),
         ("record_commit", {"commit": "1" * 40, "plan": ""}, "plan"),
         ("record_commit", {"commit": "1" * 40, "review_ids": "rv_1"}, "review_ids"),
-        ("record_commit", {"commit": "1" * 40, "review_ids": ["r"] * 101}, "review_ids"),
+        ("record_commit", {"commit": "1" * 40, "review_ids": ["r"] * 501}, "review_ids"),
         ("record_commit", {"commit": "1" * 40, "review_ids": ["a\0b"]}, "review_ids.0"),
         ("record_commit", {"commit": "1" * 40, "depends_on": [7]}, "depends_on.0"),
         ("record_commit", {"commit": "1" * 40, "changes": [{"path": "a"}, {"path": "a"}]}, "changes"),
