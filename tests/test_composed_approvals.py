@@ -75,3 +75,12 @@ def test_approved_changes_that_are_committed_in_turn_pass_as_one(approvals: list
         after = _applied(after, approval) or after
     changes = [_change(path, before[path], after[path]) for path in PATHS if before[path] != after[path]]
     assert cover(changes, approvals).keys() == {change.path for change in changes}
+
+
+def test_a_circle_of_approvals_that_never_comes_to_the_commits_start_ends():
+    there, back = (
+        Approval(name, 1, frozenset({_change("a", *sides)})) for name, sides in (("rv_1", "23"), ("rv_2", "32"))
+    )
+    assert (
+        cover([_change("a", "1", "2")], [there, back, Approval("rv_3", 1, frozenset({_change("b", "1", "2")}))]) == {}
+    )

@@ -173,12 +173,16 @@ class _Composition:
         return best[::-1]
 
     def _take_the_only_ones(self, left: dict[str, Change], taken: list[Approval]) -> None:
-        """Take off every approval that alone ends where one of its paths is."""
+        """Take off every approval that alone ends where one of its paths is, once: they may lead round in a circle."""
+        used: set[Approval] = set()
         waiting = [change.path for change in left.values() if _is_change(change)]
         while waiting:
             change = left[waiting.pop()]
             candidates = self._ending.get(end_of(change), ())
-            if _is_change(change) and len(candidates) == 1 and self._fits(left, candidates[0]):
+            if not _is_change(change) or len(candidates) != 1 or candidates[0] in used:
+                continue
+            if self._fits(left, candidates[0]):
+                used.add(candidates[0])
                 _take(left, candidates[0])
                 taken.append(candidates[0])
                 waiting += (one.path for one in candidates[0].changes)
