@@ -37,6 +37,7 @@ from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
 from tandem.hooks import git, pending, remotes, state
 from tandem.hooks.ask import Refused
+from tandem.hooks.git import HEADS
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
@@ -155,7 +156,11 @@ def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> s
     steps = _STEPS_BACK.search(revision)
     name, back = (revision[: steps.start()], revision[steps.start() :]) if steps else (revision, "")
     followed = remotes.followed(place, name) if name and not offline else None
-    found = git.resolve(place, (_there(place, name, *followed) + back) if followed else revision or "HEAD")
+    if followed:
+        found = git.resolve(place, _there(place, name, *followed) + back)
+    else:
+        # Whoever could move the branch could also make a tag, or a file in git's folder, that git takes for it.
+        found = git.resolve(place, HEADS + revision) or git.resolve(place, revision or "HEAD")
     if found is None:
         raise InvalidInput(
             f"'{revision or 'HEAD'}' is neither a command of 'tandem audit' nor a commit. Name a range, such as"

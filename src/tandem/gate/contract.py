@@ -423,7 +423,13 @@ class PathDecision:
 
     path: Annotated[str, Field(description="The file.")]
     allowed: Annotated[bool, Field(description="Whether it may pass.")]
-    review_id: Annotated[str | None, Field(description="The review whose approval covers the path.")]
+    review_id: Annotated[
+        str | None,
+        Field(
+            description="The review whose approval covers the path. Without a `round`, the review whose approval took "
+            "back the one that did."
+        ),
+    ]
     round: Annotated[int | None, Field(description="The approved round.")]
     reason: Annotated[str, Field(description="Which approval covers it, or why none does.")]
     kind: Annotated[

@@ -385,4 +385,4 @@ def _judged(change: Change, found: _Found) -> PathDecision:
                 f"; {found.instead[change.path]} approved other content for it (did a formatter run since?):"
                 " submit this, or commit that"
             )
-    return PathDecision(change.path, allowed=False, review_id=None, round=None, reason=reason)
+    return PathDecision(change.path, allowed=False, review_id=by[1] if by else None, round=None, reason=reason)

@@ -204,6 +204,8 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
             lines.append(f"    {commit.reason}")
     if len(wrong) > _SHOWN_COMMITS:
         lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
+    if old is None and judgement.commits:
+        old = git.resolve(gate.place, f"{judgement.commits[0].commit}^")
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:

@@ -134,9 +134,8 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> Commit
     from tandem.hooks.ranges import RangeChecker
 
     with git.Merges(place) as merges:
-        made = merges.tree(head, merged[0])
-    if made is None or git.staged(place, made):
-        return None
+        if merges.staged(head, merged[0]) != []:
+            return None
     known = git.Bases(gate, asker.get_gate()["accepted"])
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]

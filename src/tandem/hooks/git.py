@@ -366,6 +366,22 @@ class Merges:
             self._trees[ours, theirs] = self._merged(ours, theirs)
         return self._trees[ours, theirs]
 
+    def staged(self, ours: str, theirs: str) -> list[Change] | None:
+        """What the index has against the merge of two commits; null if git alone cannot merge them.
+
+        Raises:
+            TandemError: Git does not answer, or a path is unmerged.
+        """
+        made = self.tree(ours, theirs)
+        if made is None or self._folder is None:
+            return None
+        # The tree of a merge that nobody committed is nowhere else.
+        objects = os.path.join(self._folder.name, "objects").replace("\\", "/")
+        extra = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"'}
+        return changes_in(
+            run(self._place, ["diff-index", "--cached", *raw.RAW_OPTIONS, made, "--"], extra=extra).stdout
+        )
+
     def _merged(self, ours: str, theirs: str) -> str | None:
         folder = self._made(len(ours))
         # No driver has the name of a folder that was made just now: all files are merged as git does by itself.

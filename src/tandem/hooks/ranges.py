@@ -61,9 +61,10 @@ class CommitFinding:
         paths: Of what does not pass, with the reason for each.
         exempt: The paths that need no review.
         code: The broker's code, if everything is approved and only a check keeps it back; else null.
+        taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
     """
 
-    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "verdict")
+    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "taken_back_by", "verdict")
 
     def __init__(
         self,
@@ -73,8 +74,10 @@ class CommitFinding:
         paths: tuple[tuple[str, str], ...] = (),
         exempt: frozenset[str] = frozenset(),
         code: str | None = None,
+        taken_back_by: frozenset[str] = frozenset(),
     ) -> None:
         self.code = code
+        self.taken_back_by = taken_back_by
         self.verdict = verdict
         self.reason = reason
         self.review_ids = review_ids
@@ -159,7 +162,11 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)
-        return CommitFinding(UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"))
+        by = [one["review_id"] for one in refused if one["round"] is None]
+        taken_back_by = frozenset[str](by if len(by) == len(refused) and None not in by else ())
+        return CommitFinding(
+            UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"), taken_back_by
+        )
     kinds = {one["kind"] for one in decision["paths"]}
     verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
     return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
@@ -394,6 +401,8 @@ class RangeChecker:
         """Whether a commit is good, and what is not approved at it if it is not."""
         first = _first(commit)
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
+        if finding.taken_back_by and self._was_taken_back_later(commit, names, finding.taken_back_by):
+            finding = CommitFinding("approved", "approved when it was made, and taken back since")
         if finding.passes and not before:
             return finding, UnapprovedContent()
         debt = before.after(self._checks.changes(first, commit.oid), finding)
@@ -402,6 +411,16 @@ class RangeChecker:
         whole, debt = self._together(commit, names, good, debt)
         whole = whole or self._by_amends(commit, names, good)
         return whole, (UnapprovedContent() if whole else debt)
+
+    def _was_taken_back_later(self, commit: Commit, names: set[str], reviews: Collection[str]) -> bool:
+        """Whether the changes of some reviews were made on top of a commit, whose approval they ended."""
+        found: set[str] = set()
+        for later in self._by.values():
+            if later.oid in names and later.oid != commit.oid:
+                by = self._checks.finding(_first(later), later.oid)
+                if by.passes and {*by.review_ids} & {*reviews} and commit.oid in self._reach(later.oid):
+                    found.update(by.review_ids)
+        return found >= set(reviews)
 
     def _merge(self, commit: Commit, names: set[str], good: dict[str, CommitFinding]) -> CommitFinding | None:
         """A merge that adds nothing to its first parent but what is good, or that is one of its good sides as it is."""

@@ -1,0 +1,49 @@
+"""The tables of routes and flows: text files beside this one, with the steps of a row indented below its name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        name: Of no other row of the table.
+        section: What stands behind the last `=` above it; empty without one.
+        steps: One after the other.
+    """
+
+    name: str
+    section: str
+    steps: list[str]
+
+
+def rows(table: str) -> Iterator[Row]:
+    """The rows of a table; a step goes on in lines that are indented twice."""
+    section, names, steps = "", set[str](), list[str]()
+    for line in (_FOLDER / table).read_text("utf-8").splitlines():
+        if line.startswith("= "):
+            section = line.removeprefix("= ")
+        elif line.startswith(" " * 8):
+            steps[-1] += " " + line.strip()
+        elif line.startswith(" "):
+            steps.append(line.strip())
+        elif line and not line.startswith("#"):
+            assert line not in names, f"two rows are called {line}"
+            names.add(line)
+            steps = list[str]()
+            yield Row(line, section, steps)
+
+
+def cases(table: str, without: Collection[str] = ()) -> list[Any]:
+    """The rows of a table as the cases of a test, but for some."""
+    return [pytest.param(row, id=row.name) for row in list(rows(table)) if row.name not in without]

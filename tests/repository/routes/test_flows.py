@@ -1,0 +1,32 @@
+"""Daily work with the gate on: it passes, or is refused with what to do next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.repository.routes.tables import Row, cases
+from tests.repository.routes.world import REFUSED, World
+
+AWAITED = {"merge --squash of one file, changed twice"}
+"""Rows whose outcome is that of changes which are being made; to be emptied with them."""
+
+WAYS_ON = ("tandem submit ", "tandem gate override", "tandem rollback ")
+
+
+@pytest.mark.parametrize("flow", cases("flows.txt", AWAITED))
+def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row):
+    before = world.tip()
+    for step in flow.steps:
+        kind, _, rest = step.partition(" ")
+        said = world.step(rest if kind in {"!", "?"} else step)
+        if said is None:
+            continue
+        words = said.stdout + said.stderr
+        assert (REFUSED in words) == (kind == "!"), f"{step}\n{words}"
+        if kind == "!":
+            assert not said.ok, step
+            assert any(way in words for way in WAYS_ON), words
+        else:
+            assert said.ok or kind == "?", f"{step}\n{words}"
+    assert not world.unapproved((before, world.tip("../bare.git")))
+    assert world.audited()["approved"]
