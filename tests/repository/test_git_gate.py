@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,46 +26,6 @@ def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
     gated.git("commit", "-m", "Count in digits")
     assert gated.message() == f"Count in digits\n\nTandem-Review: {review}"
     assert gated.trailers() == [review]
-
-
-def test_p2_one_byte_more_than_was_approved_is_refused(gated: Gated):
-    gated.stage(DIGITS)
-    gated.approve()
-    gated.stage({"a.txt": "one\n2\nthree\n\n"})
-    gated.refused("commit", "-m", "Count in digits")
-    gated.stage({**DIGITS, "b.txt": "smuggled\n"})
-    assert "b.txt" in gated.refused("commit", "-m", "Count in digits")
-    gated.stage({"b.txt": "alpha\nbeta\n"})
-    gated.git("commit", "-m", "Count in digits")
-
-
-@pytest.mark.parametrize("flag", ["--no-verify", "-n"])
-def test_p2_leaving_out_the_other_hooks_does_not_leave_out_the_gate(gated: Gated, flag: str):
-    gated.stage(DIGITS)
-    gated.refused("commit", flag, "-m", "Count in digits")
-
-
-def test_p2_a_commit_of_paths_is_judged_by_those_paths(gated: Gated):
-    gated.write(DIGITS)
-    gated.git("add", "a.txt")
-    review = gated.approve()
-    gated.write({"b.txt": "not approved\n"})
-    gated.git("add", "b.txt")
-    gated.refused("commit", "-m", "Both")
-    gated.refused("commit", "-m", "Only b", "b.txt")
-    gated.git("commit", "-m", "Only a", "a.txt")
-    assert gated.trailers() == [review]
-    assert gated.git("diff", "--cached", "--name-only") == "b.txt"
-
-
-def test_p2_a_commit_of_everything_that_changed_is_judged_by_all_of_it(gated: Gated):
-    gated.stage(DIGITS)
-    gated.approve()
-    gated.git("reset", "--quiet")
-    gated.write({"b.txt": "not approved\n"})
-    assert "b.txt" in gated.refused("commit", "-a", "-m", "All")
-    gated.write({"b.txt": "alpha\nbeta\n"})
-    gated.git("commit", "-a", "-m", "All")
 
 
 def test_p2_a_commit_of_hunks_is_judged_by_those_hunks(gated: Gated):
@@ -151,55 +110,6 @@ def test_an_empty_commit_passes_and_says_nothing_of_reviews(gated: Gated):
     assert gated.message() == "Nothing"
 
 
-def test_p2_a_detached_head_is_gated(gated: Gated):
-    gated.git("checkout", "--quiet", "--detach")
-    gated.stage(DIGITS)
-    gated.refused("commit", "-m", "Nowhere")
-    gated.approve()
-    gated.git("commit", "-m", "Nowhere")
-
-
-def test_p2_a_linked_working_tree_is_gated_by_the_same_switch(gated: Gated, tmp_path: Path):
-    linked = gated.linked(tmp_path / "linked", "feature")
-    gated.stage(DIGITS, linked)
-    gated.refused("commit", "-m", "Linked", cwd=linked)
-    review = gated.approve(cwd=linked)
-    inner = linked / "inner"
-    inner.mkdir()
-    gated.git("commit", "-m", "Linked", cwd=inner)
-    assert gated.trailers(cwd=linked) == [review]
-
-
-def test_p2_a_commit_from_a_folder_inside_is_gated(gated: Gated):
-    inner = gated.root / "deep" / "inside"
-    inner.mkdir(parents=True)
-    gated.stage(DIGITS)
-    gated.refused("commit", "-m", "From inside", cwd=inner)
-    gated.approve()
-    gated.git("commit", "-m", "From inside", cwd=inner)
-
-
-def test_p2_what_the_environment_says_of_the_broker_is_not_heard(gated: Gated, tmp_path: Path):
-    gated.stage(DIGITS)
-    somewhere: dict[str, Any] = {
-        "TANDEM_BROKER": "http://127.0.0.1:9",
-        "TANDEM_DATA_DIR": str(tmp_path),
-        "PYTHONPATH": str(tmp_path),
-    }
-    assert "no approved round" in gated.refused("commit", "-m", "x", **somewhere)
-    gated.approve()
-    gated.git("commit", "-m", "x", **somewhere)
-
-
-def test_p2_replaced_objects_do_not_stand_in_for_the_real_ones(gated: Gated):
-    gated.stage(DIGITS)
-    gated.approve()
-    approved = gated.git("rev-parse", ":a.txt")
-    gated.stage({"a.txt": "evil\n"})
-    gated.git("replace", gated.git("rev-parse", ":a.txt"), approved)
-    gated.refused("commit", "-m", "x")
-
-
 def test_p2_a_submodules_repository_has_a_gate_of_its_own(gated: Gated, tmp_path: Path):
     library = new_repository(tmp_path / "library")
     gated.git("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(library), "library")
@@ -219,28 +129,6 @@ def test_p2_a_submodules_repository_has_a_gate_of_its_own(gated: Gated, tmp_path
     assert "library" in gated.refused("commit", "-m", "A newer library")
 
 
-def test_p2_a_merge_passes_when_both_sides_are_approved_and_it_adds_nothing(gated: Gated):
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.approved_commit(DIGITS)
-    gated.git("switch", "--quiet", "main")
-    gated.approved_commit({"b.txt": "alpha\ngamma\n"})
-    gated.git("merge", "--no-ff", "-m", "Merge feature", "feature")
-    assert gated.head("HEAD^2") == gated.head("feature")
-    assert gated.trailers() == []
-
-
-def test_p2_a_merge_that_adds_something_is_refused(gated: Gated):
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.approved_commit(DIGITS)
-    gated.git("switch", "--quiet", "main")
-    gated.approved_commit({"b.txt": "alpha\ngamma\n"})
-    gated.git("merge", "--no-commit", "--no-ff", "feature")
-    gated.stage({"c.txt": "an evil merge\n"})
-    gated.refused("commit", "--no-edit")
-    gated.git("rm", "--quiet", "--force", "c.txt")
-    gated.git("commit", "--no-edit")
-
-
 def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     gated.settings(review_granularity="per_plan")
     gated.git("switch", "--quiet", "--create", "feature")
@@ -258,19 +146,6 @@ def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):
     assert "reset --merge" not in gated.refused("update-ref", "refs/heads/main", "feature")
 
 
-def test_p2_a_resolved_merge_is_approved_by_itself(gated: Gated):
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.approved_commit(DIGITS)
-    gated.git("switch", "--quiet", "main")
-    gated.approved_commit({"a.txt": "one\nTWO\nthree\n"})
-    assert not gated.try_git("merge", "feature").ok
-    gated.stage({"a.txt": "one\nTWO 2\nthree\n"})
-    gated.refused("commit", "--no-edit")
-    review = gated.approve()
-    gated.git("commit", "--no-edit")
-    assert gated.trailers() == [review]
-
-
 @pytest.mark.parametrize("options", [(), ("--object-format=sha256",)], ids=["sha1", "sha256"])
 def test_p2_a_repository_that_is_packed_or_names_its_objects_otherwise_is_gated_too(
     shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, options: tuple[str, ...]
@@ -283,18 +158,6 @@ def test_p2_a_repository_that_is_packed_or_names_its_objects_otherwise_is_gated_
     review = gated.approve()
     gated.git("commit", "-m", "Count in digits")
     assert gated.trailers() == [review]
-
-
-def test_p2_a_cherry_pick_and_a_revert_are_judged_by_their_content(gated: Gated):
-    gated.git("switch", "--quiet", "--create", "feature")
-    picked = gated.approved_commit(DIGITS)
-    gated.git("switch", "--quiet", "main")
-    gated.git("cherry-pick", picked)
-    assert len(gated.trailers()) == 1
-    gated.refused("revert", "--no-edit", "HEAD")
-    gated.git("reset", "--quiet", "--hard")
-    gated.git("switch", "--quiet", "feature")
-    assert "a.txt" in gated.refused("revert", "--no-edit", "HEAD")
 
 
 def test_a_gate_that_is_on_for_other_branches_still_asks_for_an_approval(

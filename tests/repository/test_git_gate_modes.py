@@ -29,14 +29,6 @@ def feature(gated: Gated, **planning: Any) -> None:
 
 
 @pytest.mark.parametrize("planning", [{"review_granularity": "per_plan"}, {"execution_mode": "optimistic"}])
-def test_p2_settings_that_nobody_trusts_let_nothing_through(gated: Gated, planning: dict[str, Any]):
-    gated.settings(trusted=False, **planning)
-    gated.git("switch", "--quiet", "--create", "feature")
-    gated.stage(DIGITS)
-    gated.refused("commit", "-m", SUBJECT)
-
-
-@pytest.mark.parametrize("planning", [{"review_granularity": "per_plan"}, {"execution_mode": "optimistic"}])
 def test_p2_no_mode_lets_anything_onto_a_base_branch(gated: Gated, planning: dict[str, Any]):
     gated.settings(**planning)
     gated.stage(DIGITS)
@@ -154,17 +146,6 @@ def test_the_plan_goes_on_in_blocking_mode_once_a_change_is_decided_against(gate
     assert f"tandem rollback {review}" in words
     # Another plan is not held up.
     gated.git("commit", "-m", "feat(03-03): fewer letters")
-
-
-def test_the_inverse_of_a_rejected_commit_passes(gated: Gated):
-    feature(gated, execution_mode="optimistic")
-    gated.stage(DIGITS)
-    gated.git("commit", "-m", SUBJECT)
-    (review,) = gated.trailers()
-    gated.decide(review, "rejected")
-    gated.git("revert", "--no-edit", "HEAD")
-    assert gated.trailers() == []
-    assert (gated.root / "a.txt").read_text("utf-8") == "one\ntwo\nthree\n"
 
 
 def test_an_amended_and_a_rebased_commit_are_recorded_as_what_they_became(gated: Gated):

@@ -22,6 +22,7 @@ RELEASES = ("trixie", "bookworm")
 """Releases of Debian whose git is recent enough; the first that the machine is not of is taken."""
 
 FETCH_SECONDS = 300
+_BINARY = b"\x7fELF"
 
 # Before the tests take the environment away.
 _STATED = os.environ.get("TANDEM_SECOND_GIT")
@@ -101,18 +102,18 @@ def _programs(folder: Path) -> Path:
         (loader,) = [*folder.glob("usr/lib/*/ld-linux*.so.*"), *folder.glob("lib/*/ld-linux*.so.*")][:1]
         libraries = f"{loader.parent}:/usr/lib/{loader.parent.name}:/lib/{loader.parent.name}"
         half = Path(tempfile.mkdtemp(dir=folder))
-        for program in (folder / "usr/lib/git-core").iterdir():
-            if program.name != "git":
+        for program in [folder / "usr/bin/git", *(folder / "usr/lib/git-core").glob("git-*")]:
+            if not program.is_file() or program.read_bytes()[:4] != _BINARY:
                 (half / program.name).symlink_to(program)
-        words = [str(loader), "--library-path", libraries, str(folder / "usr/bin/git")]
-        lines = [
-            "#!/bin/sh",
-            f"GIT_EXEC_PATH=${{GIT_EXEC_PATH:-{shlex.quote(str(own))}}}",
-            "export GIT_EXEC_PATH",
-            f'exec {shlex.join(words)} "$@"',
-        ]
-        (half / "git").write_text("\n".join([*lines, ""]), "utf-8")
-        (half / "git").chmod(0o755)
+                continue
+            lines = [
+                "#!/bin/sh",
+                f"GIT_EXEC_PATH=${{GIT_EXEC_PATH:-{shlex.quote(str(own))}}}",
+                "export GIT_EXEC_PATH",
+                f'exec {shlex.join([str(loader), "--library-path", libraries, str(program)])} "$@"',
+            ]
+            (half / program.name).write_text("\n".join([*lines, ""]), "utf-8")
+            (half / program.name).chmod(0o755)
         try:
             half.rename(own)
         except OSError:

@@ -28,7 +28,7 @@ class Row:
 
 
 def rows(table: str) -> Iterator[Row]:
-    """The rows of a table; a step goes on in lines that are indented twice."""
+    """The rows of a table; a step goes on in lines that are indented twice. Their steps follow them: take all first."""
     section, names, steps = "", set[str](), list[str]()
     for line in (_FOLDER / table).read_text("utf-8").splitlines():
         if line.startswith("= "):
@@ -44,6 +44,9 @@ def rows(table: str) -> Iterator[Row]:
             yield Row(line, section, steps)
 
 
-def cases(table: str, without: Collection[str] = ()) -> list[Any]:
-    """The rows of a table as the cases of a test, but for some."""
-    return [pytest.param(row, id=row.name) for row in list(rows(table)) if row.name not in without]
+def cases(table: str, *, without: Collection[str] = (), only: Collection[str] | None = None) -> list[Any]:
+    """The rows of a table as the cases of a test: all but some, or only some."""
+    found = {row.name: row for row in rows(table)}
+    chosen = found.keys() if only is None else only
+    assert found.keys() >= {*chosen}, f"{table} has no {sorted({*chosen} - found.keys())}"
+    return [pytest.param(row, id=name) for name, row in found.items() if name in chosen and name not in without]

@@ -12,6 +12,9 @@ from tests.repository.routes.world import ATTEMPT, NONE, REFUSED, World
 
 GUIDE = Path(__file__).parents[3] / "docs/guide/gates.md"
 ADMITTED = "## What bypasses the hooks"
+UNHOOKED = "Commands of git that start no hook"
+"""A section of `found.txt`; newer versions of git start one for some of them."""
+
 OF_HOOKS, OF_REMOTES, OF_OBJECTS = "The hooks deleted", "A push without its hook", "An object's bytes replaced"
 """Sections of `found.txt` that something else finds than an audit of the base branch alone."""
 
@@ -41,7 +44,7 @@ def _attempted(world: World, steps: Sequence[str]) -> tuple[str, str]:
     return before
 
 
-@pytest.mark.parametrize("route", cases("refused.txt", AWAITED))
+@pytest.mark.parametrize("route", cases("refused.txt", without=AWAITED))
 def test_p2_what_nobody_approved_is_refused(world: World, route: Row):
     before = _attempted(world, route.steps)
     assert REFUSED in world.words or route.name in SILENT, world.words
@@ -52,11 +55,14 @@ def test_p2_what_nobody_approved_is_refused(world: World, route: Row):
         assert world.audited()["approved"], world.words
 
 
-@pytest.mark.parametrize("route", cases("found.txt", AWAITED))
+@pytest.mark.parametrize("route", cases("found.txt", without=AWAITED))
 def test_p2_what_bypasses_the_hooks_is_found_and_admitted(world: World, route: Row):
     before = _attempted(world, route.steps)
     admitted = GUIDE.read_text("utf-8").partition(ADMITTED)[2].partition("\n## ")[0]
     assert any(line.startswith(f"| {route.section}") for line in admitted.splitlines()), route.section
+    if route.section.startswith(UNHOOKED) and REFUSED in world.words:
+        assert not world.unapproved(before)
+        return
     if route.section.startswith(OF_OBJECTS):
         assert "hash" in world.run("fsck").stderr
         return
