@@ -94,13 +94,13 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "get_check_log": [lambda shop: {"review_id": shop.checked, "name": CHECKS_FILE}],
     "check_gate": [
         lambda _: {"digest": "1" * 64},
-        lambda _: {"changes": CHANGES},
+        lambda _: {"changes": CHANGES, "sign": True, "signed": ["x"]},
     ],
     "set_gate": [
         lambda _: {"enabled": True, "branches": ["main"]},
         lambda shop: shop.desk.loosening(enabled=False, reason="A pause."),
     ],
-    "get_gate": [lambda _: {}, lambda shop: {"plan": shop.rolled_back}],
+    "get_gate": [lambda _: {}, lambda shop: {"plan": shop.rolled_back, "with_key": True}],
     "override_gate": [lambda shop: shop.overriding()],
     "record_commit": [
         lambda _: {"commit": "1" * 40, "plan": "03-02"},

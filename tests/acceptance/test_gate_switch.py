@@ -34,10 +34,12 @@ def test_a_gate_is_off_until_somebody_switches_it_on(shop: Desk):
         "accepted": [],
         "folders": [],
         "trusted": [],
+        "signers": [],
         "reason": None,
         "switched_at": None,
         "switched_by": None,
         "plan": None,
+        "public_key": None,
     }
 
 

@@ -49,6 +49,7 @@ LATE_IMPORTS = {
     ("tandem.setup.background", "tandem.client"): "as tandem.cli: 'tandem up' starts a broker and calls none",
     ("tandem.core.platforms", "*"): "some of the standard library exists on one platform only",
     ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
+    ("tandem.gate.signing", "cryptography*"): "seven megabytes, and most brokers neither sign nor verify",
     ("tandem.git.raw", "*"): "as tandem.hooks, which import it",
     ("tandem.git.runner", "*"): "as tandem.git.raw",
 }

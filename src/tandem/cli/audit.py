@@ -38,7 +38,7 @@ from tandem.gate.contract import GateDecision
 from tandem.hooks import git, pending, remotes, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.git import HEADS
-from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
+from tandem.hooks.ranges import SIGNED, CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_switch
@@ -214,11 +214,11 @@ def _client(options: ConnectionOptions, gate: GateFile | None) -> TandemClient:
 
 def _asking(
     client: TandemClient, project: str, loop: asyncio.AbstractEventLoop
-) -> Callable[[list[git.Change]], dict[str, Any]]:
+) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
     """How the judge, which runs in a thread, asks the broker."""
 
-    def check(changes: list[git.Change]) -> dict[str, Any]:
-        sent = client.call("check_gate", {"project": project, "changes": changes})
+    def check(changes: list[git.Change], signed: Sequence[str]) -> dict[str, Any]:
+        sent = client.call("check_gate", {"project": project, "changes": changes, "signed": [*signed]})
         envelope = asyncio.run_coroutine_threadsafe(sent, loop).result()
         content = orjson.loads(envelope)
         if not content["ok"] and content["error"]["code"] in _TOO_MUCH:
@@ -231,7 +231,7 @@ def _asking(
 
 
 def _judgement(
-    asked: AuditRequest, accepted: Sequence[str], check: Callable[[list[git.Change]], dict[str, Any]]
+    asked: AuditRequest, accepted: Sequence[str], check: Callable[[list[git.Change], Sequence[str]], dict[str, Any]]
 ) -> tuple[Judgement, int]:
     """What is known of the range, and how many of its commits are not judged."""
     without = tuple(git.known_commits(asked.place, accepted))
@@ -277,7 +277,8 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Renderab
 
 def _cells(one: CommitResult) -> tuple[Cell, ...]:
     verdict = Text(one.verdict, style=_STYLES.get(one.verdict, "green"))
-    reviews = plain(", ".join(one.review_ids), "" if one.passes else "dim")
+    told = one.reason if one.verdict == SIGNED else ", ".join(one.review_ids)
+    reviews = plain(told, "" if one.passes else "dim")
     return one.commit[:_SHORT], one.subject, verdict, reviews
 
 

@@ -40,6 +40,16 @@ StrictOption = Annotated[
     bool | None,
     typer.Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
 ]
+SignOption = Annotated[
+    bool | None, typer.Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
+]
+SignerOption = Annotated[
+    list[str] | None,
+    typer.Option("--signer", metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),
+]
+NoSignerOption = Annotated[
+    list[str] | None, typer.Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
+]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
@@ -73,22 +83,26 @@ def register(group: typer.Typer) -> None:
 
 
 @command()
-async def on(
+async def on(  # noqa: PLR0913 - its options
     *,
     branch: BranchOption = None,
     accept: AcceptOption = None,
     strict: StrictOption = None,
+    sign: SignOption = None,
+    signer: SignerOption = None,
+    no_signer: NoSignerOption = None,
     reason: ReasonOption = None,
     yes: YesOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
     branches = tuple(branch) if branch else None
-    wish = GateOptions(options.project, options.broker, branches, tuple(accept or ()), reason, strict)
+    signers = tuple(signer or ()), tuple(no_signer or ())
+    wish = GateOptions(options.project, options.broker, branches, tuple(accept or ()), reason, strict, sign, *signers)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
-        need_person(f"This makes a gate that is on let more through: {'; '.join(looser)}.", yes=yes)
+        need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
     async with options.client() as client, progress("switching the gate on"):
         gate = await gate_switch.switch_on(client.data, here, wish)
         found = await gate_status(client.data, here)
@@ -171,6 +185,9 @@ def _lines(found: GateStatus) -> list[str]:
         lines.append(f"accepted    {', '.join(oid[:_SHORT] for oid in found.accepted)} and all before")
     if found.trusted:
         lines.append(f"trusted     {', '.join(sorted({one.partition(' ')[2] for one in found.trusted}))}")
+    if found.public_key:
+        lines.append(f"signing     {'on' if found.sign else 'off'}, key {found.public_key}")
+    lines += [f"signer      {signer}" for signer in found.signers]
     if found.hooks:
         alive = sum(found.hooks.values())
         lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")

@@ -367,6 +367,8 @@ class Operations(ABC):
         head: str | None = None,
         base: str | None = None,
         here: gate_contract.GateHere | None = None,
+        sign: bool = False,
+        signed: list[str] | None = None,
     ) -> gate_contract.GateDecision:
         """Check whether exactly this content is approved, given as raw changes or a digest."""
         return await self._operate("check_gate", locals())
@@ -381,6 +383,7 @@ class Operations(ABC):
         accepted: list[str] | None = None,
         folder: str | None = None,
         trusted: list[str] | None = None,
+        signers: list[str] | None = None,
         reason: str | None = None,
         since: str | None = None,
         proof: str | None = None,
@@ -394,6 +397,7 @@ class Operations(ABC):
         project: str | None = None,
         plan: str | None = None,
         here: gate_contract.GateHere | None = None,
+        with_key: bool = False,
     ) -> gate_contract.GateState:
         """Whether a project's gate is on, and the state of one of its plans."""
         return await self._operate("get_gate", locals())

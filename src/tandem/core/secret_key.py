@@ -221,6 +221,10 @@ class Tokens:
         """The key by which a process that has asked a person proves it; says nothing about the secret."""
         return self._mac(b"person")
 
+    def signing_seed(self, project: str) -> bytes:
+        """The private key that signs what is approved in a project."""
+        return bytes.fromhex(self._mac(b"sign", project.encode()))
+
     def veil(self, reader: str) -> OpaqueTokens:
         """Hides things for one reader from that reader."""
         return OpaqueTokens(partial(self._mac, b"veil", reader.encode()))

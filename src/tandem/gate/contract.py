@@ -49,6 +49,12 @@ _MOST_CHANGES = 100_000
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
+_SIGNER = r"^[A-Za-z0-9][A-Za-z0-9._-]*=[A-Za-z0-9_-]{43}$"
+
+_MOST_SIGNERS = 100
+
+_MOST_SIGNATURES = 10
+
 _PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
 
 _NO_REF = set(" ~^:?*[\\")
@@ -88,6 +94,11 @@ Trusted = Annotated[
     Field(max_length=_MOST_ACCEPTED, description="Contents of its settings that a person trusts: SHA-256 and file."),
 ]
 
+Signers = Annotated[
+    list[Annotated[str, Field(pattern=_SIGNER, max_length=100)]],
+    Field(max_length=_MOST_SIGNERS, description="Whose brokers' signatures count, each as name=key."),
+]
+
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
 
 
@@ -123,6 +134,7 @@ class SetGate(WriteRequest):
     ] = None
     folder: Annotated[FilePath | None, Field(description="A git folder where the gate is on, too.")] = None
     trusted: Annotated[Trusted | None, Field(description="Contents that a person trusts; default: unchanged.")] = None
+    signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
     reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
     proof: Annotated[
@@ -140,6 +152,7 @@ class GetGate(ProjectRequest):
         PlanKey | None, Field(description="A plan's key such as 03-02, or the branch where there is no plan.")
     ] = None
     here: Here = None
+    with_key: Annotated[bool, Field(description="Answer with the key that others verify signatures with.")] = False
 
 
 class OverrideGate(WriteRequest):
@@ -273,6 +286,11 @@ class CheckGate(Request):
         CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
     ] = None
     here: Here = None
+    sign: Annotated[bool, Field(description="Sign what passes because it is approved.")] = False
+    signed: Annotated[
+        list[Annotated[str, Field(max_length=200)]],
+        Field(max_length=_MOST_SIGNATURES, description="The signatures that a commit brings along."),
+    ] = Field(default_factory=list[str])
 
 
 _CommitId = Annotated[str, Field(description="The commit's id.")]
@@ -311,10 +329,14 @@ class GateState:
     accepted: Annotated[tuple[str, ...], Field(description="Commits that are taken as they are, with their ancestors.")]
     folders: Annotated[tuple[str, ...], Field(description="The git folders where it is on.")]
     trusted: Annotated[tuple[str, ...], Field(description="Contents that a person trusts: SHA-256 and file.")]
+    signers: Annotated[tuple[str, ...], Field(description="Whose brokers' signatures count, each as name=key.")]
     reason: Annotated[str | None, Field(description="Why it was switched, if somebody said.")]
     switched_at: Annotated[str | None, Field(description="When it was switched last; null if it never was.")]
     switched_by: Annotated[str | None, Field(description="Who switched it last.")]
     plan: Annotated[PlanState | None, Field(description="The plan that was asked about; null if none was.")] = None
+    public_key: Annotated[
+        str | None, Field(description="What others verify this project's signatures with; null if not asked for.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,9 +458,9 @@ class PathDecision:
         str | None,
         Field(
             description=(
-                "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `rollback` (exactly "
-                "takes back a commit of a change that was not approved) or `overridden`; null if it does "
-                "not."
+                "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `signed` (approved by the "
+                "broker of a signer), `rollback` (exactly takes back a commit of a change that was not "
+                "approved) or `overridden`; null if it does not."
             )
         ),
     ] = None
@@ -459,6 +481,9 @@ class GateDecision:
     code: Annotated[
         str | None,
         Field(description="If only required checks keep back what is approved: `CHECK_FAILED` or `CHECK_PENDING`."),
+    ] = None
+    signed: Annotated[
+        str | None, Field(description="The signature that the commit carries: this broker's, or the one that counted.")
     ] = None
 
 

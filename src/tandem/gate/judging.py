@@ -6,18 +6,18 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
-import orjson
-
 from tandem.contract.caller import Caller
+from tandem.core.secret_key import Tokens
 from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
-from tandem.gate import record
+from tandem.gate import record, signing
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
-from tandem.gate.rules import CommitRow
+from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
 from tandem.reviews import checks
@@ -38,7 +38,7 @@ _CHAINED_PATHS = 20_000
 """Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
 _HINTS = 10
 """Paths for which a refusal says what was approved in their place."""
-Kind = Literal["approved", "exempt", "rollback", "overridden"]
+Kind = Literal["approved", "exempt", "signed", "rollback", "overridden"]
 
 
 _Held = dict[str, CheckRun]
@@ -55,7 +55,9 @@ class _Found:
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
         instead: By path that is not covered, a review that approved something else to come of the same content.
-        override: Who let all of it through, and why; null if nobody did.
+        signature: For all of it: this broker's, if one was asked for and everything is approved, or a signer's.
+        unsigned: Why no signature counts that the commit brings along; null if one does, or there is none.
+        whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
     """
@@ -65,7 +67,9 @@ class _Found:
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
     instead: dict[str, str] = field(default_factory=dict[str, str])
-    override: str | None = None
+    signature: str | None = None
+    unsigned: str | None = None
+    whole: tuple[Kind, str] | None = None
     commits: Sequence[CommitRow] = ()
     branches: tuple[str, ...] = ()
 
@@ -74,8 +78,8 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     """Whether exactly this content may pass; fails closed.
 
     A digest has to be that of a round whose approval still stands. Of changes, a path is set aside as exempt, or
-    covered by an approval. Else all of it passes that a person let through, or that exactly takes back a commit of a
-    change that was not approved.
+    covered by an approval. Else all of it passes that the broker of a signer approved, that a person let through, or
+    that exactly takes back a commit of a change that was not approved.
 
     Raises:
         ConfigInvalid: What the repository says of its gate differs from the record.
@@ -116,13 +120,14 @@ async def _check_changes(services: Services, request: CheckGate, changes: list[C
     patterns = await asyncio.to_thread(exempt_patterns, services, project)
     judged = [change for change in changes if not is_exempt(change, patterns)]
     # In the reader's thread: a search over many paths must not hold up the event loop.
-    found = await services.store.read(lambda unit: _look(unit, request, changes, judged, patterns))
+    look = partial(_look, tokens=services.tokens, request=request, changes=changes, judged=judged, patterns=patterns)
+    found = await services.store.read(look)
     is_approved = len(found.covered) == len(judged)
     if is_approved and not found.held:
         reason = "everything is approved" if judged else "everything that changes is exempt"
-        return _decided(project, changes, judged, found, reason)
-    if found.override is not None:
-        return _passed(project, changes, judged, "overridden", found.override)
+        return replace(_decided(project, changes, judged, found, reason), signed=found.signature)
+    if found.whole is not None:
+        return replace(_passed(project, changes, judged, *found.whole), signed=found.signature)
     taken_back = await _taken_back(services, request, judged, found, patterns)
     if taken_back is not None:
         reason = f"takes back the commit {taken_back.id}, which was not approved"
@@ -169,7 +174,12 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
 
 
 def _look(
-    unit: Unit, request: CheckGate, changes: list[Change], judged: list[Change], patterns: tuple[str, ...]
+    unit: Unit,
+    tokens: Tokens,
+    request: CheckGate,
+    changes: list[Change],
+    judged: list[Change],
+    patterns: tuple[str, ...],
 ) -> _Found:
     project = request.project
     known = _Approvals(unit, project, patterns)
@@ -181,19 +191,27 @@ def _look(
     held = _held(unit, sorted({(one.review_id, one.round) for made in covered.values() for one in made.chain}))
     found = _Found(approvals, covered, held, ended)
     if len(covered) == len(judged) and not held:
-        return found
+        # What is only exempt nobody has looked at.
+        is_signed = request.sign and bool(judged)
+        return replace(found, signature=signing.sign(tokens, project, digest_of(changes))) if is_signed else found
+    gate = gates.find(unit, project)
+    if request.signed and not held:
+        signers = names(gate.signers) if gate is not None else []
+        signer, signature, problem = signing.verify(signers, digest_of(changes), request.signed)
+        if signer is not None:
+            return replace(found, signature=signature, whole=("signed", f"approved by the broker of {signer}"))
+        found = replace(found, unsigned=problem)
     override = gates.find_override_of(unit, project, digest_of(changes))
     if override is not None:
-        return replace(found, override=f"let through by {override.overridden_by}: {override.reason}")
+        return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
     missing = [change for change in judged if change.path not in covered]
     found = replace(found, instead=_instead(unit, project, missing[:_HINTS]))
     if request.head is None:
         return found
-    gate = gates.find(unit, project)
     return replace(
         found,
         commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
-        branches=tuple(orjson.loads(gate.branches)) if gate is not None else (),
+        branches=tuple(names(gate.branches)) if gate is not None else (),
     )
 
 
@@ -385,4 +403,6 @@ def _judged(change: Change, found: _Found) -> PathDecision:
                 f"; {found.instead[change.path]} approved other content for it (did a formatter run since?):"
                 " submit this, or commit that"
             )
+    if found.unsigned is not None:
+        reason = f"{reason}; {found.unsigned}"
     return PathDecision(change.path, allowed=False, review_id=by[1] if by else None, round=None, reason=reason)

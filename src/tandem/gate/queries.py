@@ -47,7 +47,7 @@ def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> 
         after: The switch.
         proved_by: The key that proves that a person decided it; null where it needed no proof.
     """
-    lists = ("branches", "accepted", "folders", "trusted")
+    lists = ("branches", "accepted", "folders", "trusted", "signers")
     data = {
         "enabled": bool(after.enabled),
         **{name: orjson.loads(getattr(after, name) or "[]") for name in lists},

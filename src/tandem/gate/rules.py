@@ -13,8 +13,8 @@ class Gate(NamedTuple):
 
     JSON lists: `branches` are the base branches; `accepted` the commits that are taken as they are, with their
     ancestors; `folders` the git folders where it is on; `trusted` the contents of settings that a person trusts, as
-    SHA-256 and file. The latter two are null for a switch of an earlier version. Times are microseconds since the
-    epoch, UTC.
+    SHA-256 and file; `signers` whose brokers' signatures count, each as `NAME=KEY`. The latter three are null for a
+    switch of an earlier version. Times are microseconds since the epoch, UTC.
     """
 
     project: str
@@ -28,6 +28,7 @@ class Gate(NamedTuple):
     event_hash: str = ""
     folders: str | None = None
     trusted: str | None = None
+    signers: str | None = None
 
     @property
     def subject(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -15,7 +16,7 @@ from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
-from tandem.gate import record
+from tandem.gate import record, signing
 from tandem.gate.contract import GateHere, GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, check_paths
 from tandem.gate.rules import Gate, Override, names
@@ -28,7 +29,8 @@ from tandem.store.base import Unit
 from tandem.store.context import Services, transact
 
 _SHOWN_PATHS = 100
-_POSITION = ("enabled", "branches", "accepted", "folders", "trusted")
+_LISTS = ("branches", "accepted", "folders", "trusted", "signers")
+_POSITION = ("enabled", *_LISTS)
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of whoever tells of an override may be ahead."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -63,31 +65,37 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             accepted=_listed(request.accepted, before.accepted if before else "[]"),
             folders=_listed([*folders, *([request.folder] if request.folder else [])], "[]"),
             trusted=_listed(trusted, (before.trusted if before else None) or "[]"),
+            signers=_listed(request.signers, (before.signers if before else None) or "[]"),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,
         )
         if before is not None and all(getattr(before, name) == getattr(after, name) for name in _POSITION):
             return _state(project, before)
-        if before is None or not _loosens(before, after):
+        if not _loosens(before, after):
             return _state(project, gates.put(unit, before, after, None))
-        if proved_by is None or request.since != isoformat(before.switched_at):
-            raise _not_proved(request, before)
+        since = None if before is None else isoformat(before.switched_at)
+        if proved_by is None or request.since != since:
+            raise _not_proved(request, since)
         return _state(project, gates.put(unit, before, after, proved_by))
 
     return await transact(services, caller, work)
 
 
-def _loosens(before: Gate, after: Gate) -> bool:
-    """Whether a gate that is on would let more through."""
+def _loosens(before: Gate | None, after: Gate) -> bool:
+    """Whether a gate that is on would let more through; a signer is a person's to add in any case."""
+    if set(names(after.signers)) - set(names(before.signers if before else None)):
+        return True
+    if before is None:
+        return False
     more = ((before.accepted, after.accepted), (before.trusted, after.trusted), (after.branches, before.branches))
     return bool(before.enabled) and (
         not after.enabled or any(set(names(later)) - set(names(earlier)) for earlier, later in more)
     )
 
 
-def _not_proved(request: SetGate, before: Gate) -> Forbidden:
-    problem = "This loosens a gate that is on, which takes the proof that a person decided it."
+def _not_proved(request: SetGate, since: str | None) -> Forbidden:
+    problem = "This lets more through the gate, which takes the proof that a person decided it."
     if request.proof is not None:
         problem = (
             "The proof is not for exactly this change of the gate, not by a key of this broker, or the gate was"
@@ -97,7 +105,7 @@ def _not_proved(request: SetGate, before: Gate) -> Forbidden:
         f"{problem} The commands make it when a person runs them: tandem gate on, tandem gate off, tandem trust.",
         field="proof",
         needed="person",
-        expected=isoformat(before.switched_at),
+        expected=since,
     )
 
 
@@ -109,7 +117,10 @@ async def get_gate(services: Services, caller: Caller, request: GetGate) -> Gate
         NotFound: The broker does not know the project.
     """
     project = services.projects.require(request.project, caller.project)
-    return await state_of(services, project, request.plan, request.here)
+    state = await state_of(services, project, request.plan, request.here)
+    if not request.with_key:
+        return state
+    return replace(state, public_key=await asyncio.to_thread(signing.public_key, services.tokens, project))
 
 
 async def state_of(
@@ -237,12 +248,12 @@ def _listed(wanted: Sequence[str] | None, before: str) -> str:
 
 def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
     if gate is None:
-        return GateState(project, False, (), (), (), (), None, None, None, plan)  # noqa: FBT003 - in their order
+        return GateState(project, False, (), (), (), (), (), None, None, None, plan)  # noqa: FBT003 - in their order
     return shown(
         GateState,
         gate,
         enabled=bool(gate.enabled),
-        **{name: tuple(names(getattr(gate, name))) for name in ("branches", "accepted", "folders", "trusted")},
+        **{name: tuple(names(getattr(gate, name))) for name in _LISTS},
         plan=plan,
     )
 

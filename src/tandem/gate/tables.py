@@ -20,6 +20,7 @@ gates = Table(
     Column("event_hash", Text, nullable=False),
     Column("folders", Text, comment="a JSON list: the git folders where it is on"),
     Column("trusted", Text, comment="a JSON list: contents that a person trusts, SHA-256 and file"),
+    Column("signers", Text, comment="a JSON list: whose brokers' signatures count, name=key"),
     sqlite_with_rowid=False,
 )
 

@@ -9,6 +9,7 @@ from tandem.bridge.http import HttpClient, HttpFailure, Target
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Self
 
     from tandem.hooks.state import GateFile
@@ -118,18 +119,23 @@ class GateClient:
         except ValueError as error:
             raise Unreachable(url, str(error)) from error
 
-    def check_gate(self, changes: list[dict[str, str]], head: str | None = None) -> dict[str, Any]:
+    def check_gate(
+        self, changes: list[dict[str, str]], signed: Sequence[str] = (), head: str | None = None, *, sign: bool = False
+    ) -> dict[str, Any]:
         """Whether a difference is approved; the data of `check_gate`.
 
         Args:
             changes: The raw difference.
+            signed: The signatures that the commit brings along.
             head: The commit that it is a difference to; without it nothing passes as taken back.
+            sign: Whether a signature is wanted.
 
         Raises:
             Refused: The broker refuses, or its record of the gate differs from what stands here.
             Unreachable: No broker answers.
         """
-        stated: dict[str, Any] = {} if head is None else {"head": head}
+        wanted: dict[str, Any] = {"signed": [*signed], "head": head, "sign": sign}
+        stated = {name: value for name, value in wanted.items() if value}
         if not self._is_compared:
             # Once for all that one hook asks.
             stated["here"] = self._gate.here()

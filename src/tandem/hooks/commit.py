@@ -34,16 +34,20 @@ class CommitDecision:
         reasons: Why not, a line each.
         changes: What it changes against the commit before.
         advice: What to do, if it is not to put the change up and wait.
+        signed: The signatures of that which its trailers hold.
         held: The broker's answer, if everything is approved and only a check keeps it back; else null.
         former: What the trailers of the commit name that is amended; empty if none is.
     """
 
-    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids")
+    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids", "signed")
 
-    def __init__(self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = ()) -> None:
+    def __init__(
+        self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = (), signed: str | None = None
+    ) -> None:
         self.changes = changes
         self.passes = passes
         self.review_ids = list(review_ids)
+        self.signed = [signed] if signed else list[str]()
         self.reasons: list[str] = []
         self.advice: list[str] = []
         self.former: list[str] = []
@@ -83,7 +87,7 @@ def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
         enforcement.loosen(gate, asker, ruling, mode, message.read(file), branch)
     if not ruling.passes:
         return _refuse(gate, arguments, _explained(gate, asker, ruling, file))
-    message.mark(place, file, ruling.review_ids)
+    message.mark(place, file, ruling.review_ids, signed=ruling.signed)
     return 0
 
 
@@ -91,27 +95,34 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
     place = gate.place
     changes = git.staged(place, head or git.empty_tree(place))
-    decision = asker.check_gate(changes, head)
-    ruling = CommitDecision(changes, passes=decision["allowed"] is True, review_ids=decision["review_ids"])
+    signed = git.signatures(message.values(message.read(arguments[0]), message.SIGNED))
+    decision = asker.check_gate(changes, signed, head, sign=gate.sign)
+    passes = decision["allowed"] is True
+    ruling = CommitDecision(changes, passes=passes, review_ids=decision["review_ids"], signed=decision["signed"])
     ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
     ruling.held = _held(decision)
-    if head is None or (ruling.passes and changes):
+    if head is None or (passes and changes and not gate.sign):
         return ruling
     if _is_amend(place, head, changes, arguments):
-        ruling.former = message.values(git.read_commit(place, head)[1], message.REVIEW)
-    elif ruling.passes:
+        text = git.read_commit(place, head)[1]
+        ruling.former = message.values(text, message.REVIEW)
+        signed = git.signatures([*signed, *message.values(text, message.SIGNED)])
+    elif passes:
         return ruling
     parent = git.resolve(place, f"{head}^")
     whole = git.staged(place, parent or git.empty_tree(place))
     # Nothing at all would be the last commit taken back, which is a change like any other.
-    amended = asker.check_gate(whole, parent) if whole else None
+    amended = asker.check_gate(whole, signed, parent, sign=gate.sign) if whole else None
     if amended is not None and amended["allowed"] is True:
-        return CommitDecision(changes, passes=True, review_ids=amended["review_ids"])
+        return CommitDecision(changes, passes=True, review_ids=amended["review_ids"], signed=amended["signed"])
     if amended is not None and ruling.held is None:
         ruling.held = _held(amended)
-    if ruling.passes:
+    if passes and changes:
+        # A signature is for all of a commit, and this one was for what is added.
+        ruling.signed = []
+    elif passes:
         # Only the message changes: what was said of the content still holds.
-        ruling.review_ids = ruling.former
+        ruling.review_ids, ruling.signed = ruling.former, [*signed]
     return ruling
 
 
@@ -141,7 +152,16 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> Commit
     without = [head, *known.never_judged, *known.tips.values()]
     with RangeChecker(place, asker.check_gate) as judge:
         passes = judge.judge(merged[0], old=head, without=without).passes
-    return CommitDecision([], passes=True) if passes else None
+    return CommitDecision([], passes=True, signed=_signed_as_a_whole(gate, asker, head)) if passes else None
+
+
+def _signed_as_a_whole(gate: GateFile, asker: GateClient, head: str) -> str | None:
+    """The signature for all that a merge brings, so that its commits need none; null if there is none."""
+    try:
+        return asker.check_gate(git.staged(gate.place, head), sign=True)["signed"] if gate.sign else None
+    except Refused:
+        # It is too much for one answer, and passes all the same.
+        return None
 
 
 def _is_amend(place: HookRepository, head: str, changes: Sequence[Change], arguments: Sequence[str]) -> bool:

@@ -37,8 +37,10 @@ HEADS = "refs/heads/"
 
 _REF_FORMAT = "%(objecttype) %(objectname) %(refname)"
 
-_TRAILERS = "%(trailers:key=Tandem-Review,valueonly,unfold,separator=%x2C)"
-_FORMAT = f"%T%x00%s%x00{_TRAILERS}%x00"
+_TRAILERS = "%(trailers:key=Tandem-{},valueonly,unfold,separator=%x2C)"
+_FORMAT = f"%T%x00%s%x00{_TRAILERS.format('Review')}%x00{_TRAILERS.format('Signed')}%x00"
+_MOST_SIGNATURES = 10
+_SIGNATURE_LETTERS = 99
 _OPTIONS = ("--topo-order", "--reverse", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}")
 _LIST = ("-c", "core.commitGraph=false", "rev-list")
 
@@ -240,17 +242,25 @@ class Commit:
         tree: The id of its tree.
         subject: The first paragraph of its message, as one line.
         reviews: What its `Tandem-Review` trailers say; a remark, never a proof.
+        signed: What its `Tandem-Signed` trailers say, which the broker verifies.
     """
 
-    __slots__ = ("oid", "parents", "reviews", "subject", "tree")
+    __slots__ = ("oid", "parents", "reviews", "signed", "subject", "tree")
 
     def __init__(self, record: str) -> None:
         """Take a record as `_FORMAT` has it."""
         head, _, body = record.partition("\n")
         _, self.oid, *parents = head.split(" ")
         self.parents = tuple(parents)
-        self.tree, self.subject, reviews = body.split("\0")
+        self.tree, self.subject, reviews, signed = body.split("\0")
         self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
+        self.signed = signatures(signed.replace(",", " ").split())
+
+
+def signatures(stated: Iterable[str]) -> tuple[str, ...]:
+    """Those of a message's values that look like signatures, as many as the broker is asked about."""
+    found = (one for one in dict.fromkeys(stated) if len(one) == _SIGNATURE_LETTERS and one.isascii())
+    return tuple(found)[:_MOST_SIGNATURES]
 
 
 def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 REVIEW = "Tandem-Review"
 OVERRIDE = "Tandem-Override"
+SIGNED = "Tandem-Signed"
 DEPENDS_ON = "Tandem-Depends-On"
 UNREVIEWED = "unreviewed"
 """The trailer's value for a commit that its plan lets through before a review: a mark, never a pass."""
@@ -69,8 +70,14 @@ def values(text: str, name: str) -> list[str]:
     return list(dict.fromkeys(word for one in stated for word in one.replace(",", " ").split()))
 
 
-def mark(place: HookRepository, path: str, review_ids: Sequence[str], override_id: str | None = None) -> None:
-    """Have the message say by which reviews, or by which override, the commit passed.
+def mark(
+    place: HookRepository,
+    path: str,
+    review_ids: Sequence[str],
+    override_id: str | None = None,
+    signed: Sequence[str] = (),
+) -> None:
+    """Have the message say by which reviews, or by which override, the commit passed, and who signed that.
 
     What an earlier commit of the same message said of its reviews is replaced, as that is no longer known to hold.
 
@@ -80,8 +87,9 @@ def mark(place: HookRepository, path: str, review_ids: Sequence[str], override_i
     """
     before = read(path)
     kept, comments = _split(before)
-    kept = _without(kept, REVIEW)
+    kept = _without(_without(kept, REVIEW), SIGNED)
     wanted = [f"{REVIEW}: {review_id}" for review_id in review_ids]
+    wanted += [f"{SIGNED}: {signature}" for signature in signed]
     if override_id is not None and override_id not in values(kept, OVERRIDE):
         wanted.append(f"{OVERRIDE}: {override_id}")
     after = (_appended(kept, wanted) if wanted else kept) + comments

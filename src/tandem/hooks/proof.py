@@ -62,7 +62,7 @@ def prove(known: dict[str, str], facts: Sequence[object]) -> str:
     return " ".join(f"{name}.{seal(key, facts)}" for name, key in known.items())
 
 
-_SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "reason")
+_SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "reason", "signers")
 
 
 def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:

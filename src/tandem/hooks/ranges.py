@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tandem.hooks.git import Change, Commit
     from tandem.hooks.state import HookRepository
 
-    Check = Callable[[list[Change]], dict[str, Any]]
-    """Asks `check_gate` about changes; the data of its answer. Without `head`: what takes a commit back is found here,
-    where all commits of a range are known, not by the broker's look at one."""
+    Check = Callable[[list[Change], Sequence[str]], dict[str, Any]]
+    """Asks `check_gate` about changes and the signatures for them; the data of its answer. Without `head`: what takes a
+    commit back is found here, where all commits of a range are known, not by the broker's look at one."""
 
     Pair = tuple[str | None, str]
     """The commits before and after; null where there was nothing before."""
@@ -45,6 +45,7 @@ _TWO = 2
 UNREVIEWED = "unreviewed"
 UNAPPROVED = "unapproved"
 ROLLBACK = "rollback"
+SIGNED = "signed"
 _EXEMPT = "exempt"
 _OVERRIDDEN = "overridden"
 _UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
@@ -54,8 +55,9 @@ class CommitFinding:
     """What is known of one difference.
 
     Attributes:
-        verdict: `approved`, `exempt`, `merge`, `rollback`, `overridden`, `empty`; or `unapproved`, or, of a commit
-            that was marked so when it was made, `unreviewed`, which do not pass.
+        verdict: `approved`, `signed` (by the broker of somebody else), `exempt`, `merge`, `rollback`, `overridden`,
+            `empty`; or `unapproved`, or, of a commit that was marked so when it was made, `unreviewed`, which do not
+            pass.
         reason: In words.
         review_ids: The reviews that let it through, or a part of it, or that it names.
         paths: Of what does not pass, with the reason for each.
@@ -101,7 +103,12 @@ class CheckCache:
         self._check = check
         self._changes: dict[Pair, list[Change]] = {}
         self._found: dict[Pair, CommitFinding] = {}
-        self._answers: dict[frozenset[tuple[str, ...]], CommitFinding] = {}
+        self._answers: dict[tuple[frozenset[tuple[str, ...]], tuple[str, ...]], CommitFinding] = {}
+        self._signed: dict[Pair, tuple[str, ...]] = {}
+
+    def take_signatures(self, commits: Iterable[Commit]) -> None:
+        """Have the signatures of commits count for what each changes against its first parent."""
+        self._signed.update({(_first(commit), commit.oid): commit.signed for commit in commits if commit.signed})
 
     def prepare(self, pairs: Iterable[Pair]) -> None:
         """Have git compute these differences at once, as each call of it costs more than a difference.
@@ -131,11 +138,15 @@ class CheckCache:
         """
         pair = (before, after)
         if pair not in self._found:
-            self._found[pair] = self.asked(self.changes(before, after))
+            self._found[pair] = self.asked(self.changes(before, after), self._signed.get(pair, ()))
         return self._found[pair]
 
-    def asked(self, changes: list[Change]) -> CommitFinding:
+    def asked(self, changes: list[Change], signed: tuple[str, ...] = ()) -> CommitFinding:
         """Whether some changes pass.
+
+        Args:
+            changes: They.
+            signed: Signatures for exactly these.
 
         Raises:
             Refused: The broker refuses the question as such.
@@ -143,10 +154,10 @@ class CheckCache:
         """
         if not changes:
             return _NOTHING
-        asked = frozenset(tuple(change.values()) for change in changes)
+        asked = frozenset(tuple(change.values()) for change in changes), signed
         if asked not in self._answers:
             try:
-                self._answers[asked] = _found(self._check(changes))
+                self._answers[asked] = _found(self._check(changes, signed))
             except Refused as refusal:
                 if refusal.code not in _UNANSWERABLE:
                     raise
@@ -168,7 +179,8 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
             UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"), taken_back_by
         )
     kinds = {one["kind"] for one in decision["paths"]}
-    verdict = _OVERRIDDEN if _OVERRIDDEN in kinds else _EXEMPT if kinds == {_EXEMPT} else "approved"
+    as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
+    verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
     return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
 
 
@@ -336,6 +348,7 @@ class RangeChecker:
         if not inside:
             return Judgement(passes=True)
         self._old, self._new = old, new
+        self._checks.take_signatures(inside)
         whole = self._whole(inside) if tips is not None else None
         if whole is not None:
             return Judgement([CommitResult(commit, whole) for commit in inside], passes=True)
@@ -601,4 +614,5 @@ def _part(whole: Commit, finding: CommitFinding) -> CommitFinding:
         words = "left out by the merge" if is_left_out else "taken back by"
         return CommitFinding(ROLLBACK, f"{words} {whole.oid[:_SHORT]}")
     words = f"approved as a part of what ends with {whole.oid[:_SHORT]}"
-    return CommitFinding("approved", words, finding.review_ids)
+    verdict = SIGNED if finding.verdict == SIGNED else "approved"
+    return CommitFinding(verdict, words, finding.review_ids)

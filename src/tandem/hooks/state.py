@@ -80,6 +80,7 @@ class GateFile:
         branches: The base branches, without `refs/heads/`.
         switched_at: When the broker last changed its record from here, ISO 8601.
         strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
+        sign: Whether approved commits are signed for others' brokers.
         python: The interpreter of the hooks.
         source: The folder that has the package.
         hooks: How the hooks were installed.
@@ -103,6 +104,7 @@ class GateFile:
         self.branches = _names(facts["branches"])
         self.switched_at: str | None = facts.get("switched_at")
         self.strict = facts.get("strict") is True
+        self.sign = facts.get("sign") is True
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})

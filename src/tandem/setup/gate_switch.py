@@ -42,6 +42,9 @@ class GateOptions:
         accepted: Revisions whose commits are taken as they are from now on, with their ancestors.
         reason: Why, for the log.
         strict: Whether plans have to be approved before an agent writes them.
+        sign: Whether approved commits are signed for others' brokers.
+        signers: Whose brokers' signatures count from now on, too, each as `NAME=KEY`.
+        no_signers: The names of those whose signatures no longer count.
     """
 
     project: str | None = None
@@ -50,6 +53,9 @@ class GateOptions:
     accepted: tuple[str, ...] = ()
     reason: str | None = None
     strict: bool | None = None
+    sign: bool | None = None
+    signers: tuple[str, ...] = ()
+    no_signers: tuple[str, ...] = ()
 
 
 def place_at(folder: Path) -> HookRepository:
@@ -78,14 +84,14 @@ def switch(place: HookRepository) -> GateFile | None:
 
 
 def loosened(place: HookRepository, wish: GateOptions) -> list[str]:
-    """What of a gate that is on would hold less if it became what is wished: that is a person's to decide."""
+    """What of a gate would hold less if it became what is wished: that is a person's to decide."""
+    found = [f"what the broker of {signer.replace('=', ' signs with ')} would pass" for signer in wish.signers]
     before = switch(place)
     if before is None:
         lost = githooks.is_installed(githooks.found(place))
-        return ["what it held is lost, as its switch cannot be read"] if lost else []
+        return [*found, "what it held is lost, as its switch cannot be read"] if lost else found
     if not before.enabled:
-        return []
-    found: list[str] = []
+        return found
     branches = set(before.branches if wish.branches is None else wish.branches)
     gone, new = set(before.branches) - branches, branches - set(before.branches)
     if gone:
@@ -123,9 +129,15 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         before = switch(place)
         if before is not None:
             strict = before.strict if wish.strict is None else wish.strict
+            sign = before.sign if wish.sign is None else wish.sign
             project, broker = wish.project or before.project, wish.broker or before.broker
             wish = replace(
-                wish, project=project, broker=broker, branches=wish.branches or before.branches, strict=strict
+                wish,
+                project=project,
+                broker=broker,
+                branches=wish.branches or before.branches,
+                strict=strict,
+                sign=sign,
             )
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
@@ -149,6 +161,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             accepted=_newest(place, [*(known["accepted"] if stands else []), *accepted]),
             folder=here["folder"],
             trusted=list(dict.fromkeys([*known["trusted"], *here["trusted"]])),
+            signers=_signers(known["signers"], wish),
             reason=wish.reason,
         )
         gate.switched_at = (await call("set_gate", request))["switched_at"]
@@ -203,6 +216,21 @@ def _newest(place: HookRepository, oids: Sequence[str]) -> list[str]:
     elsewhere = [oid for oid in dict.fromkeys(oids) if oid not in known]
     newest = git.run(place, ["merge-base", "--independent", *known]).text.split() if known else []
     return [*elsewhere, *newest]
+
+
+def _signers(known: Sequence[str], wish: GateOptions) -> list[str]:
+    """Whose signatures are to count.
+
+    Raises:
+        InvalidInput: Somebody is to be removed who is none of them.
+    """
+    names = {signer.partition("=")[0] for signer in known}
+    unknown = next((name for name in wish.no_signers if name not in names), None)
+    if unknown is not None:
+        there = f"there are {', '.join(sorted(names))}" if names else "there is none"
+        raise InvalidInput(f"'{unknown}' is no signer; {there}.", field="--no-signer", allowed=sorted(names))
+    kept = [signer for signer in known if signer.partition("=")[0] not in wish.no_signers]
+    return list(dict.fromkeys([*kept, *wish.signers]))
 
 
 async def salvaged(call: Call, place: HookRepository) -> GateFile:
@@ -317,6 +345,7 @@ def new_gate(
         "branches": list(wish.branches or ()),
         "switched_at": None,
         "strict": wish.strict is True,
+        "sign": wish.sign is True,
         "python": sys.executable,
         "source": str(githooks.SOURCE),
         "hooks": installed.facts() if installed else {},
@@ -335,6 +364,9 @@ class GateStatus:
         branches: The base branches.
         accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
         trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
+        sign: Whether approved commits are signed.
+        public_key: What others verify that with; null if the broker was not reached.
+        signers: Whose brokers' signatures count, each as `NAME=KEY`.
         broker_enabled: What the broker says; null if it was not reached.
         broker_problem: Why not; null if it was.
         hooks: By name, whether git would start it; empty while the gate is off.
@@ -356,6 +388,9 @@ class GateStatus:
     branches: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
+    sign: bool = False
+    public_key: str | None = None
+    signers: tuple[str, ...] = ()
     broker_enabled: bool | None = None
     broker_problem: str | None = None
     hooks: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -393,13 +428,16 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
             )
         return status
     status.enabled, status.project = gate.enabled, gate.project
-    status.branches = gate.branches
+    status.branches, status.sign = gate.branches, gate.sign
     status.pending = pending.deliver(gate)
     status.refused = tuple(pending.refused(place))
     try:
         answer = await call("get_gate", {"project": gate.project})
         status.broker_enabled = answer["enabled"] is True
         status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
+        answer = await call("get_gate", {"project": gate.project, "with_key": True})
+        status.broker_enabled, status.accepted = answer["enabled"] is True, tuple(answer["accepted"])
+        status.public_key, status.signers = answer["public_key"], tuple(answer["signers"])
         if gate.enabled and status.broker_enabled:
             status.problems += await differences(call, gate)
     except TandemError as error:

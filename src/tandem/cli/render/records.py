@@ -113,6 +113,8 @@ def _(answer: gate_contract.GateState) -> RenderableType:
         ("gate", Text.assemble(word, "  ", plain(answer.project))),
         ("branches", ", ".join(answer.branches)),
         ("accepted", ", ".join(answer.accepted)),
+        ("signers", ", ".join(answer.signers)),
+        ("public key", answer.public_key),
         ("switched", switched),
         ("reason", block(answer.reason)),
     ]

@@ -24,6 +24,12 @@ def upgrade() -> None:
             comment="a JSON list: contents that a person trusts, SHA-256 and file",
         ),
     )
+    op.add_column(
+        "gates",
+        sa.Column(
+            "signers", sa.Text(), nullable=True, comment="a JSON list: whose brokers' signatures count, name=key"
+        ),
+    )
     if op.get_bind().dialect.name == "postgresql":
         # SQLite keeps no comments.
         op.alter_column("gates", "accepted", comment="a JSON list: commits that are taken as they are")
