@@ -87,6 +87,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("get_review_stats", {"since": "0001-01-01T00:00:00+14:00"}, "since"),
     ("check_gate", {"changes": [{"path": "a", "mode_after": "rwx"}]}, "changes.0.mode_after"),
     ("check_gate", {"changes": [{"path": "a", "blob_after": "abc"}]}, "changes.0.blob_after"),
+    ("check_gate", {"changes": [], "signed": ["x"] * 11}, "signed"),
+    ("set_gate", {"enabled": True, "signers": ["ann=short"]}, "signers.0"),
 ]
 UNKNOWN: list[tuple[str, dict[str, Any]]] = [
     (operation, {"review_id": "rv_nothing", **more})

@@ -41,6 +41,8 @@ def test_a_gate_is_off_until_somebody_switches_it_on(shop: Desk):
         "plan": None,
         "public_key": None,
     }
+    # Nor does anybody but a person say before whose signatures will count.
+    shop.refused("FORBIDDEN", "set_gate", enabled=True, signers=[f"ann={'A' * 43}"])
 
 
 def test_switching_is_told_with_who_and_why(shop: Desk):

@@ -80,11 +80,13 @@ def test_p2_what_a_colleagues_broker_signed_is_pulled_once_a_person_has_made_the
     (signature,) = ann.trailers("Tandem-Signed")
     told = " ".join(ben.refused("pull", "--ff-only").split())
     assert "tandem gate on --signer NAME=KEY" in told
-    assert f"the key {signature.partition('.')[0]}, which is no signer's here" in told
+    assert f"a key that begins with {colleagues.key[:12]} and is no signer's here" in told
     ben.git("reset", "--quiet", "--merge")
     found = colleagues.audit("main..origin/main")
     assert (found["verdict"], found["approved"]) == ("unapproved", False)
     assert "tandem gate on --signer NAME=KEY" in found["paths"][0]["reason"]
+    wrong = ben.tandem("gate", "on", "--signer", "ann", "--yes")
+    assert (wrong.status, "is not NAME=KEY" in wrong.stderr) == (1, True)
     agent = ben.tandem("gate", "on", "--signer", f"ann={colleagues.key}", "--yes", CLAUDECODE="1")
     assert agent.status == 1
     assert f"the broker of ann signs with {colleagues.key}" in agent.stderr

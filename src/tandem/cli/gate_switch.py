@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput
+from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
@@ -97,8 +99,10 @@ async def on(  # noqa: PLR0913 - its options
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
     branches = tuple(branch) if branch else None
-    signers = tuple(signer or ()), tuple(no_signer or ())
-    wish = GateOptions(options.project, options.broker, branches, tuple(accept or ()), reason, strict, sign, *signers)
+    signers = _signers(signer or ())
+    removed = tuple(no_signer or ())
+    accepted = tuple(accept or ())
+    wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
     if looser:
@@ -152,6 +156,16 @@ async def status(
     async with _calling(options, gate) as call:
         found = await gate_status(call, here)
     return _present(found, as_json=options.as_json)
+
+
+def _signers(stated: Sequence[str]) -> tuple[str, ...]:
+    wrong = next((one for one in stated if not re.fullmatch(SIGNER, one)), None)
+    if wrong is not None:
+        raise InvalidInput(
+            f"'{wrong}' is not NAME=KEY. Your colleague's 'tandem gate status' shows the key, 43 letters.",
+            field="--signer",
+        )
+    return tuple(stated)
 
 
 @asynccontextmanager

@@ -49,7 +49,7 @@ _MOST_CHANGES = 100_000
 
 _WORD = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 
-_SIGNER = r"^[A-Za-z0-9][A-Za-z0-9._-]*=[A-Za-z0-9_-]{43}$"
+SIGNER = r"^[A-Za-z0-9][A-Za-z0-9._-]*=[A-Za-z0-9_-]{43}$"
 
 _MOST_SIGNERS = 100
 
@@ -95,7 +95,7 @@ Trusted = Annotated[
 ]
 
 Signers = Annotated[
-    list[Annotated[str, Field(pattern=_SIGNER, max_length=100)]],
+    list[Annotated[str, Field(pattern=SIGNER, max_length=100)]],
     Field(max_length=_MOST_SIGNERS, description="Whose brokers' signatures count, each as name=key."),
 ]
 

@@ -1,21 +1,22 @@
 """Signed approvals: that one broker approved a content, in a form that another broker can verify.
 
-A signature is `KEYID.SIGNATURE`, by Ed25519 over the digest of all that a commit changes. Every project of a broker has
-a key of its own, derived from the broker's secret: what is approved in one project says nothing in another.
+A signature is `KEYID.SIGNATURE`, by Ed25519 over the digest of all that a commit changes; the first part is how the
+public key begins. Every project of a broker has a key of its own, derived from the broker's secret: what is approved in
+one project says nothing in another.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable
-from hashlib import sha256
 from typing import NamedTuple
 
 from tandem.core.secret_key import Tokens
 
 _CONTEXT = b"tandem-signed-approval-v1\0"
-_KEY_ID_DIGITS = 12
-_SIGNATURE_BYTES = 64
+_KEY_ID_LETTERS = 12
+_FORM = re.compile(r"([A-Za-z0-9_-]{12})\.([A-Za-z0-9_-]{86})")
 
 
 class Verified(NamedTuple):
@@ -53,7 +54,7 @@ def sign(tokens: Tokens, project: str, digest: str) -> str:
 
     key = Ed25519PrivateKey.from_private_bytes(tokens.signing_seed(project))
     signature = key.sign(_CONTEXT + digest.encode())
-    return f"{_key_id(key.public_key().public_bytes_raw())}.{_text(signature)}"
+    return f"{public_key(tokens, project)[:_KEY_ID_LETTERS]}.{_text(signature)}"
 
 
 def verify(signers: Iterable[str], digest: str, signed: Iterable[str]) -> Verified:
@@ -67,16 +68,13 @@ def verify(signers: Iterable[str], digest: str, signed: Iterable[str]) -> Verifi
     known: dict[str, list[tuple[str, bytes]]] = {}
     for signer in signers:
         name, _, key = signer.partition("=")
-        known.setdefault(_key_id(_bytes(key)), []).append((name, _bytes(key)))
+        known.setdefault(key[:_KEY_ID_LETTERS], []).append((name, _bytes(key)))
     found = Verified()
     for stated in signed:
-        key_id, _, text = stated.partition(".")
-        try:
-            signature = _bytes(text)
-        except ValueError:
+        form = _FORM.fullmatch(stated)
+        if form is None:
             continue
-        if len(signature) != _SIGNATURE_BYTES or len(key_id) != _KEY_ID_DIGITS or not key_id.isalnum():
-            continue
+        key_id, signature = form[1], _bytes(form[2])
         if key_id not in known:
             found = found if found.problem else Verified(problem=_unknown(key_id))
             continue
@@ -89,8 +87,8 @@ def verify(signers: Iterable[str], digest: str, signed: Iterable[str]) -> Verifi
 
 def _unknown(key_id: str) -> str:
     return (
-        f"it has a signature by the key {key_id}, which is no signer's here: ask whose it is before you add them"
-        " with 'tandem gate on --signer NAME=KEY'"
+        f"it is signed with a key that begins with {key_id} and is no signer's here; if it is a colleague's, ask them"
+        " for all of it and run: tandem gate on --signer NAME=KEY"
     )
 
 
@@ -105,18 +103,9 @@ def _holds(key: bytes, signature: bytes, digest: str) -> bool:
     return True
 
 
-def _key_id(key: bytes) -> str:
-    return sha256(key).hexdigest()[:_KEY_ID_DIGITS]
-
-
 def _text(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 def _bytes(text: str) -> bytes:
-    """What a text stands for.
-
-    Raises:
-        ValueError: It is not base64.
-    """
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
