@@ -178,7 +178,8 @@ class Gated:
 
     def tandem(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> Ended:
         """Run `tandem …` in the repository, in this process: that costs no start of Python."""
-        environment = {**self.environment, **environment}
+        # As the person has it whose broker this is.
+        environment = {"TANDEM_DATA_DIR": str(self.broker.data_dir), **self.environment, **environment}
         with contextlib.chdir(cwd or self.root):
             return Inside(self.broker.url, self.root).run(*arguments, stdin=stdin, **environment)
 

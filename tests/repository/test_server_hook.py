@@ -156,7 +156,7 @@ def test_it_is_for_bare_repositories_and_projects_whose_gate_is_on(gated: Gated,
     gated.git("config", "core.hooksPath", str(tmp_path), cwd=server)
     assert "core.hooksPath" in gated.tandem("gate", "server-hook", str(server), "--project", gated.project).stderr
     gated.git("config", "--unset", "core.hooksPath", cwd=server)
-    gated.call("set_gate", enabled=False)
+    gated.loosen(enabled=False)
     assert "tandem gate on" in gated.tandem("gate", "server-hook", str(server), "--project", gated.project).stderr
     assert not (server / "tandem").exists()
     gated.call("set_gate", enabled=True)

@@ -53,9 +53,11 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes, *, is_server:
     lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
     # Whether two names are one is not left to the file system's case.
     moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded]
-    if not moves:
+    # The script of the hook knows the base branches too: what it lets come here is no base branch only if that holds.
+    branches = [(ref, new) for _, new, ref in lines if ref.casefold().startswith(HEADS)]
+    if not moves and (is_server or not branches):
         return 0
-    ref, new = moves[0]
+    ref, new = (moves or branches)[0]
     name = ref.removeprefix(HEADS)
     with GateClient(gate, is_server=is_server) as asker:
         try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from tandem.hooks.state import GateFile
+    from tandem.hooks.state import GateFile, HookRepository
 
 _OF_GIT = (*state.HOOKS, "pre-receive")
 _OF_AGENTS = ("agent", "session")
@@ -44,8 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         if name in _OF_AGENTS:
             return _of_agents(name, rest)
         place = state.find_repository()
-        gate = state.read(place) if place is not None else None
-        return 0 if gate is None or not gate.enabled else _of_git(name, gate, rest)
+        return 0 if place is None else _of_git(name, _switch(place), rest)
     except state.GateUnreadable as error:
         sys.stderr.write(f"tandem: refused: {error}\n")
     except Exception as error:  # noqa: BLE001 the edge: an error in a gate never lets anything pass
@@ -53,6 +52,18 @@ def run(arguments: Sequence[str]) -> int:
             f"tandem: refused: the gate failed ({type(error).__name__}: {error}). Look with: tandem gate status\n"
         )
     return _FAILED.get(name, _REFUSED)
+
+
+def _switch(place: HookRepository) -> GateFile:
+    """The switch, which is on: 'tandem gate off' takes the hooks away first.
+
+    Raises:
+        GateUnreadable: It is not there, not as it was written, or off.
+    """
+    gate = state.read(place)
+    if not gate.enabled:
+        raise state.GateUnreadable(place.gate_file, "says that the gate is off, though its hooks are installed")
+    return gate
 
 
 # Each hook imports what it needs, as every commit pays for it.

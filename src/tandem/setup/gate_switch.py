@@ -18,7 +18,7 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, state
+from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
@@ -201,13 +201,26 @@ def _resolved(place: HookRepository, revisions: Sequence[str]) -> dict[str, str]
     """The commits that revisions name.
 
     Raises:
-        InvalidInput: One names none.
+        InvalidInput: One names none, or its remote has another one.
+        TandemError: The remote that a revision follows cannot be asked.
     """
-    found = {revision: git.resolve(place, revision) for revision in revisions}
-    missing = next((revision for revision, oid in found.items() if oid is None), None)
-    if missing is not None:
-        raise InvalidInput(f"'{missing}' is no commit here; name a branch, a tag or a commit.", field="--accept")
-    return {revision: oid for revision, oid in found.items() if oid is not None}
+    return {revision: _as_its_remote_has_it(place, revision, git.resolve(place, revision)) for revision in revisions}
+
+
+def _as_its_remote_has_it(place: HookRepository, revision: str, oid: str | None) -> str:
+    if oid is None:
+        raise InvalidInput(f"'{revision}' is no commit here; name a branch, a tag or a commit.", field="--accept")
+    followed = remotes.followed(place, revision)
+    if followed is not None:
+        remote, ref = followed
+        there = remotes.tips(place, remote, ref).get(ref)
+        if there != oid:
+            raise InvalidInput(
+                f"The remote {remote} has {there or 'nothing'} as {ref}, and {revision} is {oid} here. Run: git fetch"
+                f" {remote}",
+                field="--accept",
+            )
+    return oid
 
 
 def _newest(place: HookRepository, oids: Sequence[str]) -> list[str]:

@@ -478,9 +478,8 @@ def _reading(name: str, setting: Setting) -> list[str]:
         "fi",
     ]
     if name == "reference-transaction":
-        wanted = [_any_case(f"refs/heads/{branch}") for branch in setting.branches]
-        pattern = "|".join(f"*{one}*" for one in [*wanted, _any_case("refs/tandem/")])
-        lines += ['[ "$1" = prepared ] || exit 0', f"case $input in {pattern}) ;; *) exit 0 ;; esac"]
+        pattern = "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches)
+        lines += ['[ "$1" = prepared ] || exit 0', "end='\n'", f"case $input in {pattern}) ;; *) exit 0 ;; esac"]
     return lines
 
 

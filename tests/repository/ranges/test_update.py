@@ -101,7 +101,10 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
     start = gated.head()
     work = Work(gated, "main", "accepted", gated.root, start, tmp_path)
     theirs = work.made(work.change, start, "Theirs")
-    work.git("update-ref", "refs/remotes/origin/main", theirs)
+    remote = tmp_path / "remote.git"
+    gated.git("init", "--quiet", "--bare", str(remote))
+    gated.git("remote", "add", "origin", str(remote))
+    gated.git("push", "--quiet", "--no-verify", "origin", f"{theirs}:refs/heads/main")
     assert not work.offer(theirs)
     assert "tandem gate on --accept refs/remotes/origin/main" in work.words
     ended = gated.tandem("gate", "on", "--accept", "refs/remotes/origin/main", "--yes", "--json")
@@ -110,6 +113,8 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
     later = work.made({"c.txt": "later\n"}, theirs, "Later")
     work.git("update-ref", "refs/remotes/origin/main", later)
     assert not work.offer(later)
+    written = gated.tandem("gate", "on", "--accept", "origin/main", "--yes")
+    assert "git fetch origin" in written.stderr
     assert work.offer(theirs)
     # Ours beside theirs, merged as git does it.
     ours = work.made(work.other, start, "Ours")

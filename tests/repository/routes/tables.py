@@ -44,9 +44,9 @@ def rows(table: str) -> Iterator[Row]:
             yield Row(line, section, steps)
 
 
-def cases(table: str, *, without: Collection[str] = (), only: Collection[str] | None = None) -> list[Any]:
-    """The rows of a table as the cases of a test: all but some, or only some."""
+def cases(table: str, *, only: Collection[str] | None = None) -> list[Any]:
+    """The rows of a table as the cases of a test: all, or only some."""
     found = {row.name: row for row in rows(table)}
     chosen = found.keys() if only is None else only
     assert found.keys() >= {*chosen}, f"{table} has no {sorted({*chosen} - found.keys())}"
-    return [pytest.param(row, id=name) for name, row in found.items() if name in chosen and name not in without]
+    return [pytest.param(row, id=name) for name, row in found.items() if name in chosen]

@@ -7,13 +7,10 @@ import pytest
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import REFUSED, World
 
-AWAITED = {"merge --squash of one file, changed twice"}
-"""Rows whose outcome is that of changes which are being made; to be emptied with them."""
-
 WAYS_ON = ("tandem submit ", "tandem gate override", "tandem rollback ")
 
 
-@pytest.mark.parametrize("flow", cases("flows.txt", without=AWAITED))
+@pytest.mark.parametrize("flow", cases("flows.txt"))
 def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row):
     before = world.tip()
     for step in flow.steps:
