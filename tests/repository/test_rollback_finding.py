@@ -146,12 +146,6 @@ def test_a_renamed_branch_is_still_the_commits(plan: Plan, task: Task) -> None:
     assert plan.rolled_back(task.review)["branch"] == "renamed"
 
 
-def test_stops_when_there_is_no_such_commit(plan: Plan, task: Task) -> None:
-    plan.git("reset", "--quiet", "--keep", "HEAD^")
-    error = plan.refused(task.review, code="NOT_FOUND")
-    assert "git revert" in error["message"]
-
-
 def test_a_revert_by_hand_counts_as_taken_back(plan: Plan, task: Task) -> None:
     plan.git(*UNHOOKED, "revert", "--no-edit", task.commit)
     by_hand = plan.head

@@ -12,11 +12,13 @@ from rich.text import Text
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
+from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, tell
+from tandem.errors import Forbidden, InvalidInput
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.rollback.rolling import roll_back
+from tandem.gsd.rollback.rolling import roll_back, settle_by_person
 
 _SHORT = 10
 _WIDTH = 10
@@ -36,16 +38,29 @@ async def rollback(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
     ] = False,
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Only say that nothing has to be rolled back; a person at a terminal.")
+    ] = False,
+    reason: Annotated[
+        str | None, typer.Option("-m", "--message", metavar="WHY", help="Why it is settled, for the log.")
+    ] = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
-    It is reverted, never reset: history stays, and so do other people's commits and local changes.
+    It is reverted, never reset: history stays, and so do other people's commits and local changes. What was taken back
+    by hand, or is gone, is settled without a change.
     """
     checkout = Checkout.at(Path.cwd())
+    if settled:
+        _ensure_a_person_says(review_id, reason, dry_run=dry_run)
     async with options.client() as client:
         status = await client.get_review_status(review_id)
         await ensure_ours(client, options, review_id, status.project)
+        if settled and reason is not None:
+            report = await settle_by_person(client, checkout, review_id, status.project, reason)
+            tell(report.facts(), _lines(report), as_json=options.as_json)
+            return Exit.DONE
         async with progress("rolling back") as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=options.as_json)
@@ -53,12 +68,46 @@ async def rollback(
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 
 
+def _ensure_a_person_says(review_id: str, reason: str | None, *, dry_run: bool) -> None:
+    """Go on only if a person at the terminal says that a rejection is settled.
+
+    Raises:
+        InvalidInput: They say no reason, or it is to be tried only.
+        Forbidden: An agent runs it, there is no terminal, or they said no.
+    """
+    question = f"{review_id} was decided against, and would no longer hold up its plan, whatever was committed of it."
+    refuse_agents(question)
+    if not reason or dry_run:
+        raise InvalidInput(
+            f"Say why it is settled, for the log: tandem rollback {review_id} --settled -m 'why'", field="reason"
+        )
+    unasked = Forbidden(f"{question} That needs a person at a terminal, and there is none here.", needed="person")
+    confirm(f"{question}\nThe reason that will be recorded: {reason}\nIs it settled?", unasked=unasked)
+
+
 def _lines(report: RollbackReport) -> NoWrap:
     """The report as lines that can be piped."""
+    if report.settled is not None and not report.already:
+        return NoWrap(*_settled(report))
     if report.already or not (report.reverted or report.finished):
         return NoWrap(*_nothing_done(report))
     return NoWrap(
         *_heading(report), *_taken(report), *_kept(report), *_files(report), *_checked(report), *_next(report)
+    )
+
+
+def _settled(report: RollbackReport) -> Iterator[Text]:
+    how = (
+        "by your word" if report.settled == "settled" else "what was committed of it is gone, or was taken back by hand"
+    )
+    yield Text(f"Settled: {report.review_id} no longer holds up its plan ({how}). Nothing was changed.")
+    yield _blocking(report)
+
+
+def _blocking(report: RollbackReport) -> Text:
+    return Text(
+        f"The plan {report.plan} goes on in blocking mode: a change is approved before it is committed"
+        " (tandem submit --staged --wait -m '…')."
     )
 
 
@@ -131,10 +180,7 @@ def _next(report: RollbackReport) -> Iterator[Text]:
             plain(report.unsaid),
             f" Run it again: tandem rollback {report.review_id}",
         )
-    yield Text(
-        f"The plan {report.plan} goes on in blocking mode: a change is approved before it is committed"
-        " (tandem submit --staged --wait -m '…')."
-    )
+    yield _blocking(report)
     if report.escalate:
         yield Text("It was decided against for the third time: stop here and ask a person before going on.", "bold red")
 

@@ -462,8 +462,11 @@ class Operations(ABC):
         reverted: list[gate_contract.RevertedCommit] | None = None,
         carried: list[gate_contract.CarriedCommit] | None = None,
         rework: list[str] | None = None,
+        how: Literal["rollback", "observed", "settled"] = "rollback",
+        reason: str | None = None,
+        proof: str | None = None,
     ) -> gate_contract.RollbackRecorded:
-        """Record that a review's change was rolled back; its plan continues in blocking mode. Idempotent."""
+        """Record that a review's change was rolled back or is gone; its plan continues in blocking mode. Idempotent."""
         return await self._operate("record_rollback", locals())
 
     async def get_project_settings(

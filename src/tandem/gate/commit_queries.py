@@ -105,6 +105,12 @@ _rollback = Statement(
         _b.review_id == bindparam("review_id"), _b.head_after == bindparam("head_after")
     )
 )
+_latest_rollback = Statement(
+    select(review_tables.rollbacks)
+    .where(_b.review_id == bindparam("review_id"))
+    .order_by(_b.rolled_back_at.desc())
+    .limit(1)
+)
 _plan_of = Statement(
     select(func.max(_cr.plan)).where(
         _cr.review_id == bindparam("review_id"), _aside(_cr.project) == bindparam("project")
@@ -145,7 +151,7 @@ _standing = Statement(
     .join(tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id))
     .where(_cr.review_id == bindparam("review_id"), _aside(_cr.project) == bindparam("project"), _stands)
     .order_by(_aside(_c.event_seq))
-    .limit(_FEW)
+    .limit(bindparam("limit"))
 )
 
 
@@ -187,9 +193,9 @@ def list_page(
     return [CommitRow(*row) for row in rows]
 
 
-def list_standing(unit: Unit, project: str, review_id: str) -> list[CommitRow]:
+def list_standing(unit: Unit, project: str, review_id: str, limit: int = _FEW) -> list[CommitRow]:
     """Commits that name a review and that nothing took back or replaced, oldest first; of very many, the first."""
-    return [CommitRow(*row) for row in unit.all(_standing, project=project, review_id=review_id)]
+    return [CommitRow(*row) for row in unit.all(_standing, project=project, review_id=review_id, limit=limit)]
 
 
 def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:
@@ -266,7 +272,10 @@ def plan_of(unit: Unit, project: str, review_id: str, commits: Sequence[str]) ->
     return row[0] if row else None
 
 
-def find_rollback(unit: Unit, review_id: str, head_after: str) -> Rollback | None:
-    """A rollback of a review's change."""
-    row = unit.one_or_none(_rollback, review_id=review_id, head_after=head_after)
+def find_rollback(unit: Unit, review_id: str, head_after: str | None = None) -> Rollback | None:
+    """A rollback of a review's change, by where it left the branch; without that, the latest."""
+    if head_after is None:
+        row = unit.one_or_none(_latest_rollback, review_id=review_id)
+    else:
+        row = unit.one_or_none(_rollback, review_id=review_id, head_after=head_after)
     return Rollback(*row) if row else None

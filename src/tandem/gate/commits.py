@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import orjson
 from typing_extensions import override
 
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
-from tandem.errors import InvalidInput, TooLarge
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, TandemError, TooLarge
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate.contract import (
@@ -21,13 +22,16 @@ from tandem.gate.contract import (
     RecordCommit,
     RecordRollback,
     Reverted,
+    RevertedCommit,
     RollbackRecorded,
 )
 from tandem.gate.judging import changes_of, check_paths, exempt_patterns
 from tandem.gate.rules import CommitRow
-from tandem.gate.switch import require_known
+from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
+from tandem.git.returns import Returned
+from tandem.hooks import proof
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
@@ -42,6 +46,11 @@ from tandem.store.event import EventKind
 
 _GIT = "git"
 """Who records what a hook does without saying for whom."""
+
+_MOST_STANDING = 1_000
+"""Commits of one review that are looked at."""
+
+_SHORT = 10
 
 
 class CommittedReviews(Participant):
@@ -135,36 +144,162 @@ async def list_commits(services: Services, caller: Caller, request: ListCommits)
 async def record_rollback(services: Services, caller: Caller, request: RecordRollback) -> RollbackRecorded:
     """Remember that a review's change was rolled back; the same rollback again stays as it is.
 
-    Its plan is in blocking mode from then on.
+    Its plan is in blocking mode from then on. What nobody rolled back is settled too once its content is as it was
+    before: the broker looks at the repository itself. So it is where a person says so.
 
     Raises:
         NotFound: There is no such review (in that project).
         InvalidInput: A commit is named twice.
+        InvalidTransition: There is nothing to settle, or the change stands, or that cannot be seen.
+        Forbidden: Nothing proves that a person settled it.
     """
     for field, named in (("reverted", request.reverted), ("carried", request.carried)):
         if len({one.commit for one in named}) != len(named):
             raise InvalidInput("Every commit may be named once.", field=field)
+    settling = None if request.how == "rollback" else await _settling(services, request)
 
     def work(unit: Unit) -> RollbackRecorded:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         events.lock(unit)
-        earlier = commits.find_rollback(unit, before.id, request.head_after)
+        # A rejection is settled once.
+        earlier = commits.find_rollback(unit, before.id, None if settling else request.head_after)
         if earlier is not None:
             return _rolled_back(earlier)
+        told = request
+        if settling is not None:
+            _refuse_to_settle(before)
+            if settling.standing != _standing(unit, before):
+                raise InvalidTransition(
+                    f"A commit of {before.id} was recorded meanwhile; run this again.", review_id=before.id
+                )
+            told = request.model_copy(update={"reverted": settling.reverted})
         now = services.clock.now_us()
-        rollback = _rollback(unit, before, request, now, caller.agent or _GIT)
+        rollback = _rollback(unit, before, told, now, caller.agent or _GIT)
         writing.change_review(
             unit,
             before,
             before._replace(updated_at=now),
             actor=rollback.rolled_back_by,
             kind=EventKind.CHANGE_ROLLED_BACK,
-            data=_rollback_facts(rollback, request),
+            data={**_rollback_facts(rollback, told), **(settling.facts if settling else {})},
             rows=writing.Rows(rollback=rollback),
         )
         return _rolled_back(rollback)
 
     return await transact(services, caller, work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settling:
+    """What ends a rejection without a rollback.
+
+    Attributes:
+        standing: The recorded commits of the review, each with the branch that it was made on.
+        reverted: Those that are in a branch, and what took them back.
+        facts: For the log.
+    """
+
+    standing: Mapping[str, str | None]
+    reverted: list[RevertedCommit]
+    facts: Mapping[str, object]
+
+
+async def _settling(services: Services, request: RecordRollback) -> _Settling:
+    """What ends the rejection; nothing if it has ended.
+
+    Raises:
+        InvalidTransition: It was not decided against, or the change stands, or that cannot be seen.
+        Forbidden: Nothing proves that a person settled it.
+    """
+
+    def look(unit: Unit) -> tuple[Review, bool, Mapping[str, str | None], Round]:
+        review = reviews.get(unit, request.review_id, request.project)
+        has_ended = commits.find_rollback(unit, review.id) is not None
+        if not has_ended:
+            _refuse_to_settle(review)
+        return review, has_ended, _standing(unit, review), reviews.get_round(unit, review.id, review.round)
+
+    review, has_ended, standing, current = await services.store.read(look)
+    if has_ended:
+        return _Settling(standing, [], {})
+    if request.how == "settled":
+        facts = proof.settled_facts(review.project, review.id, request.head_after, request.reason)
+        proved_by = await key_of(services, request.proof, facts)
+        if proved_by is None:
+            raise Forbidden(
+                f"That {review.id} is settled needs the proof that a person was asked and answered. The command makes"
+                f" it when a person at a terminal runs: tandem rollback {review.id} --settled -m 'why'.",
+                field="proof",
+                needed="person",
+            )
+        return _Settling(standing, [], {"reason": request.reason, "proved_by": proved_by})
+    return _Settling(standing, await _observed(services, request, review, standing, current), {})
+
+
+async def _observed(
+    services: Services, request: RecordRollback, review: Review, standing: Mapping[str, str | None], current: Round
+) -> list[RevertedCommit]:
+    """What took the commits of a review back, by a look at the repository; nothing of those that are gone.
+
+    Raises:
+        InvalidTransition: One stands, or that cannot be seen.
+    """
+    repository = await services.projects.repository(review.project)
+    by_hand = f"A person can say that it is settled: tandem rollback {review.id} --settled -m 'why'."
+
+    def look() -> Returned:
+        if repository is None:
+            raise InvalidInput(f"This broker has no folder of the project '{review.project}'")
+        patterns = exempt_patterns(services, review.project)
+        if not standing:
+            # No hook told of a commit: what was proposed is held against the branch.
+            changes = [Change(**change) for change in orjson.loads(current.changes)]
+            judged = [change for change in changes if not is_exempt(change, patterns)]
+            stands = not judged or repository.has_any(judged, request.head_after)
+            return Returned((request.head_after, request.branch) if stands else None, {})
+        return repository.returned(
+            standing,
+            branch=request.branch,
+            head=request.head_after,
+            judges=lambda change: not is_exempt(change, patterns),
+        )
+
+    try:
+        async with services.validations:
+            found = await asyncio.to_thread(look)
+    except TandemError as error:
+        problem = f"Whether what {review.id} is about was taken back cannot be seen: {error.message.rstrip('.')}."
+        raise InvalidTransition(f"{problem} {by_hand}", review_id=review.id) from error
+    if found.standing is not None:
+        commit, branch = found.standing
+        raise InvalidTransition(
+            f"What {review.id} is about stands on {branch} ({commit[:_SHORT]}). Take it back there: tandem rollback"
+            f" {review.id}. {by_hand}",
+            review_id=review.id,
+            commit=commit,
+            branch=branch,
+        )
+    return [RevertedCommit(commit=commit, reverted_by=by) for commit, by in found.by.items()]
+
+
+def _standing(unit: Unit, review: Review) -> Mapping[str, str | None]:
+    found = commits.list_standing(unit, review.project, review.id, _MOST_STANDING)
+    return {commit.id: commit.branch for commit in found}
+
+
+def _refuse_to_settle(review: Review) -> None:
+    """Refuse a review that was not decided against.
+
+    Raises:
+        InvalidTransition: It was not.
+    """
+    if not {review.verdict, review.state, review.outcome} & {*commits.AGAINST}:
+        raise InvalidTransition(
+            f"{review.id} is {review.state} and was not decided against; there is nothing to settle.",
+            review_id=review.id,
+            status=review.state,
+            expected=list(commits.AGAINST),
+        )
 
 
 async def _named(services: Services, project: str, ids: Sequence[str]) -> CommitPage:
@@ -244,6 +379,7 @@ def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, act
 
 def _rollback_facts(rollback: Rollback, request: RecordRollback) -> dict[str, object]:
     return {
+        "how": request.how,
         "plan": rollback.plan,
         "branch": rollback.branch,
         "head_before": rollback.head_before,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -32,6 +32,7 @@ from tandem.core.texts import storable_text
 from tandem.errors import (
     ConfigInvalid,
     Forbidden,
+    InvalidTransition,
     NotFound,
 )
 
@@ -237,9 +238,9 @@ class CarriedCommit(Request):
 
 
 class RecordRollback(WriteRequest):
-    """Record that a review's change was rolled back; its plan continues in blocking mode. Idempotent."""
+    """Record that a review's change was rolled back or is gone; its plan continues in blocking mode. Idempotent."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (Forbidden, InvalidTransition, NotFound)
     has_long_list: ClassVar[bool] = True
 
     review_id: ReviewId
@@ -257,6 +258,20 @@ class RecordRollback(WriteRequest):
     rework: Annotated[list[CommitId], Field(max_length=_MOST_COMMITS, description="Commits that no longer apply.")] = (
         Field(default_factory=list[str])
     )
+    how: Annotated[
+        Literal["rollback", "observed", "settled"],
+        Field(
+            description=(
+                "`rollback`: as listed. `observed`: the broker looks whether the change is gone or taken back, and "
+                "refuses if it stands. `settled`: a person says so, with a proof."
+            )
+        ),
+    ] = "rollback"
+    reason: Annotated[Text | None, Field(description="Why a person settles it.")] = None
+    proof: Annotated[
+        str | None,
+        Field(pattern=_PROOF, max_length=300, description="What the command sealed when the person answered."),
+    ] = None
 
 
 class GetProjectSettings(Request):

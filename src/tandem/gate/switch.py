@@ -45,7 +45,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
     """
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
-    proved_by = await _key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
+    proved_by = await key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
     trusted = request.trusted
     if trusted is not None and request.folder is not None:
         # Who switches it on somewhere takes over what is trusted where this broker reads it.
@@ -198,7 +198,7 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
         # The hook states the user alone; the token's name was put in front.
         who = who.removeprefix(f"{caller.access.name}/")
     facts = (wanted.project, wanted.digest, request.override_id, wanted.reason, wanted.branch, request.at, who)
-    name = await _key_of(services, request.proof, facts)
+    name = await key_of(services, request.proof, facts)
     if name is not None:
         return name
     problem = (
@@ -214,7 +214,7 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
     )
 
 
-async def _key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
+async def key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
     """The key that seals these facts: `person`, or an access token's id; null if none does."""
     for one in (stated or "").split():
         name, _, sealed = one.partition(".")

@@ -125,6 +125,11 @@ class Handle:
         with self.scratch() as scratch:
             return self._answer(scratch.run([*_ASK, oid + way], accept=_ANSWERS))
 
+    def branches_with(self, commit: str) -> list[str]:
+        """The branches that have a commit; none if it is no longer there."""
+        asked = ["for-each-ref", "--format=%(refname:lstrip=2)", f"--contains={commit}", "refs/heads"]
+        return self._run(asked, accept=(0, 1, 128, 129)).text.splitlines()
+
     def _named(self, name: str) -> tuple[str | None, str]:
         oid = self._checked_out() if name == _HEAD else None
         if oid is not None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git import returns, reviewed_tree, rounds, snapshot, validation, worktree
 from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import encode_path
+from tandem.git.returns import Returned
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.runner import Git, Limits
@@ -247,3 +248,28 @@ class Repository:
             branches: Without `base`: the branches that are built on; null is answered if there are none.
         """
         return snapshot.change_of(self._open(), commit, head=head, base=base, branches=branches)
+
+    def returned(
+        self, commits: Mapping[str, str | None], *, branch: str, head: str, judges: Callable[[Change], bool]
+    ) -> Returned:
+        """Whether the content of some commits is as it was before them: they are gone, or were taken back.
+
+        Args:
+            commits: Each with the branch that it was made on. That branch counts and `branch`; where it is gone, every
+                branch that has the commit.
+            branch: The branch that is gone on with.
+            head: Its newest commit.
+            judges: Which files count.
+
+        Raises:
+            InvalidInput: There is no commit `head`.
+        """
+        return returns.look(self._open(), commits, branch=branch, head=head, judges=judges)
+
+    def has_any(self, changes: Sequence[Change], commit: str) -> bool:
+        """Whether a commit has one of some changes, maybe among others in the same file.
+
+        Raises:
+            InvalidInput: There is no such commit.
+        """
+        return returns.has(self._open(), changes, commit)

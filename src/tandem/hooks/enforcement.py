@@ -11,6 +11,7 @@ import os
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import git, message
+from tandem.hooks.state import FOLDER
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tandem.hooks.state import GateFile
 
 STRICT, PER_PLAN, OPTIMISTIC = "strict", "per_plan", "optimistic"
+
+ROLLBACK_NOTE = "rollback.json"
+"""In Tandem's folder of the working tree's git folder: a rollback that has not come to its end."""
 
 SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
@@ -88,8 +92,9 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
         ruling.passes = True
         ruling.review_ids = [message.UNREVIEWED] if ruling.held is None else ruling.held["review_ids"]
     elif mode == OPTIMISTIC and standing is not None and standing["mode"] == "blocking":
-        if ruling.held is None or standing["against"]:
-            ruling.advice = _plan_is_blocking(plan, standing["against"])
+        against = [name for name in standing["against"] if not _is_settled(gate, asker, name, branch)]
+        if ruling.held is None or against:
+            ruling.advice = _plan_is_blocking(plan, against)
     elif mode == OPTIMISTIC and ruling.held is not None:
         # It is reviewed already.
         ruling.passes, ruling.review_ids = True, ruling.held["review_ids"]
@@ -101,6 +106,23 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
             review_id = asker.call("create_review", **request)["review_id"]
         # What an amended commit held is reviewed under its own names, and what was added under the new one.
         ruling.passes, ruling.review_ids = True, list(dict.fromkeys([*ruling.former, review_id]))
+
+
+def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
+    """Whether what was decided against is gone or taken back already, by hand or by a reset, as the broker sees it."""
+    from tandem.hooks.ask import Refused
+
+    place = gate.place
+    head = git.head(place)
+    # Of a rollback that broke off the files are not as the branch has them: it has to end first.
+    if head is None or os.path.exists(os.path.join(place.git_dir, FOLDER, ROLLBACK_NOTE)):
+        return False
+    facts = {"branch": branch or "HEAD", "head_before": head, "head_after": head, "how": "observed"}
+    try:
+        asker.call("record_rollback", review_id=review_id, **facts)
+    except Refused:
+        return False
+    return True
 
 
 def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> str | None:
@@ -174,7 +196,7 @@ def _diff(gate: GateFile, base: str) -> str:
 def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
-            f"The plan {plan} is in blocking mode since one of its changes was rolled back: approval comes first.",
+            f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
             SUBMIT,
         ]
     return [

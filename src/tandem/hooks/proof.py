@@ -83,13 +83,18 @@ def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
     return stated | ({"proof": made} if made else {})
 
 
+def settled_facts(project: str, review_id: str, head: str, reason: str | None) -> list[object]:
+    """What is sealed where a person says that a review's rejection is settled."""
+    return ["record_rollback", project, review_id, head, reason]
+
+
 def seal(key: str, facts: Sequence[object]) -> str:
     """The keyed hash of what a person decided, in hexadecimal digits.
 
     Args:
         key: The key.
         facts: Of an override project, digest, id, reason, branch, time and name of the person, in this order; of a
-            switch those of `switch_facts`.
+            switch those of `switch_facts`; of a rejection those of `settled_facts`.
     """
     import hmac  # most commits pass without
 

@@ -67,6 +67,11 @@ class RollbackReview:
         return branch if isinstance(branch, str) else None
 
     @property
+    def is_after_commit(self) -> bool:
+        """Whether it was put up for what was committed, or was about to be, before its approval."""
+        return self.first.metadata.get("optimistic") is True
+
+    @property
     def names_plan(self) -> bool:
         """Whether it says itself which plan it belongs to."""
         return self.first.plan is not None or self.branch is not None
@@ -75,7 +80,7 @@ class RollbackReview:
     def is_whole_plan(self) -> bool:
         """Whether it was put up for a plan as a whole, and not for one of its tasks."""
         stated = self.first.metadata.get("granularity")
-        if self.first.metadata.get("optimistic") is True:
+        if self.is_after_commit:
             return False
         if isinstance(stated, str):
             return stated == _PER_PLAN

@@ -23,8 +23,8 @@ from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
+from tandem.hooks.enforcement import ROLLBACK_NOTE
 
-NOTE = "rollback.json"
 _LOCK = "rollback.lock"
 _SHOWN_PATHS = 20
 _PATIENCE_SECONDS = 10.0
@@ -80,7 +80,7 @@ class Note:
         Args:
             git_dir: What git keeps for the working tree alone.
         """
-        self._path = git_dir / "tandem" / NOTE
+        self._path = git_dir / "tandem" / ROLLBACK_NOTE
 
     def read(self) -> RollbackReport | None:
         """The report; null if there is no note.

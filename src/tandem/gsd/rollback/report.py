@@ -10,6 +10,10 @@ Approval = Literal["carried", "re_review", "none"]
 """Of a commit that was replayed: its review still holds for it, has to be done again, or there is none."""
 
 
+Settled = Literal["observed", "settled"]
+"""A rejection that nobody rolled back: the broker saw that the change is gone, or a person said so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reverted:
     """A commit that was taken back.
@@ -117,6 +121,8 @@ class RollbackReport:
         files: The files that changed.
         verify: The verify command that passed, or will be run; null if none is configured.
         already: The commits that had taken it back before; then nothing was done.
+        settled: How a rejection ended whose content was gone before: `observed` by the broker or `settled` by a person;
+            else null.
         waiting_round: The round of an accepted counter-patch that is in no commit; null if there is none.
         escalate: Whether a person has to look before anybody goes on.
         re_reviews: What was put up again.
@@ -141,6 +147,7 @@ class RollbackReport:
     files: tuple[str, ...] = ()
     verify: tuple[str, ...] | None = None
     already: tuple[str, ...] = ()
+    settled: Settled | None = None
     waiting_round: int | None = None
     escalate: bool = False
     re_reviews: tuple[ReReview, ...] = ()

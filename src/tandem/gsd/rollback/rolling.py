@@ -17,15 +17,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tandem.client import TandemClient
-from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, TandemError, Unavailable
+from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.runner import end
 from tandem.git.time_limits import TimeLimit
-from tandem.gsd.rollback.choosing import Choice, FoundCommit, Reviews, RollbackReview, choose, find
+from tandem.gsd.rollback.choosing import (
+    Choice,
+    FoundCommit,
+    Reviews,
+    RollbackReview,
+    choose,
+    find,
+    recorded_commits,
+)
 from tandem.gsd.rollback.making import RollbackBuilder, Say, remove_leftovers, scratch_worktree
 from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, locked, publish, settle
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.gsd.rollback.telling import record_commits, tell, write_section
+from tandem.gsd.rollback.telling import record_commits, settle_rejection, tell, write_section
 from tandem.hooks.planning import project_root
 from tandem.settings.config import PREFIX, load_settings, user_file
 
@@ -60,6 +68,36 @@ async def roll_back(
         rollback = _Rollback(client, checkout, project, say)
         earlier = await rollback.finish_earlier(review_id, dry_run=dry_run)
         return earlier or await rollback.run(review_id, dry_run=dry_run)
+
+
+async def settle_by_person(
+    client: TandemClient, checkout: Checkout, review_id: str, project: str, reason: str
+) -> RollbackReport:
+    """Ends a rejection because the person who runs this says that its content is taken back; nothing is changed.
+
+    Raises:
+        InvalidInput: The branch has no commit.
+        InvalidTransition: The review was not decided against.
+        Forbidden: The broker does not take their proof.
+    """
+    review = await Reviews(client, project).review(review_id)
+    head = await asyncio.to_thread(checkout.resolve, "HEAD")
+    if head is None:
+        raise InvalidInput("There is no commit here yet, and so nothing to settle.", field="branch")
+    branch = await asyncio.to_thread(checkout.text, "rev-parse", "--abbrev-ref", "HEAD")
+    report = RollbackReport(
+        review_id=review_id,
+        project=project,
+        plan=review.plan if review.names_plan else branch,
+        branch=branch,
+        worktree=str(checkout.root),
+        how="record",
+        head_before=head,
+        head_after=head,
+        settled="settled",
+    )
+    await settle_rejection(client, report, "settled", reason)
+    return report
 
 
 class _Rollback:
@@ -105,21 +143,29 @@ class _Rollback:
         tip = await asyncio.to_thread(self._checkout.tip)
         review = await reviews.review(review_id)
         self._say("looking for its commit")
-        found = await find(reviews, self._checkout, tip, review)
-        choice = await choose(reviews, self._checkout, review, found)
         report = RollbackReport(
             review_id=review_id,
             project=self._project,
             plan=review.plan if review.names_plan else tip.branch,
             branch=tip.branch,
             worktree=str(self._checkout.root),
-            how=found.how,
+            how="record",
             head_before=tip.head,
             head_after=tip.head,
             escalate=review.must_escalate,
             dry_run=dry_run,
         )
+        try:
+            found = await find(reviews, self._checkout, tip, review)
+            choice = await choose(reviews, self._checkout, review, found)
+        except (NotFound, InvalidInput):
+            if not dry_run and await self._is_settled(report, review):
+                return replace(report, settled="observed")
+            raise
+        report = replace(report, how=found.how)
         if choice is None:
+            is_settled = not dry_run and await self._is_settled(report, review)
+            report = replace(report, settled="observed" if is_settled else None)
             return _nothing_to_do(report, review, found)
         if not dry_run:
             # The gate of a base branch lets the reverse of those through that it knows.
@@ -134,6 +180,17 @@ class _Rollback:
             await asyncio.wait({work})
             raise
         return report if dry_run else await self._told(report)
+
+    async def _is_settled(self, report: RollbackReport, review: RollbackReview) -> bool:
+        """Whether the broker sees that the change is gone, or was taken back by hand; the rejection ends with it."""
+        if not review.is_after_commit and not await recorded_commits(self._client, self._project, review_id=review.id):
+            # What was never committed holds nothing up.
+            return False
+        try:
+            await settle_rejection(self._client, report, "observed")
+        except InvalidTransition:
+            return False
+        return True
 
     def _say(self, doing: str) -> None:
         """Tells what is being done, between two steps: where it may also be broken off."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tandem.bridge.broker import find_data_dir
 from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
@@ -16,8 +17,8 @@ from tandem.core.visible import visible_line
 from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.rollback.report import ReReview, RollbackReport
-from tandem.hooks import planning, record, state
+from tandem.gsd.rollback.report import ReReview, RollbackReport, Settled
+from tandem.hooks import planning, proof, record, state
 
 _FOLDER = ".planning"
 _ENDING = "-SUMMARY.md"
@@ -90,6 +91,39 @@ async def record_commits(
         asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
         asked["plan"] = report.plan
         await client.record_commit(project=report.project, **asked)
+
+
+async def settle_rejection(
+    client: TandemClient, report: RollbackReport, how: Settled, reason: str | None = None
+) -> None:
+    """Has the broker end a rejection that nobody has to roll back any more; twice has no further effect.
+
+    Args:
+        client: The broker.
+        report: Which review, and where.
+        how: By the broker's own look at the repository, or by the word of the person who runs this.
+        reason: Why the person says so.
+
+    Raises:
+        InvalidTransition: The broker sees that the change stands, or cannot tell; or it was not decided against.
+        Forbidden: It does not take the person's proof.
+    """
+    proved = ""
+    if how == "settled":
+        place = state.find_repository(report.worktree)
+        gate = state.find(place) if place is not None else None
+        keys = proof.keys(gate.data_dir if gate is not None else str(find_data_dir()))
+        proved = proof.prove(keys, proof.settled_facts(report.project, report.review_id, report.head_after, reason))
+    await client.record_rollback(
+        report.review_id,
+        project=report.project,
+        branch=report.branch,
+        head_before=report.head_before,
+        head_after=report.head_after,
+        how=how,
+        reason=reason,
+        proof=proved or None,
+    )
 
 
 def _to_review(report: RollbackReport) -> Iterable[tuple[str, str]]:
