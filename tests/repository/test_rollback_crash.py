@@ -19,35 +19,48 @@ from tests.forked import run_tandem
 from tests.repository.gating import Gated
 from tests.repository.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
-# Is run by git, as a filter, a signing program or a hook, and by the rollback as its verify command.
-KILLER = """\
-import os, sys
-folder, point = sys.argv[1:3]
-if point == "smudge":
-    point = "publish" if os.path.realpath(os.getcwd()) == sys.argv[3] else "scratch"
-if os.path.exists(f"{folder}/armed"):
-    import json, pathlib
-    folder = pathlib.Path(folder)
-    order = json.loads((folder / "order.json").read_text())
-    if point == order["point"] and (point != "reference" or "refs/heads/work" in sys.stdin.read()):
-        import psutil
-        try:
-            os.unlink(folder / "armed")
-        except FileNotFoundError:
-            pass
-        else:
-            victims = []
-            if order["tandem"]:
-                victims += [psutil.Process(int((folder / "pid").read_text()))]
-            if order["git"]:
-                # From the outside in: a git whose own git is killed would still tidy up behind it.
-                victims += [one for one in reversed(psutil.Process().parents()) if one.name() == "git"]
-            for victim in victims:
-                victim.kill()
-if sys.argv[2] == "smudge":
-    sys.stdout.buffer.write(sys.stdin.buffer.read())
+KILLS = int(os.environ.get("TANDEM_ROLLBACK_KILLS", "6"))
+"""At how many points a rollback is killed; 100 take some minutes."""
+
+# Each step is a letter: `g` a git is started, `f` a file of ours is written, moved or removed, `s` git writes a file,
+# `p` and `c` a branch is about to move and has moved, `i` the index is written, `v` the verify command runs.
+TANDEM = """\
+import fnmatch, os, sys
+folder, *watched = sys.argv[1:4]
+del sys.argv[1:4]
+with open(f"{folder}/pid", "w") as file:
+    file.write(str(os.getpid()))
+STARTS = {"subprocess.Popen", "os.posix_spawn"}
+CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
+is_busy = False
+def step(event, arguments):
+    global is_busy
+    if is_busy or not (event in STARTS or event in CHANGES or event == "open" and (arguments[2] or 0) & 3):
+        return
+    if event not in STARTS and not str(arguments[0]).startswith(tuple(watched)):
+        return
+    is_busy = True
+    with open(f"{folder}/steps", "a+") as file:
+        file.write("g" if event in STARTS else "f")
+        file.seek(0)
+        steps = file.read()
+    if os.path.exists(f"{folder}/at") and fnmatch.fnmatchcase(steps, open(f"{folder}/at").read()):
+        os.unlink(f"{folder}/at")
+        os.kill(os.getpid(), 9)
+    is_busy = False
+sys.addaudithook(step)
+from tandem.cli.main import run
+run()
 """
-TANDEM = "import os, sys; open(sys.argv.pop(1), 'w').write(str(os.getpid())); from tandem.cli.main import run; run()"
+STEP = """\
+#!/bin/sh
+cd {folder}
+printf %.1s "{letter}" >> steps
+case "$(cat steps)" in
+    $(cat at 2>/dev/null)) rm at; . ./kill;;
+esac
+{last}
+"""
 
 
 @dataclass
@@ -57,39 +70,34 @@ class Crash:
     plan: Plan
     folder: Path
 
-    def killer(self, point: str) -> list[str]:
-        return [sys.executable, str(self.folder / "killer.py"), str(self.folder), point, str(self.plan.root.resolve())]
+    def install(self) -> None:
+        """Have git count its steps, where a rollback is told to use this configuration."""
+        (self.folder / "hooks").mkdir()
+        self._script("hooks/reference-transaction", "$1")
+        self._script("hooks/post-index-change", "i")
+        settings = {
+            "include.path": os.environ.get("GIT_CONFIG_GLOBAL", "~/.gitconfig"),
+            "core.hooksPath": str(self.folder / "hooks"),
+            "filter.step.smudge": shlex.quote(str(self._script("smudge", "s", "exec cat"))),
+        }
+        for name, value in settings.items():
+            self.plan.git("config", "--file", str(self.folder / "gitconfig"), name, value)
+        (self.plan.root / ".git" / "info" / "attributes").write_text("*.txt filter=step\n")
 
-    def arm(self, point: str, *, git: bool, tandem: bool = True) -> None:
-        """Have the next rollback killed there, and git with it or in its stead."""
-        (self.folder / "killer.py").write_text(KILLER)
-        (self.folder / "order.json").write_text(json.dumps({"point": point, "git": git, "tandem": tandem}))
-        (self.folder / "armed").touch()
-        common = self.plan.root / ".git"
-        if point in {"scratch", "publish"}:
-            (common / "info" / "attributes").write_text("*.txt filter=killer\n")
-            # It is run for every file of every checkout, mostly for nothing: that is not to cost an interpreter.
-            guard = f"[ -e {shlex.quote(str(self.folder / 'armed'))} ] || exec cat"
-            smudge = self._script("smudge", self.killer("smudge"), "exit $?", guard)
-            self.plan.git("config", "filter.killer.smudge", shlex.quote(str(smudge)))
-        elif point == "verify":
+    def arm(self, at: str, *, git: bool, tandem: bool = True) -> None:
+        """Have the next rollback killed once its steps match a pattern, and git with it or in its stead."""
+        (self.folder / "steps").unlink(missing_ok=True)
+        (self.folder / "at").write_text(at)
+        killed = ["kill -9 $(cat pid)"] * tandem + ["kill -9 0"] * git
+        (self.folder / "kill").write_text("\n".join([*killed, ""]))
+        if "v" in at:
+            verify = self._script("verify", "v")
             config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
-            config.write_text(f"verify_command = {json.dumps(self.killer('verify'))}\n")
-        elif point == "commit":
-            signer = self._script("signer", [*self.killer("commit")], "exit 1")
-            self.plan.git("config", "gpg.program", str(signer))
-            self.plan.git("config", "commit.gpgSign", "true")
-        else:
-            hooks = self.folder / "hooks"
-            hooks.mkdir()
-            name = {"reference": "reference-transaction", "merged": "post-merge"}[point]
-            guard = '[ "$1" = prepared ] || exit 0' if point == "reference" else ":"
-            self._script(f"hooks/{name}", self.killer(point), "exit 0", guard)
-            self.plan.git("config", "core.hooksPath", str(hooks))
+            config.write_text(f"verify_command = {json.dumps([str(verify)])}\n")
 
-    def _script(self, name: str, argv: list[str], last: str, first: str = ":") -> Path:
+    def _script(self, name: str, letter: str, last: str = "exit 0") -> Path:
         file = self.folder / name
-        file.write_text(f"#!/bin/sh\n{first}\n{shlex.join(argv)}\n{last}\n")
+        file.write_text(STEP.format(folder=shlex.quote(str(self.folder)), letter=letter, last=last))
         file.chmod(0o755)
         return file
 
@@ -98,14 +106,14 @@ class Crash:
         temporary = self.folder / "temporary"
         temporary.mkdir(exist_ok=True)
         environment = {**os.environ, "TANDEM_BROKER": self.plan.gated.broker.url, "TMPDIR": str(temporary)}
-        if not (self.folder / "armed").exists():
+        if not (self.folder / "at").exists():
             ended = run_tandem(["rollback", *arguments], self.plan.root, environment, seconds=COMMAND_SECONDS)
             return Ended(ended.returncode, ended.stdout, ended.stderr)
-        # The killer has to find its id in a file.
+        watched = [str(self.plan.root), str(temporary)]
         process = subprocess.Popen(
-            [sys.executable, "-c", TANDEM, str(self.folder / "pid"), "rollback", *arguments],
+            [sys.executable, "-c", TANDEM, str(self.folder), *watched, "rollback", *arguments],
             cwd=self.plan.root,
-            env=environment,
+            env={**environment, "GIT_CONFIG_GLOBAL": str(self.folder / "gitconfig")},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -121,33 +129,41 @@ class Crash:
         _, running = psutil.wait_procs(left, COMMAND_SECONDS)
         assert running == []
 
-    def disarm(self) -> None:
-        """Have signatures no longer wanted, which only the killer could give."""
-        self.plan.gated.try_git("config", "--unset", "commit.gpgSign")
-
     @property
     def left(self) -> list[str]:
         """The scratch worktrees that are still there."""
-        return [path.name for path in (self.folder / "temporary").iterdir()]
+        return [path.name for path in (self.folder / "temporary").glob("tandem-*")]
 
 
 @pytest.fixture
 def crash(gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crash:
     folder = tmp_path / "crash"
     folder.mkdir()
-    return Crash(optimistic(gated, monkeypatch.chdir), folder)
+    found = Crash(optimistic(gated, monkeypatch.chdir), folder)
+    found.plan.foreign({"gone.txt": "gone\n", "other.bin": "other\n", "staged.bin": "other\n"})
+    found.install()
+    return found
 
 
 @pytest.fixture
 def task(crash: Crash) -> Task:
+    return rejected(crash.plan, "03-02")
+
+
+def rejected(plan: Plan, key: str) -> Task:
     """A rejected commit that changes a file, adds one and takes one away, with unrelated local changes beside it."""
-    crash.plan.foreign({"gone.txt": "gone\n", "other.bin": "other\n"})
-    found = crash.plan.commit(
-        {"f.txt": with_lines(l3="three"), "new/file.txt": "new\n", "gone.txt": None}, "feat(03-02): count"
-    )
-    crash.plan.reject(found.review)
-    crash.plan.gated.write({"other.bin": "mine\n", "untracked.bin": "mine\n"})
+    files = {"f.txt": with_lines(l3=f"three of {key}"), "new/file.txt": "new\n", "gone.txt": None}
+    found = plan.commit(files, f"feat({key}): count")
+    plan.reject(found.review)
+    plan.gated.stage({"staged.bin": "mine\n"})
+    plan.gated.write({"other.bin": "mine\n", "untracked.bin": "mine\n"})
     return found
+
+
+def are_local_changes_whole(plan: Plan) -> bool:
+    """Whether what the person has changed, staged and added is as it was."""
+    mine = [plan.read(name) for name in ("other.bin", "staged.bin", "untracked.bin")]
+    return mine == ["mine\n"] * 3 and plan.git("show", ":staged.bin") == "mine"
 
 
 def look(plan: Plan) -> dict[str, object]:
@@ -156,74 +172,85 @@ def look(plan: Plan) -> dict[str, object]:
     return {name: found[name] for name in ("refs", "head", "index", "files")}
 
 
-def ensure_ended(crash: Crash, task: Task) -> None:
+def ensure_ended(crash: Crash, task: Task, key: str = "03-02") -> None:
     """Everything is done, once, told, and tidy; what was local still is."""
     plan = crash.plan
     assert plan.git("rev-list", "--count", f"{task.commit}..HEAD") == "1"
     assert plan.read("f.txt") == BASE
     assert plan.read("gone.txt") == "gone\n"
     assert not (plan.root / "new").exists()
-    assert plan.git("status", "--porcelain") == " M other.bin\n?? untracked.bin"
+    assert plan.git("status", "--porcelain") == " M other.bin\nM  staged.bin\n?? untracked.bin"
+    assert are_local_changes_whole(plan)
     found = plan.snapshot()
     assert (found["locks"], found["note"], found["worktrees"].count("worktree ")) == ([], False, 1)
     assert crash.left == []
-    assert plan.gated.call("get_gate", plan="03-02")["plan"]["rolled_back"] == [task.review]
+    assert plan.gated.call("get_gate", plan=key)["plan"]["rolled_back"] == [task.review]
 
 
-@pytest.mark.parametrize("point", ["scratch", "commit", "verify"])
-def test_killed_before_it_publishes(crash: Crash, task: Task, point: str) -> None:
-    crash.arm(point, git=True)
+def moments(steps: str) -> list[int]:
+    """At which steps to kill: half of them evenly over all, half from the moving of the branch on."""
+    publishing = steps.index("p")
+    everywhere, late = KILLS - KILLS // 2, KILLS // 2
+    spread = [1 + number * len(steps) // everywhere for number in range(everywhere)]
+    later = [publishing + number * (len(steps) - publishing) // late for number in range(late)]
+    free = (number for number in range(1, len(steps) + 1) if number not in {*spread, *later})
+    chosen = {*spread, *(number + 1 for number in later)}
+    return sorted([*chosen, *(next(free) for _ in range(min(KILLS, len(steps)) - len(chosen)))])
+
+
+@pytest.mark.timeout(120 + 30 * KILLS)
+def test_killed_at_any_step_the_next_call_ends_it(crash: Crash) -> None:
+    plan = crash.plan
+    task = rejected(plan, "02-01")
+    crash.arm("never", git=False)
+    assert crash.rollback(task.review).status == 0
+    ensure_ended(crash, task, "02-01")
+    steps = (crash.folder / "steps").read_text()
+    (crash.folder / "at").unlink()
+    for number, moment in enumerate(moments(steps)):
+        plan.git("checkout", "--quiet", "HEAD", "--", "other.bin", "staged.bin")
+        (plan.root / "untracked.bin").unlink()
+        key = f"03-{number}"
+        task = rejected(plan, key)
+        crash.arm("?" * moment, git=number % 3 != 0)
+        ended = crash.rollback(task.review)
+        assert ended.status == -9, (moment, steps, ended.stdout)
+        crash.settle()
+        how = f"after step {moment} of {steps}"
+        assert plan.git("rev-list", "--count", f"{task.commit}..HEAD") in {"0", "1"}, how
+        assert are_local_changes_whole(plan), how
+        again = crash.rollback(task.review)
+        assert again.status == 0, how + again.stderr
+        ensure_ended(crash, task, key)
+
+
+@pytest.mark.parametrize("at", ["*v", "*p"])
+def test_killed_before_the_branch_moves_nothing_is_touched(crash: Crash, task: Task, at: str) -> None:
+    crash.arm(at, git=True)
     before = look(crash.plan)
     assert crash.rollback(task.review).status == -9
     crash.settle()
     assert look(crash.plan) == before
     assert crash.left != []
-    crash.disarm()
-    again = crash.rollback(task.review)
-    assert again.status == 0, again.stderr
-    ensure_ended(crash, task)
 
 
-@pytest.mark.parametrize("point", ["publish", "reference", "merged"])
-def test_killed_while_git_publishes_it_is_done_all_the_same(crash: Crash, task: Task, point: str) -> None:
-    crash.arm(point, git=False)
-    assert crash.rollback(task.review).status == -9
-    crash.settle()
-    plan = crash.plan
-    assert plan.git("rev-list", "--count", f"{task.commit}..HEAD") == "1"
-    assert plan.git("status", "--porcelain") == " M other.bin\n?? untracked.bin"
-    again = crash.rollback(task.review, "--json")
-    assert again.data["finished"]
-    assert again.data["reverted"][0]["commit"] == task.commit
-    ensure_ended(crash, task)
-    assert crash.rollback(task.review, "--json").data["already"] == [plan.head]
-
-
-@pytest.mark.parametrize("point", ["publish", "reference", "merged"])
-def test_killed_together_with_git_the_next_call_ends_it(crash: Crash, task: Task, point: str) -> None:
-    crash.arm(point, git=True)
-    assert crash.rollback(task.review).status == -9
-    crash.settle()
-    again = crash.rollback(task.review)
-    assert again.status == 0, again.stderr
-    ensure_ended(crash, task)
-
-
-@pytest.mark.parametrize("point", ["scratch", "publish", "reference"])
-def test_a_killed_git_is_cleared_up_at_once(crash: Crash, task: Task, point: str) -> None:
-    crash.arm(point, git=True, tandem=False)
+@pytest.mark.parametrize("at", ["*p", "*c*s"])
+def test_a_killed_git_is_cleared_up_at_once(crash: Crash, task: Task, at: str) -> None:
+    crash.arm(at, git=True, tandem=False)
     before = look(crash.plan)
     ended = crash.rollback(task.review, "--json")
-    assert (ended.status, ended.envelope["error"]["code"]) == (1, "UNAVAILABLE")
-    assert look(crash.plan) == before
     assert crash.left == []
-    again = crash.rollback(task.review)
-    assert again.status == 0, again.stderr
+    if at == "*p":
+        assert (ended.status, ended.envelope["error"]["code"]) == (1, "UNAVAILABLE")
+        assert look(crash.plan) == before
+        assert crash.rollback(task.review).status == 0
+    else:
+        assert ended.status == 0
     ensure_ended(crash, task)
 
 
 def test_what_was_left_is_removed_wherever_it_was_made(crash: Crash, task: Task) -> None:
-    crash.arm("verify", git=True)
+    crash.arm("*v", git=True)
     assert crash.rollback(task.review).status == -9
     assert crash.left != []
     # In this process, which has another folder for what is temporary.
@@ -239,7 +266,7 @@ def test_a_worktree_of_the_users_with_such_a_name_stays(crash: Crash, task: Task
 
 
 def test_a_dry_run_does_not_touch_what_a_crash_left(crash: Crash, task: Task) -> None:
-    crash.arm("publish", git=True)
+    crash.arm("*c*s", git=True)
     crash.rollback(task.review)
     before = look(crash.plan)
     refused = crash.rollback(task.review, "--dry-run", "--json")
@@ -248,7 +275,7 @@ def test_a_dry_run_does_not_touch_what_a_crash_left(crash: Crash, task: Task) ->
 
 
 def test_what_was_changed_after_the_crash_is_not_written_over(crash: Crash, task: Task) -> None:
-    crash.arm("publish", git=True)
+    crash.arm("*c*s", git=True)
     crash.rollback(task.review)
     crash.plan.gated.write({"f.txt": "my own work\n"})
     before = look(crash.plan)
@@ -256,7 +283,7 @@ def test_what_was_changed_after_the_crash_is_not_written_over(crash: Crash, task
     assert refused.status == 1
     assert refused.envelope["error"]["details"]["paths"] == ["f.txt"]
     assert look(crash.plan) == before
-    crash.plan.gated.write({"f.txt": with_lines(l3="three")})
+    crash.plan.gated.write({"f.txt": with_lines(l3="three of 03-02")})
     assert crash.rollback(task.review).status == 0
     ensure_ended(crash, task)
 

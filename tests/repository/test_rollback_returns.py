@@ -43,8 +43,8 @@ def settled(plan: Plan, task: Task) -> list[str]:
     events = plan.gated.call("get_review_timeline", review_id=task.review)["events"]
     ended = [event["data"]["how"] for event in events if event["kind"] == "change_rolled_back"]
     state = plan.gated.call("get_gate", plan="03-02")["plan"]
-    expected = ([], [task.review]) if ended else ([task.review], [])
-    assert (state["against"], state["rolled_back"], state["mode"]) == (*expected, "blocking")
+    standing, gone = ("rolled_back", "against") if ended else ("against", "rolled_back")
+    assert (state[standing], state[gone], state["mode"]) == ([task.review], [], "blocking")
     return ended
 
 

@@ -1,7 +1,7 @@
-"""Publishing a rollback: one fast-forward of branch, index and working tree, which a crash leaves undone or done.
+"""Publishing a rollback: the branch moves in one step, and index and working tree follow it.
 
-Git writes the files, then the index, then the branch. What is about to be published is noted in the git folder before
-that; whoever finds a note sees by the branch whether it was published, and if not, puts files and index back.
+What is about to be published is noted in the git folder before that. Whoever finds a note sees by the branch whether it
+was published: if not, nothing was touched; if it was, the files that are still as before are brought after it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import psutil
@@ -32,18 +33,8 @@ _LOOK_SECONDS = 0.05
 _SLACK_SECONDS = 2.0
 """Some file systems count in steps of two seconds."""
 
-# Whatever the user's settings are: nothing is stashed, no other working tree follows, no editor opens.
-_SETTINGS = ("-c", "merge.autoStash=false", "-c", "submodule.recurse=false", "-c", "core.fsmonitor=false")
-_FAST_FORWARD = (
-    "merge",
-    "--ff-only",
-    "--no-squash",
-    "--quiet",
-    "--no-autostash",
-    "--no-overwrite-ignore",
-    "--no-verify-signatures",
-    "--no-stat",
-)
+# Whatever the user's settings are.
+_SETTINGS = ("-c", "submodule.recurse=false", "-c", "core.fsmonitor=false")
 
 
 @contextmanager
@@ -170,7 +161,7 @@ def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
 
 
 def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
-    """Moves the branch, the index and the working tree to a commit that follows the branch's newest one.
+    """Moves the branch, and then the index and the working tree, to a commit that follows the branch's newest one.
 
     Args:
         checkout: The working tree that has the branch.
@@ -178,7 +169,7 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
         report: What was made; its note stays for whoever tells of it.
 
     Raises:
-        Unavailable: HEAD moved meanwhile, or git was ended in the middle; nothing was changed.
+        Unavailable: HEAD moved meanwhile, or git was ended before the branch moved; nothing was changed.
         InvalidTransition: A hook of the repository refused.
         InvalidInput: Local changes are in the way, or something was begun meanwhile.
     """
@@ -186,8 +177,10 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
     ensure_free(checkout, changed_paths(checkout, tip.head, report.head_after))
     note = Note(checkout.layout.git_dir)
     note.write(report)
+    move = ["update-ref", "-m", f"tandem rollback: {report.review_id}", f"refs/heads/{tip.branch}"]
     try:
-        checkout.run([*_SETTINGS, *_FAST_FORWARD, report.head_after])
+        checkout.run([*move, report.head_after, tip.head])
+        _bring_files(checkout, report)
     except (GitFailed, TimedOut) as error:
         said = error.words if isinstance(error, GitFailed) and error.status_code > 0 else None
         if settle(checkout, report, was_killed=said is None):
@@ -198,6 +191,7 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
         raise InvalidTransition(
             f"Git did not take the rollback into {tip.branch}; nothing was changed. It said:\n{said}", git=said
         ) from error
+    note.write(replace(report, finished=True))
 
 
 def _ensure_unmoved(checkout: Checkout, tip: Tip) -> None:
@@ -233,17 +227,20 @@ def settle(checkout: Checkout, report: RollbackReport, *, was_killed: bool = Tru
         Unavailable: Git still runs there.
     """
     note = Note(checkout.layout.git_dir)
-    if was_killed and not _is_published(checkout, report):
-        _release_locks(checkout, report, note.written_at)
-    if _is_published(checkout, report):
+    if report.finished:
         return True
+    if was_killed:
+        _release_locks(checkout, report, note.written_at)
+    if not _is_published(checkout, report):
+        note.clear()
+        return False
     branch = f"refs/heads/{report.branch}"
-    # A branch that is gone, or went on from there, is its owner's business.
     is_here = checkout.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)) == branch
-    if is_here and checkout.resolve(branch) == report.head_before:
-        _put_back(checkout, report.head_before, report.head_after)
-    note.clear()
-    return False
+    # The files of a branch that went on from there, or that is no longer here, are its owner's business.
+    if is_here and checkout.resolve(branch) == report.head_after and _put_back(checkout, report):
+        _bring_files(checkout, report)
+    note.write(replace(report, finished=True))
+    return True
 
 
 def _is_published(checkout: Checkout, report: RollbackReport) -> bool:
@@ -295,33 +292,55 @@ def _is_git_at_work(process: psutil.Process, argument: str, folders: Iterable[st
     return False
 
 
-def _put_back(checkout: Checkout, before: str, after: str) -> None:
-    """Brings index and working tree back from a fast-forward whose branch did not move."""
+def _bring_files(checkout: Checkout, report: RollbackReport) -> None:
+    """Brings index and working tree from before the rollback to after it; what is there already stays."""
+    run = checkout.run
+    run([*_SETTINGS, "update-index", "-q", "--refresh"], accept=(0, 1))
+    # Git writes the files first and the index last, and refuses before either if a file is not as the index has it.
+    run([*_SETTINGS, "read-tree", "-m", "-u", report.head_before, report.head_after])
+
+
+def _put_back(checkout: Checkout, report: RollbackReport) -> bool:
+    """Makes the files that a git that was killed has begun to write as they were, so that they can be written again.
+
+    Returns:
+        Whether there is something to write: git writes the index last, so that with it the files are done.
+
+    Raises:
+        InvalidInput: One is neither as before the rollback nor what git writes, so that it is somebody's work.
+    """
+    before, after = report.head_before, report.head_after
     changed = changed_paths(checkout, before, after)
-    dirty = set(_dirty(checkout))
+    moved = changed.keys() & _paths_in(checkout, "diff-index", "--cached", before)
+    if moved == changed.keys():
+        return False
+    written = changed.keys() - _paths_in(checkout, "diff-index", "--cached", after)
     added = [path for path, letter in changed.items() if letter == "A" and is_file(checkout.root / path)]
-    begun = [path for path in changed if path in dirty or path in added]
-    if not begun:
-        return
-    foreign = sorted(path for path in begun if not _is_written_by_git(checkout, after, path))
+    begun = (changed.keys() & _paths_in(checkout, "diff")).union(added) - written
+    foreign = {path for path in begun if not _is_written_by_git(checkout, after, path)} | (moved - written)
     if foreign:
+        listed = sorted(foreign)
         raise InvalidInput(
             "An earlier rollback broke off while files were written, and these are neither as before nor as after:"
-            f" {', '.join(foreign)}. Nothing was changed now. Bring them into order (git diff, git checkout -- FILE),"
+            f" {', '.join(listed)}. Nothing was changed now. Bring them into order (git diff, git checkout -- FILE),"
             " then run this again.",
             field="worktree",
-            paths=foreign,
+            paths=listed,
         )
-    for path in added:
+    for path in begun.intersection(added):
         (checkout.root / path).unlink()
         with suppress(OSError):
             os.removedirs((checkout.root / path).parent)
-    tracked = set(checkout.run(["ls-files", "-z"]).stdout.split(b"\0"))
-    back = [os.fsencode(path) for path in begun if path not in added and os.fsencode(path) in tracked]
-    if back:
-        checkout.run(["checkout-index", "--force", "--index", "-z", "--stdin"], stdin=b"\0".join(back) + b"\0")
-    # If git had moved the index already; else this changes nothing.
-    checkout.run(["-c", "core.fsmonitor=false", "read-tree", "-m", "-u", after, before])
+    back = b"".join(os.fsencode(path) + b"\0" for path in begun.difference(added))
+    checkout.run([*_SETTINGS, "checkout-index", "--force", "--index", "-z", "--stdin"], stdin=back)
+    return True
+
+
+def _paths_in(checkout: Checkout, difference: str, *arguments: str) -> set[str]:
+    """The paths that a difference of git's names."""
+    options = ["--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty"]
+    output = checkout.run([*_SETTINGS, difference, *options, *arguments, "--"])
+    return {os.fsdecode(path) for path in output.stdout.split(b"\0")[:-1]}
 
 
 def _is_written_by_git(checkout: Checkout, after: str, path: str) -> bool:

@@ -2,7 +2,8 @@
 
 In order: the lock, what an earlier one left, the commit, what its plan built upon it, a scratch worktree with the
 reverts, the counter-patch and the replayed dependents, the verify command, one fast-forward, and the telling. Until
-the fast-forward nothing of the branch, the index and the working tree is touched; after it only the telling is left.
+the fast-forward nothing of the branch, the index and the working tree is touched; after it the files follow, and the
+broker is told.
 """
 
 from __future__ import annotations
