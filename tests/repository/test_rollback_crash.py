@@ -131,8 +131,8 @@ class Crash:
 
     @property
     def left(self) -> list[str]:
-        """The scratch worktrees that are still there."""
-        return [path.name for path in (self.folder / "temporary").glob("tandem-*")]
+        """The scratch worktrees that are still there; an empty one, whose making was cut short, is swept after a day."""
+        return [path.name for path in (self.folder / "temporary").glob("tandem-*") if any(path.iterdir())]
 
 
 @pytest.fixture
