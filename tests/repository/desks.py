@@ -94,7 +94,7 @@ def make_desk(
     (home / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@example.invalid\n", "utf-8")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
-    monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(shared_broker.data_dir))
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
     for name in ("CLAUDECODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)

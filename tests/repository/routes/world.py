@@ -382,4 +382,5 @@ def make_world_of_a_row(
     """A fresh world for one row."""
     monkeypatch.setenv("TANDEM_CONFIG_DIR", str(saved_world.gated.root.parent / "config"))
     # A row that is run once more, on another git, is approved by itself.
-    return saved_world.begun(f"{request.module.__name__.rpartition('.')[2]} {request.node.callspec.id}")
+    file = str(request.node.nodeid).partition("::")[0].rpartition("/")[2]
+    return saved_world.begun(f"{file} {request.node.callspec.id}")
