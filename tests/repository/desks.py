@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tandem.hooks import proof
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Ended, Inside
 
@@ -94,7 +96,11 @@ def make_desk(
     (home / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@example.invalid\n", "utf-8")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
-    monkeypatch.setenv("TANDEM_DATA_DIR", str(shared_broker.data_dir))
+    # What init records there is this test's alone; the key by which a person decides is that of the broker.
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    shutil.copy(shared_broker.data_dir / proof.FILE, data_dir)
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(data_dir))
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
     for name in ("CLAUDECODE", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "VIRTUAL_ENV"):
         monkeypatch.delenv(name, raising=False)

@@ -77,6 +77,8 @@ OTHERS = (
 TELLING = ("proc-receive", "push-to-checkout")
 """Hooks by whose presence git does something else: passed on only where there was one."""
 
+EVERY = (*OURS, *OTHERS, *TELLING)
+
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder that has the package."""
 
@@ -203,7 +205,7 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
     _remove_ready(place)
     remarks: list[str] = []
     folder = Path(installed.directory)
-    for name in (*OURS, *OTHERS, *TELLING):
+    for name in EVERY:
         _take_away(folder / name, installed.chained.get(name), remarks)
     if installed.made_directory:
         _remove_if_empty(folder)
@@ -312,7 +314,7 @@ def _remove_ready(place: HookRepository) -> None:
     """Take away what `_make_ready` wrote, beside the block."""
     folder = Path(place.folder, "hooks")
     Path(place.folder, INCLUDED).unlink(missing_ok=True)
-    for name in (*OURS, *OTHERS, *TELLING):
+    for name in EVERY:
         for script_file in (folder / name, *_backups(folder / name)):
             _drop_ours(script_file)
     _remove_if_empty(folder)

@@ -234,8 +234,9 @@ def clean(folder: Path) -> None:
         Unavailable: Another command does not finish.
     """
     place = gate_switch.place_at(folder)
-    own, hooks = Path(place.git_dir) / _FOLDER, Path(githooks.found(place).directory)
-    sweep(own / MANIFEST, [own / FILE, Path(place.gate_file), *(hooks / name for name in githooks.OURS)])
+    own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
+    hooks = [Path(folder, name) for folder in folders for name in githooks.EVERY]
+    sweep(own / MANIFEST, [own / FILE, Path(place.gate_file), *hooks])
 
 
 def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
