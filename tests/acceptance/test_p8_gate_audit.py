@@ -73,7 +73,7 @@ FORGERIES = {
     "a base branch": "UPDATE gates SET branches = '[]'",
     "a gate gone": "DELETE FROM gates",
     "a gate put in": "INSERT INTO gates SELECT 'other', enabled, branches, accepted, reason, switched_at, switched_by,"
-    " event_seq, event_hash, folders, trusted FROM gates",
+    " event_seq, event_hash, folders, trusted, signers FROM gates",
     "another override": "UPDATE overrides SET digest = 'x' || digest",
     "an override put in": "INSERT INTO overrides SELECT project, 'ov-2', digest, branch, reason, overridden_at,"
     " overridden_by, recorded_at, event_seq, event_hash FROM overrides",

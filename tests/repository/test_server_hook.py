@@ -137,7 +137,7 @@ def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, 
         assert hooked(gated, server, "--project", gated.project) == 0
         words = refused(gated, server, f"{gated.head()}:refs/heads/held/back")
         assert "remote: held" in words
-        assert "tandem" not in words
+        assert "tandem: " not in words
         refused(gated, server, f"{commit(gated, DIGITS, gated.head())}:main")
         # A hook that another tool writes over it is dead, and is found and repaired by the same command.
         former.chmod(0o644)

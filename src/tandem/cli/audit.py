@@ -37,8 +37,9 @@ from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
 from tandem.hooks import git, pending, remotes, state
 from tandem.hooks.ask import Refused
+from tandem.hooks.findings import SIGNED
 from tandem.hooks.git import HEADS
-from tandem.hooks.ranges import SIGNED, CommitResult, Judgement, RangeChecker
+from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_switch

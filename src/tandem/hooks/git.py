@@ -256,6 +256,11 @@ class Commit:
         self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
         self.signed = signatures(signed.replace(",", " ").split())
 
+    @property
+    def first(self) -> str | None:
+        """The id of its first parent; null if it has none."""
+        return self.parents[0] if self.parents else None
+
 
 def signatures(stated: Iterable[str]) -> tuple[str, ...]:
     """Those of a message's values that look like signatures, as many as the broker is asked about."""

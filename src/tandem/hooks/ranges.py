@@ -10,22 +10,16 @@ never becomes a ground to stand on.
 from __future__ import annotations
 
 from tandem.hooks import git
-from tandem.hooks.ask import Refused
+from tandem.hooks.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from typing import Any, Self
+    from typing import Self
 
+    from tandem.hooks.findings import Check
     from tandem.hooks.git import Change, Commit
     from tandem.hooks.state import HookRepository
-
-    Check = Callable[[list[Change], Sequence[str]], dict[str, Any]]
-    """Asks `check_gate` about changes and the signatures for them; the data of its answer. Without `head`: what takes a
-    commit back is found here, where all commits of a range are known, not by the broker's look at one."""
-
-    Pair = tuple[str | None, str]
-    """The commits before and after; null where there was nothing before."""
 
     Entry = tuple[str, str]
     """Mode and blob of a path."""
@@ -41,147 +35,6 @@ _SHORT = 10
 _NAMED = 5
 _TWO = 2
 """Parents of a merge; git merges more of them in ways of its own."""
-
-UNREVIEWED = "unreviewed"
-UNAPPROVED = "unapproved"
-ROLLBACK = "rollback"
-SIGNED = "signed"
-_EXEMPT = "exempt"
-_OVERRIDDEN = "overridden"
-_UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-
-
-class CommitFinding:
-    """What is known of one difference.
-
-    Attributes:
-        verdict: `approved`, `signed` (by the broker of somebody else), `exempt`, `merge`, `rollback`, `overridden`,
-            `empty`; or `unapproved`, or, of a commit that was marked so when it was made, `unreviewed`, which do not
-            pass.
-        reason: In words.
-        review_ids: The reviews that let it through, or a part of it, or that it names.
-        paths: Of what does not pass, with the reason for each.
-        exempt: The paths that need no review.
-        code: The broker's code, if everything is approved and only a check keeps it back; else null.
-        taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
-    """
-
-    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "taken_back_by", "verdict")
-
-    def __init__(
-        self,
-        verdict: str,
-        reason: str,
-        review_ids: tuple[str, ...] = (),
-        paths: tuple[tuple[str, str], ...] = (),
-        exempt: frozenset[str] = frozenset(),
-        code: str | None = None,
-        taken_back_by: frozenset[str] = frozenset(),
-    ) -> None:
-        self.code = code
-        self.taken_back_by = taken_back_by
-        self.verdict = verdict
-        self.reason = reason
-        self.review_ids = review_ids
-        self.paths = paths
-        self.exempt = exempt
-
-    @property
-    def passes(self) -> bool:
-        """Whether everything in it may be as it is."""
-        return self.verdict not in {UNREVIEWED, UNAPPROVED}
-
-
-_NOTHING = CommitFinding("empty", "it changes nothing")
-
-
-class CheckCache:
-    """The findings of one repository, remembered."""
-
-    def __init__(self, place: HookRepository, check: Check) -> None:
-        self._place = place
-        self._check = check
-        self._changes: dict[Pair, list[Change]] = {}
-        self._found: dict[Pair, CommitFinding] = {}
-        self._answers: dict[tuple[frozenset[tuple[str, ...]], tuple[str, ...]], CommitFinding] = {}
-        self._signed: dict[Pair, tuple[str, ...]] = {}
-
-    def take_signatures(self, commits: Iterable[Commit]) -> None:
-        """Have the signatures of commits count for what each changes against its first parent."""
-        self._signed.update({(_first(commit), commit.oid): commit.signed for commit in commits if commit.signed})
-
-    def prepare(self, pairs: Iterable[Pair]) -> None:
-        """Have git compute these differences at once, as each call of it costs more than a difference.
-
-        Raises:
-            TandemError: A commit is not there.
-        """
-        wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
-        self._changes.update(zip(wanted, git.differences(self._place, wanted), strict=True))
-
-    def changes(self, before: str | None, after: str) -> list[Change]:
-        """The difference of two commits.
-
-        Raises:
-            TandemError: A commit is not there.
-        """
-        self.prepare([(before, after)])
-        return self._changes[before, after]
-
-    def finding(self, before: str | None, after: str) -> CommitFinding:
-        """Whether the difference of two commits passes.
-
-        Raises:
-            TandemError: A commit is not there.
-            Refused: The broker refuses the question as such.
-            Unreachable: No broker answers.
-        """
-        pair = (before, after)
-        if pair not in self._found:
-            self._found[pair] = self.asked(self.changes(before, after), self._signed.get(pair, ()))
-        return self._found[pair]
-
-    def asked(self, changes: list[Change], signed: tuple[str, ...] = ()) -> CommitFinding:
-        """Whether some changes pass.
-
-        Args:
-            changes: They.
-            signed: Signatures for exactly these.
-
-        Raises:
-            Refused: The broker refuses the question as such.
-            Unreachable: No broker answers.
-        """
-        if not changes:
-            return _NOTHING
-        asked = frozenset(tuple(change.values()) for change in changes), signed
-        if asked not in self._answers:
-            try:
-                self._answers[asked] = _found(self._check(changes, signed))
-            except Refused as refusal:
-                if refusal.code not in _UNANSWERABLE:
-                    raise
-                self._answers[asked] = CommitFinding(UNAPPROVED, str(refusal))
-        return self._answers[asked]
-
-
-def _found(decision: dict[str, Any]) -> CommitFinding:
-    """What an answer of `check_gate` says."""
-    reviews = tuple(decision["review_ids"])
-    exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
-    # That one commit is taken back says nothing of what it comes back to: a `Debt` looks at both.
-    refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
-    if decision["allowed"] is not True or refused:
-        paths = tuple((one["path"], one["reason"]) for one in refused)
-        by = [one["review_id"] for one in refused if one["round"] is None]
-        taken_back_by = frozenset[str](by if len(by) == len(refused) and None not in by else ())
-        return CommitFinding(
-            UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"), taken_back_by
-        )
-    kinds = {one["kind"] for one in decision["paths"]}
-    as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
-    verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
-    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
 
 
 class UnapprovedContent:
@@ -352,7 +205,7 @@ class RangeChecker:
         whole = self._whole(inside) if tips is not None else None
         if whole is not None:
             return Judgement([CommitResult(commit, whole) for commit in inside], passes=True)
-        self._checks.prepare((_first(commit), commit.oid) for commit in inside)
+        self._checks.prepare((commit.first, commit.oid) for commit in inside)
         good = self._settle(inside)
         return self._judgement(inside, good)
 
@@ -402,7 +255,7 @@ class RangeChecker:
         good: dict[str, CommitFinding] = {}
         debts: dict[str, UnapprovedContent] = {}
         for commit in inside:
-            before = debts.get(_first(commit) or "", UnapprovedContent())
+            before = debts.get(commit.first or "", UnapprovedContent())
             finding, debts[commit.oid] = self._step(commit, names, good, before)
             if finding is not None:
                 good[commit.oid] = finding
@@ -412,7 +265,7 @@ class RangeChecker:
         self, commit: Commit, names: set[str], good: dict[str, CommitFinding], before: UnapprovedContent
     ) -> tuple[CommitFinding | None, UnapprovedContent]:
         """Whether a commit is good, and what is not approved at it if it is not."""
-        first = _first(commit)
+        first = commit.first
         finding = self._merge(commit, names, good) or self._checks.finding(first, commit.oid)
         if finding.taken_back_by and self._was_taken_back_later(commit, names, finding.taken_back_by):
             finding = CommitFinding("approved", "approved when it was made, and taken back since")
@@ -430,7 +283,7 @@ class RangeChecker:
         found: set[str] = set()
         for later in self._by.values():
             if later.oid in names and later.oid != commit.oid:
-                by = self._checks.finding(_first(later), later.oid)
+                by = self._checks.finding(later.first, later.oid)
                 if by.passes and {*by.review_ids} & {*reviews} and commit.oid in self._reach(later.oid):
                     found.update(by.review_ids)
         return found >= set(reviews)
@@ -514,7 +367,7 @@ class RangeChecker:
         at: Commit | None = commit
         found = 0
         while at is not None:
-            parent = _first(at)
+            parent = at.first
             changes = self._checks.changes(parent, at.oid)
             prepend(net, changes)
             is_start = parent is None or parent not in names
@@ -588,14 +441,10 @@ class RangeChecker:
         """What is known of a commit that is no ground to stand on."""
         if covering is None and self._is_clean(commit):
             return CommitFinding(_MERGE.verdict, f"{_MERGE.reason}; that is judged by itself")
-        finding = self._checks.finding(_first(commit), commit.oid)
+        finding = self._checks.finding(commit.first, commit.oid)
         if finding.passes or covering is None:
             return finding
         return covering
-
-
-def _first(commit: Commit) -> str | None:
-    return commit.parents[0] if commit.parents else None
 
 
 def _sound(oid: str, names: set[str], good: dict[str, CommitFinding]) -> bool:

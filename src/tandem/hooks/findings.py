@@ -1,0 +1,162 @@
+"""What is known of one difference, asked of the broker once."""
+
+from __future__ import annotations
+
+from tandem.hooks import git
+from tandem.hooks.ask import Refused
+
+TYPE_CHECKING = False  # as in `git`
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from tandem.hooks.git import Change, Commit
+    from tandem.hooks.state import HookRepository
+
+    Check = Callable[[list[Change], Sequence[str]], dict[str, Any]]
+    """Asks `check_gate` about changes and the signatures for them; the data of its answer. Without `head`: what takes a
+    commit back is found in `ranges`, where all commits of a range are known, not by the broker's look at one."""
+
+    Pair = tuple[str | None, str]
+    """The commits before and after; null where there was nothing before."""
+
+UNREVIEWED = "unreviewed"
+UNAPPROVED = "unapproved"
+ROLLBACK = "rollback"
+SIGNED = "signed"
+_EXEMPT = "exempt"
+_OVERRIDDEN = "overridden"
+_UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
+
+
+class CommitFinding:
+    """What is known of one difference.
+
+    Attributes:
+        verdict: `approved`, `signed` (by the broker of somebody else), `exempt`, `merge`, `rollback`, `overridden`,
+            `empty`; or `unapproved`, or, of a commit that was marked so when it was made, `unreviewed`, which do not
+            pass.
+        reason: In words.
+        review_ids: The reviews that let it through, or a part of it, or that it names.
+        paths: Of what does not pass, with the reason for each.
+        exempt: The paths that need no review.
+        code: The broker's code, if everything is approved and only a check keeps it back; else null.
+        taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
+    """
+
+    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "taken_back_by", "verdict")
+
+    def __init__(
+        self,
+        verdict: str,
+        reason: str,
+        review_ids: tuple[str, ...] = (),
+        paths: tuple[tuple[str, str], ...] = (),
+        exempt: frozenset[str] = frozenset(),
+        code: str | None = None,
+        taken_back_by: frozenset[str] = frozenset(),
+    ) -> None:
+        self.code = code
+        self.taken_back_by = taken_back_by
+        self.verdict = verdict
+        self.reason = reason
+        self.review_ids = review_ids
+        self.paths = paths
+        self.exempt = exempt
+
+    @property
+    def passes(self) -> bool:
+        """Whether everything in it may be as it is."""
+        return self.verdict not in {UNREVIEWED, UNAPPROVED}
+
+
+_NOTHING = CommitFinding("empty", "it changes nothing")
+
+
+class CheckCache:
+    """The findings of one repository, remembered."""
+
+    def __init__(self, place: HookRepository, check: Check) -> None:
+        self._place = place
+        self._check = check
+        self._changes: dict[Pair, list[Change]] = {}
+        self._found: dict[Pair, CommitFinding] = {}
+        self._answers: dict[tuple[frozenset[tuple[str, ...]], tuple[str, ...]], CommitFinding] = {}
+        self._signed: dict[Pair, tuple[str, ...]] = {}
+
+    def take_signatures(self, commits: Iterable[Commit]) -> None:
+        """Have the signatures of commits count for what each changes against its first parent."""
+        self._signed.update({(commit.first, commit.oid): commit.signed for commit in commits if commit.signed})
+
+    def prepare(self, pairs: Iterable[Pair]) -> None:
+        """Have git compute these differences at once, as each call of it costs more than a difference.
+
+        Raises:
+            TandemError: A commit is not there.
+        """
+        wanted = [pair for pair in dict.fromkeys(pairs) if pair not in self._changes]
+        self._changes.update(zip(wanted, git.differences(self._place, wanted), strict=True))
+
+    def changes(self, before: str | None, after: str) -> list[Change]:
+        """The difference of two commits.
+
+        Raises:
+            TandemError: A commit is not there.
+        """
+        self.prepare([(before, after)])
+        return self._changes[before, after]
+
+    def finding(self, before: str | None, after: str) -> CommitFinding:
+        """Whether the difference of two commits passes.
+
+        Raises:
+            TandemError: A commit is not there.
+            Refused: The broker refuses the question as such.
+            Unreachable: No broker answers.
+        """
+        pair = (before, after)
+        if pair not in self._found:
+            self._found[pair] = self.asked(self.changes(before, after), self._signed.get(pair, ()))
+        return self._found[pair]
+
+    def asked(self, changes: list[Change], signed: tuple[str, ...] = ()) -> CommitFinding:
+        """Whether some changes pass.
+
+        Args:
+            changes: They.
+            signed: Signatures for exactly these.
+
+        Raises:
+            Refused: The broker refuses the question as such.
+            Unreachable: No broker answers.
+        """
+        if not changes:
+            return _NOTHING
+        asked = frozenset(tuple(change.values()) for change in changes), signed
+        if asked not in self._answers:
+            try:
+                self._answers[asked] = _found(self._check(changes, signed))
+            except Refused as refusal:
+                if refusal.code not in _UNANSWERABLE:
+                    raise
+                self._answers[asked] = CommitFinding(UNAPPROVED, str(refusal))
+        return self._answers[asked]
+
+
+def _found(decision: dict[str, Any]) -> CommitFinding:
+    """What an answer of `check_gate` says."""
+    reviews = tuple(decision["review_ids"])
+    exempt = frozenset(one["path"] for one in decision["paths"] if one["allowed"] and one["kind"] == _EXEMPT)
+    # That one commit is taken back says nothing of what it comes back to: `UnapprovedContent` looks at both.
+    refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
+    if decision["allowed"] is not True or refused:
+        paths = tuple((one["path"], one["reason"]) for one in refused)
+        by = [one["review_id"] for one in refused if one["round"] is None]
+        taken_back_by = frozenset[str](by if len(by) == len(refused) and None not in by else ())
+        return CommitFinding(
+            UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"), taken_back_by
+        )
+    kinds = {one["kind"] for one in decision["paths"]}
+    as_a_whole = next((kind for kind in (_OVERRIDDEN, SIGNED) if kind in kinds), None)
+    verdict = as_a_whole or (_EXEMPT if kinds == {_EXEMPT} else "approved")
+    return CommitFinding(verdict, decision["reason"], reviews, exempt=exempt)
