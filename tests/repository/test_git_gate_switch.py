@@ -182,6 +182,15 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
         ended = gated.tandem(*command)
         assert ended.status == 1, command
         assert said in " ".join((ended.stdout + ended.stderr).split()), command
+    # What was edited is mended by the record, never taken over.
+    mended = gated.tandem("gate", "on", "--yes", "--json")
+    assert (mended.data["project"], mended.data["branches"]) == (gated.project, ["main"])
+    assert (mended.status == 0) == bool(changed)
+    if not changed:
+        assert said in " ".join(mended.data["problems"])
+        assert gated.tandem("trust", "--yes", stdin=b"yes\n").status == 1
+        assert gated.tandem("trust", "--revoke").status == 0
+    assert gated.tandem("gate", "status").status == 0
 
 
 def test_p2_another_broker_than_the_one_that_has_the_gate_is_said(gated: Gated, tmp_path: Path):

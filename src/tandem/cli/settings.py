@@ -136,7 +136,8 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
             " nothing of Tandem's: there is nothing to trust.",
             project=project.root,
         )
-    fresh = [one for one in found if not one.is_trusted]
+    unrecorded = trust.unrecorded(project.root, found)
+    fresh = [one for one in found if not one.is_trusted or one in unrecorded]
     if fresh:
         ask_for(fresh, yes=yes)
         trust.add(project.config_dir, fresh)
@@ -145,7 +146,7 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
         show_data({"project": project.root, "files": facts})
         return
     for one in found:
-        say(f"trusted{' already' if one.is_trusted else ''}: {one.file} in {project.root} (sha256 {one.sha256})")
+        say(f"trusted{'' if one in fresh else ' already'}: {one.file} in {project.root} (sha256 {one.sha256})")
 
 
 def ask_for(candidates: Sequence[TrustCandidate], *, yes: bool = False) -> None:

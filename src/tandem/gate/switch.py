@@ -46,14 +46,15 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
     proved_by = await key_of(services, request.proof, proof.switch_facts(project, request.model_dump()))
-    trusted = request.trusted
-    if trusted is not None and request.folder is not None:
-        # Who switches it on somewhere takes over what is trusted where this broker reads it.
-        trusted = [*trusted, *await asyncio.to_thread(record.trusted_here, services, project)]
+    trusted_here = await asyncio.to_thread(record.trusted_here, services, project)
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
         before = gates.find(unit, project)
+        trusted = request.trusted
+        if trusted is not None and (before is None or not before.enabled or before.trusted is None):
+            # What is trusted by then where this broker reads it is taken over.
+            trusted = [*trusted, *trusted_here]
         if request.enabled and services.projects.root(project) is None:
             raise _unknown(services, project)
         require_known(services, unit, project)

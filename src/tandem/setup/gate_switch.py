@@ -16,7 +16,7 @@ from tandem.bridge.project import owner
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.files import write_atomically
-from tandem.errors import ConfigInvalid, InvalidInput, TandemError, Unavailable
+from tandem.errors import ConfigInvalid, InvalidInput, NotFound, TandemError, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
@@ -130,22 +130,17 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         if before is not None:
             strict = before.strict if wish.strict is None else wish.strict
             sign = before.sign if wish.sign is None else wish.sign
-            project, broker = wish.project or before.project, wish.broker or before.broker
-            wish = replace(
-                wish,
-                project=project,
-                broker=broker,
-                branches=wish.branches or before.branches,
-                strict=strict,
-                sign=sign,
-            )
+            project = wish.project or await _on_record(call, before)
+            wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         known = await call("get_gate", {"project": project})
         # A record of no folder is of a version that had none, or nobody's: judging begins anew.
         stands = known["enabled"] and bool(known["folders"])
         standing: list[str] = known["branches"] if stands else []
-        branches = wish.branches or tuple(standing) or base_branches(place)
+        # What is on record counts more than a file that anybody can have edited.
+        former = before.branches if before is not None and not known["enabled"] else ()
+        branches = wish.branches or tuple(standing) or former or base_branches(place)
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
         accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
@@ -160,7 +155,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             branches=list(branches),
             accepted=_newest(place, [*(known["accepted"] if stands else []), *accepted]),
             folder=here["folder"],
-            trusted=list(dict.fromkeys([*known["trusted"], *here["trusted"]])),
+            trusted=None if stands else here["trusted"],
             signers=_signers(known["signers"], wish),
             reason=wish.reason,
         )
@@ -169,6 +164,15 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         gate.hooks = githooks.install(place, branches).facts()
         write(gate)
         return gate
+
+
+async def _on_record(call: Call, before: GateFile) -> str | None:
+    """The project that a switch names, if the broker has its folder on record for that; null if not."""
+    try:
+        known = await call("get_gate", {"project": before.project})
+    except NotFound:
+        return None
+    return before.project if before.place.common_dir in known["folders"] else None
 
 
 async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str]:

@@ -24,6 +24,7 @@ from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, Unavailable
 from tandem.hooks import planning, proof, state, trust
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 from tandem.hooks.override import user_name
+from tandem.hooks.state import GateFile
 from tandem.hooks.trust import Trusted
 from tandem.pool import sandbox
 from tandem.settings import checks
@@ -185,13 +186,33 @@ def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]
     return added
 
 
+def unrecorded(root: str, candidates: Iterable[TrustCandidate]) -> list[TrustCandidate]:
+    """Those of what is on a person's list that the broker of the project's gate does not know of: somebody wrote them.
+
+    Nothing where no gate is on, or its broker cannot be asked.
+    """
+    gate = _gate(root)
+    if gate is None:
+        return []
+    try:
+        with GateClient(gate) as asker:
+            known = asker.call("get_gate")
+    except (Unreachable, Refused):
+        return []
+    return [one for one in candidates if known["enabled"] and f"{one.sha256} {one.file}" not in known["trusted"]]
+
+
+def _gate(root: str) -> GateFile | None:
+    try:
+        return state.find_enabled(root)
+    except state.GateUnreadable:
+        # It refuses everything until it is switched on again.
+        return None
+
+
 def _tell(root: str, contents: list[str]) -> None:
     """Have the broker of a project's gate know what is trusted."""
-    try:
-        gate = state.find_enabled(root)
-    except state.GateUnreadable:
-        # It refuses everything until it is switched on again, which tells the broker.
-        return
+    gate = _gate(root)
     if gate is None:
         return
     try:
