@@ -101,6 +101,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "handoff write": ("codex", "--payload", "{{}}", "--session-token", LINE, "--lock-token", LINE),
     "handoff read": ("codex",),
     "project add": (".", "--name", LINE),
+    "project move": (LINE,),
     "project settings": ("--project", LINE),
     "project remove": (LINE + "2",),
     "token revoke": (LINE,),

@@ -93,7 +93,11 @@ async def need_project(client: TandemClient, options: ConnectionOptions) -> str:
     """
     project = await find_project(client, options)
     if project is None:
-        raise InvalidInput("This repository is not registered. Register it with: tandem project add", field="project")
+        raise InvalidInput(
+            "This repository is not registered. Register it with: tandem project add. If it was moved: tandem project"
+            " move",
+            field="project",
+        )
     return project
 
 

@@ -23,7 +23,8 @@ from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
-from tandem.setup.gate_switch import Call, GateOptions, GateStatus, gate_status
+from tandem.setup.gate_switch import GateOptions, GateStatus, gate_status
+from tandem.setup.registration import Call
 
 _SHORT = 10
 _COMMANDS = frozenset(

@@ -6,7 +6,7 @@ import inspect
 import types
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -17,8 +17,8 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli.calls import WaitPolicy, call, given
-from tandem.cli.commands import add, add_lazily, command, options_of, run
+from tandem.cli.calls import WaitPolicy, call
+from tandem.cli.commands import add, add_lazily, imported, options_of, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -36,7 +36,6 @@ from tandem.cli.connection_options import (
     one_of,
 )
 from tandem.cli.sources import Inputs, note
-from tandem.cli.terminal import Exit
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
@@ -72,6 +71,10 @@ _GROUPS = {
     "supervisor": "Operations for programs that run a reviewer pool.",
 }
 """Groups with nothing but operations."""
+_PROJECT_COMMANDS = {
+    "add": "Register a folder as a project; its name defaults to the folder's.",
+    "move": "Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +268,7 @@ def register(app: typer.Typer) -> None:
     for name, about in _GROUPS.items():
         app.add_typer(new_group(name, about), name=name)
     project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
-    add(project, "project add", add_project)
+    for name, about in _PROJECT_COMMANDS.items():
+        add_lazily(project, name, about, partial(imported, "tandem.cli.project", name))
     add_operations(project, "project", without=("add",))
     app.add_typer(project, name="project")
-
-
-@command(without=("project",))
-async def add_project(
-    path: Annotated[Path, typer.Argument(help="A folder in a git repository.")] = Path(),
-    *,
-    name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
-    options: ConnectionOptions,
-) -> Exit:
-    """Register a folder as a project; its name defaults to the folder's."""
-    arguments = given(root=str(path.expanduser().resolve()), name=name or None)
-    return await call(OPERATIONS["register_project"], arguments, options)

@@ -20,8 +20,8 @@ from tandem.errors import InvalidInput
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES
 from tandem.setup.edits.changes import FileChange, diff
-from tandem.setup.gate_switch import registered_as
 from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_init, plan_uninit, set_up, take_back
+from tandem.setup.registration import registered_as
 
 _MOST_FILES = 40
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]

@@ -881,8 +881,9 @@ class Operations(ABC):
         *,
         root: str,
         name: str | None = None,
+        move: bool = False,
     ) -> projects_contract.ProjectView:
-        """Register a folder as a project; its name defaults to the folder's."""
+        """Register a folder as a project, or move one to it; its name defaults to the folder's."""
         return await self._operate("register_project", locals())
 
     async def list_projects(self) -> projects_contract.ProjectList:

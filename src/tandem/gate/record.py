@@ -43,7 +43,8 @@ def _differences(project: str, gate: Gate | None, here: GateHere, trusted: Seque
         return [f"the gate of {project} is on there, and off at the broker"]
     recorded, found = names(gate.branches), list[str]()
     if here.folder not in names(gate.folders):
-        found.append(f"the gate of {project} was not switched on for {here.folder}")
+        moved = "if that was moved there, run in it: tandem project move"
+        found.append(f"the gate of {project} was not switched on for {here.folder} ({moved})")
     if set(here.branches) != set(recorded):
         found.append(f"the base branches are {_said(here.branches)} there, and {_said(recorded)} at the broker")
     beyond = sorted({*here.trusted, *trusted} - {*names(gate.trusted)})

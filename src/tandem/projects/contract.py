@@ -22,12 +22,16 @@ from tandem.errors import (
 
 
 class RegisterProject(Request):
-    """Register a folder as a project; its name defaults to the folder's."""
+    """Register a folder as a project, or move one to it; its name defaults to the folder's."""
 
-    refusals: ClassVar[Refusals] = (TimedOut,)
+    refusals: ClassVar[Refusals] = (NotFound, TimedOut)
 
     root: Annotated[FilePath, Field(description="The folder: absolute, in a git repository.")]
     name: Annotated[Name | None, Field(description="The project's name.")] = None
+    move: Annotated[
+        bool,
+        Field(description="Whether the project of this name has this folder from now on, instead of its own."),
+    ] = False
 
 
 class ListProjects(Request):

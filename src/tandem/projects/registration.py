@@ -24,10 +24,12 @@ from tandem.store.context import Services
 
 
 async def register_project(services: Services, caller: Caller, request: RegisterProject) -> ProjectView:
-    """Register a folder.
+    """Register a folder, or move a project to it.
 
     Raises:
-        InvalidInput: The folder is not in a git repository, or the name is another folder's.
+        InvalidInput: The folder is not in a git repository, or is another project's that it cannot be moved over, or
+            the name is another folder's.
+        NotFound: The broker does not know the project that is to be moved.
     """
     root, git = Path(request.root), services.projects.git
     if not root.is_absolute():
@@ -43,9 +45,14 @@ async def register_project(services: Services, caller: Caller, request: Register
         existing = projects.find(unit, name)
         if existing and existing.root == top:
             return existing
-        if existing and existing.root:
+        if request.move:
+            _require_movable(unit, services, name, existing, top)
+        elif existing and existing.root:
             raise InvalidInput(
-                f"'{name}' is registered for another folder; choose a name.", field="name", actual=existing.root
+                f"'{name}' is registered for another folder; choose a name, or move it with: tandem project move"
+                f" {name}",
+                field="name",
+                actual=existing.root,
             )
         return _put(unit, services, caller, name, top)
 
@@ -65,7 +72,7 @@ async def remove_project(services: Services, caller: Caller, request: RemoveProj
     def work(unit: Unit) -> None:
         existing = projects.find(unit, name)
         if existing is None or existing.root is None:
-            raise NotFound(f"No project '{name}' is registered.", project=name, allowed=services.projects.names())
+            raise _unknown(services, name)
         _put(unit, services, caller, name, None)
 
     await services.store.write(work)
@@ -77,6 +84,29 @@ async def list_projects(services: Services, _caller: Caller, _request: ListProje
     """All registered projects, by name, as far as the caller may know them."""
     await services.projects.learn()
     return ProjectList(tuple(_view(record) for record in services.projects.records()))
+
+
+def _require_movable(unit: Unit, services: Services, name: str, existing: ProjectRecord | None, top: str) -> None:
+    """Refuse to move a project that nobody knows, or to a folder that is another one.
+
+    Raises:
+        InvalidInput: The folder is another project.
+        NotFound: There was never a project of that name.
+    """
+    if existing is None:
+        raise _unknown(services, name)
+    other = next((one.name for one in projects.list_registered(unit) if one.root == top), None)
+    if other is not None:
+        raise InvalidInput(
+            f"{top} is the project '{other}'. If it is '{name}' that it should be: tandem project remove {other}, and"
+            " then the same again.",
+            field="root",
+            actual=other,
+        )
+
+
+def _unknown(services: Services, name: str) -> NotFound:
+    return NotFound(f"No project '{name}' is registered.", project=name, allowed=services.projects.names())
 
 
 def _put(unit: Unit, services: Services, caller: Caller, name: str, root: str | None) -> ProjectRecord:

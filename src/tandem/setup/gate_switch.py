@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
-from tandem.bridge.project import owner
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.files import write_atomically
@@ -20,11 +19,9 @@ from tandem.errors import ConfigInvalid, InvalidInput, NotFound, TandemError, Un
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
-from tandem.setup import githooks
+from tandem.setup import githooks, registration
 from tandem.setup.githooks import Installed
-
-Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""Calls an operation of the broker; its data, or a `TandemError`."""
+from tandem.setup.registration import Call, main_worktree, registered_as
 
 _HEADS = "refs/heads/"
 _SHORT = 10
@@ -160,7 +157,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             reason=wish.reason,
         )
         gate.switched_at = (await call("set_gate", request))["switched_at"]
-        githooks.remove(place, (Installed.of(before.hooks) if before else None) or githooks.found(place))
+        githooks.remove(place, (_installed(before) if before else None) or githooks.found(place))
         gate.hooks = githooks.install(place, branches).facts()
         write(gate)
         return gate
@@ -186,7 +183,7 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
     """
     place = gate.place
     with explained("The gate was not switched off"):
-        installed = Installed.of(gate.hooks)
+        installed = _installed(gate)
         remarks = githooks.remove(place, installed) if installed else []
         facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
         write(GateFile(place, facts))
@@ -199,6 +196,37 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
         pending.keep(place, "set_gate", request)
         remarks.append(f"The broker was not told ({error}); it will be when the gate is next used.")
     return remarks
+
+
+async def move(call: Call, place: HookRepository, wish: GateOptions) -> GateFile | None:
+    """Tell the broker that a project's repository is here now; where its gate is on, have it and its hooks on here.
+
+    Args:
+        call: Calls the broker.
+        place: The repository.
+        wish: Names the project, and what else its gate is to be.
+
+    Returns:
+        The gate's switch; null where it is off.
+
+    Raises:
+        TandemError: The broker refuses or is away, or the hooks cannot be installed. The same again does the rest.
+    """
+    project = await registration.register(call, main_worktree(place), wish.project, move=True)
+    here = switch(place)
+    known = await call("get_gate", {"project": project})
+    if not known["enabled"] or (here is not None and not here.enabled):
+        return None
+    return await switch_on(call, place, wish)
+
+
+def _installed(gate: GateFile) -> Installed | None:
+    """How the hooks here were installed; by what is there, where the switch came along from another folder."""
+    known, folder = Installed.of(gate.hooks), gate.place.common_dir
+    if known is None or Path(known.directory).is_relative_to(folder):
+        return known
+    # What it names is gone, or is the original's of which this is a copy.
+    return replace(githooks.found(gate.place), made_directory=known.made_directory)
 
 
 def _resolved(place: HookRepository, revisions: Sequence[str]) -> dict[str, str]:
@@ -307,13 +335,6 @@ def write(gate: GateFile) -> None:
     write_atomically(path, json.dumps(gate.facts(), indent=2).encode() + b"\n", mode=0o644)
 
 
-def main_worktree(place: HookRepository) -> Path:
-    """The main working tree: where the project's configuration is."""
-    if place.git_dir == place.common_dir or Path(place.common_dir).name != ".git":
-        return Path(place.top or place.git_dir)
-    return Path(place.common_dir).parent
-
-
 def base_branches(place: HookRepository) -> tuple[str, ...]:
     """The branch that others are merged into, by its usual names: the remote's, `main`, `master`, else this one."""
     remote = git.run(place, ["symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"], accept=(0, 1)).text
@@ -324,27 +345,12 @@ def base_branches(place: HookRepository) -> tuple[str, ...]:
     return (found or "main",)
 
 
-async def registered_as(call: Call, folder: Path, name: str | None = None) -> str | None:
-    """The project that a folder is registered as, or that has the name; null if there is none.
-
-    Raises:
-        TandemError: The broker refuses or is away.
-    """
-    listed = await call("list_projects", {})
-    projects = {one["project"]: one["root"] for one in listed["projects"]}
-    if name is None:
-        return owner(str(folder), projects)
-    return name if name in projects else None
-
-
 async def _registered(call: Call, name: str | None, root: Path) -> str:
-    """The project's name with the broker, which is told of the folder if it does not know it."""
-    known = await registered_as(call, root, name)
-    if known is not None:
-        return known
-    answer = await call("register_project", {"root": str(root)} | ({"name": name} if name else {}))
-    project: str = answer["project"]
-    return project
+    """The project's name with the broker, which is told of the folder if it does not know it, or it was moved."""
+    moved = await registration.moved_project(call, root, name)
+    if moved is not None:
+        return await registration.register(call, root, moved, move=True)
+    return await registered_as(call, root, name) or await registration.register(call, root, name)
 
 
 def new_gate(

@@ -21,7 +21,7 @@ from tandem.errors import ConfigInvalid, InvalidInput, TandemError
 from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks
+from tandem.setup import gate_switch, githooks, registration
 from tandem.setup.clients import (
     NAMES,
     ClientSetup,
@@ -35,7 +35,7 @@ from tandem.setup.clients import (
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
 from tandem.setup.edits.installing import install, sweep
-from tandem.setup.gate_switch import Call
+from tandem.setup.registration import Call
 
 OWNER: Final = "init"
 FILE: Final = "init.json"
@@ -236,7 +236,7 @@ def clean(folder: Path) -> None:
     place = gate_switch.place_at(folder)
     own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
     hooks = [Path(folder, name) for folder in folders for name in githooks.EVERY]
-    sweep(own / MANIFEST, [own / FILE, Path(place.gate_file), *hooks])
+    sweep(own / MANIFEST, [own / FILE, Path(place.folder, registration.FILE), Path(place.gate_file), *hooks])
 
 
 def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
@@ -317,7 +317,11 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions) -> Done:
     """
     before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
     async with AsyncExitStack() as undo:
-        project = await gate_switch.registered_as(call, plan.root)
+        moved = await registration.moved_project(call, plan.root, wish.name)
+        if moved is not None:
+            # True whatever else fails, so that nothing takes it back.
+            await gate_switch.move(call, plan.place, gate_switch.GateOptions(moved, reason="tandem init"))
+        project = moved or await registration.registered_as(call, plan.root)
         is_new = project is None
         if project is None:
             # Killed behind this, the next command knows whose project it is that the broker has.
@@ -372,10 +376,11 @@ async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> bool:
     """Whether the broker does not have the project any more."""
     try:
         # By its folder, if an `init` was killed before it knew the name that the broker gave.
-        name = await gate_switch.registered_as(call, plan.root, done.project)
+        name = await registration.registered_as(call, plan.root, done.project)
         if name is not None:
             await call("remove_project", {"name": name})
             done.project, done.registered = name, True
+        registration.forget(plan.place)
     except TandemError as error:
         name = done.project or plan.root.name
         done.remarks.append(f"The project {name} is still registered; run 'tandem uninit' again: {error.message}")
@@ -396,13 +401,12 @@ def _forget_gate(gate: GateFile) -> None:
 
 
 async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
-    root = str(gate_switch.main_worktree(plan.place))
-    answer = await call("register_project", {"root": root} | ({"name": wish.name} if wish.name else {}))
-    name: str = answer["project"]
+    name = await registration.register(call, registration.main_worktree(plan.place), wish.name)
 
     async def forget() -> None:
         with suppress(TandemError):
             await call("remove_project", {"name": name})
+        registration.forget(plan.place)
 
     undo.push_async_callback(forget)
     return name

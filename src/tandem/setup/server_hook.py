@@ -17,8 +17,9 @@ from tandem.errors import InvalidInput
 from tandem.hooks import git, state
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks
-from tandem.setup.gate_switch import Call, GateOptions
+from tandem.setup.gate_switch import GateOptions
 from tandem.setup.githooks import Installed
+from tandem.setup.registration import Call
 
 
 def place_at(folder: Path) -> HookRepository:

@@ -18,7 +18,7 @@ from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.settings.config import load_settings
 from tandem.setup.background import ask, find_broker, health, reach_broker
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
-from tandem.setup.gate_switch import Call
+from tandem.setup.registration import Call
 
 _SECONDS = 5.0
 _START = "tandem up --background"

@@ -10,7 +10,7 @@ from typing import Any
 
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch
-from tandem.setup.gate_switch import Call
+from tandem.setup.registration import Call, main_worktree
 
 Repair = Callable[[], Awaitable[Any]]
 """Mends what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
@@ -29,6 +29,8 @@ class DoctorContext:
         url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
         call: Calls an operation of it; null if it does not answer.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
+        moved_from: The folder that the project is still registered for, though the repository was moved here; null if
+            it was not. Set by the project's check.
     """
 
     folder: Path
@@ -39,6 +41,7 @@ class DoctorContext:
     url: str | None = None
     call: Call | None = None
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    moved_from: str | None = None
 
     @property
     def gate(self) -> GateFile | None:
@@ -48,7 +51,7 @@ class DoctorContext:
     @property
     def root(self) -> Path | None:
         """The main working tree; null outside of a repository."""
-        return gate_switch.main_worktree(self.place) if self.place is not None else None
+        return main_worktree(self.place) if self.place is not None else None
 
 
 class Level(StrEnum):

@@ -19,7 +19,7 @@ from tandem.hooks import enforcement, git, planning
 from tandem.hooks.state import GateFile
 from tandem.settings import checks
 from tandem.settings.config import user_file
-from tandem.setup import gate_switch, trust
+from tandem.setup import gate_switch, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_switch import GateOptions, gate_status
 
@@ -42,23 +42,37 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
     if here.call is None:
         return [skipped("project", "The broker does not answer.")]
-    call, root = here.call, here.root
-    project = await gate_switch.registered_as(call, here.folder)
+    call, place, root = here.call, here.place, here.root
+    origin = await registration.find_origin(call, place)
+    if origin is not None and origin.is_gone:
+        here.moved_from = origin.root
+
+        async def move() -> None:
+            wish = GateOptions(project=origin.project, reason="tandem doctor --fix")
+            await gate_switch.move(call, place, wish)
+
+        said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
+        return [problem("project", said, "tandem project move", move)]
+    project = await registration.registered_as(call, here.folder)
     if project is not None:
         return [ok("project", f"This repository is the project {project}.")]
+    if origin is not None:
+        said = f"This repository is not registered: it is a copy of the project {origin.project} at {origin.root}."
+        return [problem("project", said, f"tandem project add, or in its place: tandem project move {origin.project}")]
 
     async def register() -> None:
-        await call("register_project", {"root": str(root)})
+        await registration.register(call, root)
 
-    return [
-        problem("project", "This repository is not registered.", "tandem init, or only: tandem project add", register)
-    ]
+    fix = "tandem init, or only: tandem project add. If it takes a project's place: tandem project move NAME"
+    return [problem("project", "This repository is not registered.", fix, register)]
 
 
 async def check_gate(here: DoctorContext) -> list[Finding]:
     """Whether the gate is on at both places, and git starts its hooks."""
     if here.place is None:
         return []
+    if here.moved_from is not None and here.gate is not None:
+        return [skipped("gate", "It is switched on here when the project is moved.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True:
@@ -79,7 +93,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
 async def check_hooks(here: DoctorContext) -> list[Finding]:
     """Fire every hook of git with what cannot be approved: each has to refuse it."""
     gate = here.gate
-    if gate is None or not gate.enabled:
+    if gate is None or not gate.enabled or here.moved_from is not None:
         return []
     if here.call is None:
         return [skipped("hooks", "Without the broker a hook refuses everything, which says little about it.")]

@@ -1,0 +1,86 @@
+"""`tandem project add|move`: the folder of a project, and the record of it in the git folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from tandem.cli.calls import given, present
+from tandem.cli.commands import add, command
+from tandem.cli.completion import complete_project
+from tandem.cli.connection_options import ConnectionOptions
+from tandem.cli.gate_switch import YesOption
+from tandem.cli.persons import need_person
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.client.table import OPERATIONS
+from tandem.setup import gate_switch, registration
+from tandem.setup.gate_switch import GateOptions
+
+FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder in a git repository.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to the group `project`."""
+    add(group, "project add", add_project)
+    add(group, "project move", move)
+
+
+@command(without=("project",))
+async def add_project(
+    path: FolderArgument = Path(),
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Register a folder as a project; its name defaults to the folder's."""
+    root = path.expanduser().resolve()
+    async with options.client() as client, progress("project add"):
+        moved = await registration.moved_project(client.data, root, name)
+        if moved is not None:
+            wish = GateOptions(moved, options.broker, reason="tandem project add")
+            await gate_switch.move(client.data, gate_switch.place_at(root), wish)
+        arguments = given(root=str(root), name=moved or name or None)
+        envelope = await client.call("register_project", arguments)
+    if orjson.loads(envelope)["ok"]:
+        registration.remember(orjson.loads(envelope)["data"])
+    if moved is not None:
+        say(f"This repository was moved here, and stays the project {moved}.")
+    return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
+
+
+@command(without=("project",))
+async def move(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="The project; default: by the git folder.", autocompletion=complete_project
+        ),
+    ] = None,
+    path: FolderArgument = Path(),
+    *,
+    yes: YesOption = False,
+    options: ConnectionOptions,
+) -> Exit:
+    """Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow.
+
+    The git folder says which project it was, also after cp -r; a clone by git needs the name.
+    """
+    place = gate_switch.place_at(path.expanduser().resolve())
+    async with options.client() as client, progress("project move"):
+        project = name or await registration.require_moved(client.data, place)
+        wish = GateOptions(project=project, broker=options.broker, reason="tandem project move")
+        looser = gate_switch.loosened(place, wish)
+    if looser:
+        need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
+    async with options.client() as client, progress("project move"):
+        gate = await gate_switch.move(client.data, place, wish)
+    root = str(registration.main_worktree(place))
+    lines = [f"The project {project} is at {root}."]
+    if gate is not None:
+        lines.append(f"Its gate is on there for {', '.join(gate.branches)}; git starts its hooks.")
+    facts = {"project": project, "root": root, "gate": gate is not None}
+    return tell(facts, NoWrap(*map(plain, lines)), as_json=options.as_json)

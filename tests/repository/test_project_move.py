@@ -1,0 +1,132 @@
+"""A repository that was moved, copied or cloned, and its project: `tandem project move`, and who offers it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess, fresh_project
+from tests.repository.gating import START, Gated, gate_on, new_repository
+
+CHANGED = {"a.txt": "one\n2\nthree\n"}
+AGAIN = {"a.txt": "one\n2\n3\n"}
+
+
+def folders(here: Gated) -> dict[str, str]:
+    """Every project that the broker has near this repository: folder by name."""
+    listed = here.tandem("project", "list", "--json").data["projects"]
+    return {one["project"]: one["root"] for one in listed if Path(one["root"]).is_relative_to(here.root.parent)}
+
+
+def moved(here: Gated) -> Gated:
+    """The same repository after a `mv`."""
+    target = here.root.with_name("moved to here")
+    return replace(here, root=here.root.rename(target))
+
+
+@pytest.fixture
+def registered(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
+    """A project without a gate."""
+    here = Gated(shared_broker, plain, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    return here
+
+
+@pytest.mark.parametrize(
+    ("command", "hooks_path"),
+    [
+        (("project", "move"), None),
+        (("project", "move"), ".githooks"),
+        (("doctor", "--fix"), None),
+        (("gate", "on"), None),
+        (("init", "--yes", "--gate", "--client", "claude"), None),
+    ],
+)
+def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, command: tuple[str, ...], hooks_path: str | None
+):
+    if hooks_path is not None:
+        Gated(shared_broker, plain, "none").git("config", "core.hooksPath", hooks_path)
+    before = gate_on(shared_broker, plain)
+    before.approved_commit(CHANGED)
+    here = moved(before)
+    found = here.tandem("doctor", "--json")
+    assert [one["fix"] for one in found.data["findings"] if one["check"] == "project"] == ["tandem project move"]
+    here.stage(AGAIN)
+    if hooks_path is None:
+        # Git finds these hooks; others it looks for where they were.
+        assert "tandem project move" in here.refused("commit", "-m", "x")
+    here.tandem(*command)
+    assert folders(here) == {here.project: str(here.root)}
+    assert here.tandem("gate", "status").status == 0
+    assert str(here.root / ".git") in here.call("get_gate")["folders"]
+    assert "holds what is not approved" in here.refused("commit", "-m", "x")
+    here.approved_commit(AGAIN)
+    assert here.tandem("audit", "main").status == 0
+    told = here.call("get_audit_log", kind="project_registered")["events"]
+    assert [event["data"]["root"] for event in told] == [str(before.root), str(here.root)]
+    # The same again changes nothing.
+    assert here.tandem("project", "move").status == 0
+    assert len(here.call("get_audit_log", kind="project_registered")["events"]) == 2
+
+
+@pytest.mark.parametrize("command", [("project", "move"), ("project", "add"), ("doctor", "--fix")])
+def test_a_moved_repository_without_a_gate_is_no_second_project(registered: Gated, command: tuple[str, ...]):
+    here = moved(registered)
+    here.stage(CHANGED)
+    ended = here.tandem("submit", "--staged", "-m", "x")
+    assert "tandem project move" in ended.stderr
+    here.tandem(*command)
+    assert folders(here) == {here.project: str(here.root)}
+    here.submit()
+
+
+def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(gated: Gated):
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copy"), symlinks=True))
+    refused = copy.tandem("project", "move")
+    assert refused.status == 1
+    for way in (f"tandem project move {gated.project}", "tandem project add", str(gated.root)):
+        assert way in refused.stderr
+    found = copy.tandem("doctor", "--fix", "--json").data["findings"]
+    assert [one["message"] for one in found if one["check"] == "project"] == [
+        f"This repository is not registered: it is a copy of the project {gated.project} at {gated.root}."
+    ]
+    assert folders(gated) == {gated.project: str(gated.root)}
+    # What its switch says of the hooks is the original's.
+    assert copy.tandem("gate", "on").status == 0
+    for here in (gated, copy):
+        here.stage(CHANGED)
+        here.refused("commit", "-m", "x")
+        assert here.tandem("gate", "status").status == 0
+    assert copy.tandem("project", "move", gated.project).status == 0
+    assert folders(gated) == {gated.project: str(copy.root)}
+
+
+def test_a_clone_takes_the_place_of_a_project_that_is_named(gated: Gated):
+    clone = replace(gated, root=gated.root.with_name("clone"))
+    gated.git("clone", "--quiet", str(gated.root), str(clone.root))
+    refused = clone.tandem("project", "move")
+    assert refused.status == 1
+    assert "tandem project move NAME" in refused.stderr
+    assert f"{gated.project} ({gated.root})" in refused.stderr
+    shutil.rmtree(gated.root)
+    ended = clone.tandem("project", "move", gated.project, str(clone.root), "--json", cwd=clone.root.parent)
+    assert ended.data == {"project": gated.project, "root": str(clone.root), "gate": True}
+    clone.stage(CHANGED)
+    clone.refused("commit", "-m", "x")
+    clone.approved_commit(CHANGED)
+
+
+def test_a_project_is_not_moved_over_another_nor_one_that_nobody_knows(registered: Gated, tmp_path: Path):
+    other = replace(registered, root=new_repository(tmp_path / "other", START), project=fresh_project())
+    assert other.tandem("project", "add", "--name", other.project).status == 0
+    refused = other.tandem("project", "move", registered.project)
+    assert refused.status == 1
+    assert f"tandem project remove {other.project}" in refused.stderr
+    assert "NOT_FOUND" in other.tandem("project", "move", fresh_project()).stderr
+    named = other.tandem("project", "add", "--name", registered.project)
+    assert f"tandem project move {registered.project}" in " ".join(named.stderr.split())
+    assert folders(registered) == {one.project: str(one.root) for one in (registered, other)}
