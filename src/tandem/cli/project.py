@@ -57,7 +57,7 @@ async def move(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="The project; default: by the git folder.", autocompletion=complete_project
+            metavar="NAME", help="Default: what the git folder says; a clone needs it.", autocompletion=complete_project
         ),
     ] = None,
     path: FolderArgument = Path(),
@@ -65,10 +65,7 @@ async def move(
     yes: YesOption = False,
     options: ConnectionOptions,
 ) -> Exit:
-    """Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow.
-
-    The git folder says which project it was, also after cp -r; a clone by git needs the name.
-    """
+    """Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow."""
     place = gate_switch.place_at(path.expanduser().resolve())
     async with options.client() as client, progress("project move"):
         project = name or await registration.require_moved(client.data, place)
