@@ -129,6 +129,25 @@ def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(
     assert ended.data["next_action"] == "answer_message"
 
 
+def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(shell: Shell) -> None:
+    first = shell.run("submit", "-m", "m", "--json").data
+    again = shell.run("submit", "-m", "said differently", "--json").data
+    assert (again["review_id"], again["round"], again["existed"]) == (first["review_id"], 1, True)
+    assert "is there already" in shell.run("submit", "-m", "m").stdout
+    # Not what another proposes, or what is another kind of change.
+    others = (("--agent", "other"), ("--category", "verification"))
+    made = {shell.run("submit", "-m", "m", *other, "--json").data["review_id"] for other in others}
+    assert len(made | {first["review_id"]}) == 3
+    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=first["review_id"]))
+    shell.ask(lambda client: client.submit_verdict(first["review_id"], verdict="approved", reviewer_id="rita"))
+    # What is approved already is told at once.
+    for ended in (finish(waiting), shell.run("submit", "-m", "m", "--wait", "--json")):
+        assert (ended.status, ended.data["review_id"], ended.data["status"]) == (0, first["review_id"], "approved")
+    shell.run("review", "close", first["review_id"])
+    assert not shell.run("submit", "-m", "m", "--json").data["existed"]
+
+
 def test_a_status_wait_for_any_event_ends_with_the_next_one(shell: Shell) -> None:
     created = shell.run("submit", "-m", "m", "--json").data
     options = ("--wake-on", "any", "--cursor", created["cursor"], "--json")

@@ -292,8 +292,55 @@ def test_prints_the_completion_script(tandem: Inside) -> None:
     assert (ended.status, "complete -o default -F _tandem_completion tandem" in ended.stdout) == (0, True)
 
 
+def test_open_reviews_are_listed_by_newest_activity_one_line_each(tandem: Inside) -> None:
+    old, closed, quiet = (tandem.created() for _ in range(3))
+    long = tandem.created("--intent", f"{'word ' * 60}end")
+    tandem.run("review", "close", closed)
+    tandem.run("review", "claim", old, "--reviewer-id", "rita")
+
+    def listed(*options: str) -> list[str]:
+        found: list[str] = []
+        page: tuple[str, ...] = ()
+        while True:
+            data = tandem.run("review", "list", "--limit", "1", "--json", *options, *page).data
+            found += [row["review_id"] for row in data["reviews"]]
+            if data["next_page"] is None:
+                return found
+            page = ("--page", data["next_page"])
+
+    assert listed() == [old, long, quiet]
+    assert listed("--closed") == [closed]
+    assert listed("--all") == [old, closed, long, quiet]
+    # With a filter it is the queue.
+    assert listed("--turn", "reviewer") == listed("--category", "code_change") == [old, quiet, long]
+    assert listed("--category", "code_change", "--all") == [old, closed, quiet, long]
+    lines = tandem.run("review", "list").stdout.splitlines()
+    [line] = [line for line in lines if "word" in line]
+    assert long in line
+    assert "…" in line
+    assert len([line for line in lines if "an intent" in line]) == 2
+    assert tandem.run("review", "list", "--all", "--closed").status == 2
+    refused = tandem.post("list_reviews", {"order": "activity", "category": "code_change"})
+    assert '"INVALID_INPUT"' in refused
+
+
+def test_a_project_that_nobody_knows_is_refused_unless_it_is_new(tandem: Inside) -> None:
+    misspelt = f"{tandem.project}x"
+    for command in (("submit", "-m", "m"), ("review", "create", "--intent", "i"), ("review", "list")):
+        ended = tandem.run(*command, "--project", misspelt)
+        assert (ended.status, f"Did you mean '{tandem.project}'?" in ended.stderr) == (1, True), command
+        assert ("--new" in ended.stderr) == (command[1] != "list")
+    (tandem.cwd / "a.txt").write_text("new\n")
+    begun = tandem.run("submit", "-m", "m", "--project", misspelt, "--new", "--json").data
+    assert (begun["project"], begun["validated"]) == (misspelt, False)
+    # From then on it is known.
+    more = tandem.run("review", "create", "--intent", "i", "--project", misspelt, "--json").data
+    rows = tandem.run("review", "list", "--project", misspelt, "--json").data["reviews"]
+    assert [row["review_id"] for row in rows] == [more["review_id"], begun["review_id"]]
+
+
 def test_the_page_after_the_first_is_asked_for_by_its_token(tandem: Inside) -> None:
-    ids = [tandem.created() for _ in range(3)]
+    ids = [tandem.created() for _ in range(3)][::-1]
     first = tandem.run("review", "list", "--limit", "2", "--json").data
     assert [row["review_id"] for row in first["reviews"]] == ids[:2]
     rest = tandem.run("review", "list", "--limit", "2", "--page", first["next_page"], "--json").data

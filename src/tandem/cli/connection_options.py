@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,6 +54,10 @@ JsonOption = Annotated[
     bool,
     typer.Option("--json", help="Print the envelope, exactly as the broker answered it.", rich_help_panel=COMMON_PANEL),
 ]
+NewOption = Annotated[
+    bool,
+    typer.Option("--new", help="--project names a label that nobody has used so far.", rich_help_panel=COMMON_PANEL),
+]
 
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until there is something new.")]
 TimeoutOption = Annotated[
@@ -71,6 +76,7 @@ class ConnectionOptions:
         agent: Who is calling; null if nobody said: then the agent that runs the command, if one does.
         as_json: Whether the envelope is printed, as the broker answers it.
         data_dir: The data folder of that broker, if it is not the user's own.
+        new: Whether the project that was given may be a name that nobody has used so far.
     """
 
     broker: BrokerOption = None
@@ -78,6 +84,7 @@ class ConnectionOptions:
     agent: AgentOption = None
     as_json: JsonOption = False
     data_dir: str | None = None
+    new: bool = False
 
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
@@ -114,6 +121,34 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     if top_level(here) is None:
         return registered[0]["project"] if len(registered) == 1 else None
     return owner(here, {project["project"]: project["root"] for project in registered})
+
+
+async def ensure_known(client: TandemClient, options: ConnectionOptions, *, begins: bool) -> None:
+    """Refuse a project that was given and that nobody knows: its name is misspelt, unless it is said to be new.
+
+    Args:
+        client: The broker.
+        options: What was given.
+        begins: Whether the command would begin a label of that name, and takes `--new`.
+
+    Raises:
+        InvalidInput: It is neither registered nor has it any review.
+    """
+    project = options.project
+    if project is None or options.new:
+        return
+    registered = [one["project"] for one in (await client.data("list_projects", {}))["projects"]]
+    if project in registered or (await client.data("list_reviews", {"project": project, "limit": 1}))["reviews"]:
+        return
+    near = difflib.get_close_matches(project, registered, 1)
+    said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
+    label = " To begin a label of this name, which has no folder, add --new." if begins else ""
+    raise InvalidInput(
+        f"There is no project '{project}': it is not registered, and has no review.{said}{label}",
+        field="project",
+        actual=project,
+        allowed=registered,
+    )
 
 
 async def ensure_ours(client: TandemClient, options: ConnectionOptions, review_id: str, project: str) -> None:

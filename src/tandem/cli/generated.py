@@ -31,6 +31,7 @@ from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
     ConnectionOptions,
+    NewOption,
     TimeoutOption,
     WaitOption,
     one_of,
@@ -137,7 +138,7 @@ def _made(operation: Described) -> Any:
 
     def command(**values: Any) -> None:
         stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
-        options = ConnectionOptions(project=values.get("project"), **stated)
+        options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
         patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
         run(lambda: call(operation, arguments, options, patience), as_json=options.as_json)
@@ -203,6 +204,8 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
     if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
+    if operation.name == "create_review":
+        yield _parameter("new", NewOption, default=False)
     yield from (one for one in options_of(ConnectionOptions) if one.name != "project")
 
 

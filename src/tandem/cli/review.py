@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from tandem.cli.calls import WaitPolicy, call, given
 from tandem.cli.commands import add, command
-from tandem.cli.completion import complete_review
-from tandem.cli.connection_options import BrokerOption, ConnectionOptions, ProjectOption, ensure_ours
+from tandem.cli.completion import complete_project, complete_review
+from tandem.cli.connection_options import (
+    COMMON_PANEL,
+    PROJECT_HELP,
+    BrokerOption,
+    ConnectionOptions,
+    ProjectOption,
+    TimeoutOption,
+    WaitOption,
+    ensure_ours,
+)
 from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
+from tandem.client.table import OPERATIONS
+from tandem.contract.request import StatusName
 from tandem.errors import Forbidden, InvalidInput
+from tandem.reviews.rules import Category, Priority, Side
 
 if TYPE_CHECKING:
     from tandem.git.reviewed_tree import ReviewedTree
@@ -43,10 +57,54 @@ class ScreenGroup(TyperGroup):
 
 def register(app: typer.Typer) -> None:
     """Add the group `review`."""
-    group = new_group("review", _ABOUT)
+    group = new_group("review", _ABOUT, without=("list",))
+    add(group, "review list", listed)
     add(group, "review screen", screen)
     add(group, "review checkout", checkout)
     app.add_typer(group, name="review", cls=ScreenGroup)
+
+
+@command(without=("project",))
+async def listed(  # noqa: PLR0913 an option each
+    *,
+    all_: Annotated[bool, typer.Option("--all", help="Closed ones too.")] = False,
+    closed: Annotated[bool, typer.Option("--closed", help="Closed ones only.")] = False,
+    status: Annotated[StatusName | None, typer.Option("--status", help="Only reviews in this state.")] = None,
+    category: Annotated[Category | None, typer.Option("--category", help="Only reviews of this kind.")] = None,
+    priority: Annotated[Priority | None, typer.Option("--priority", help="Only reviews of this priority.")] = None,
+    turn: Annotated[Side | None, typer.Option("--turn", help="Only reviews where it is this side's turn.")] = None,
+    attention: Annotated[
+        bool | None,
+        typer.Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows a page.")] = 50,
+    page: Annotated[
+        str | None, typer.Option("--page", help="The token with which an answer says how the list goes on.")
+    ] = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="Wait for what comes after this place.")] = None,
+    wait: WaitOption = False,
+    timeout: TimeoutOption = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project",
+            metavar="NAME",
+            help=PROJECT_HELP,
+            autocompletion=complete_project,
+            rich_help_panel=COMMON_PANEL,
+        ),
+    ] = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """List open reviews, newest activity first. With a filter such as --status: in the order of the queue."""
+    if all_ + closed + (status is not None) > 1:
+        raise typer.BadParameter("Choose one of --all, --closed and --status.")
+    filters = given(category=category, priority=priority, turn=turn, attention=attention)
+    order = "queue" if filters or status is not None else "activity"
+    shown = status or ("closed" if closed else None if all_ else "open")
+    arguments = given(project=project, status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
+    place = replace(options, project=project)
+    return await call(OPERATIONS["list_reviews"], arguments, place, WaitPolicy(wait, timeout))
 
 
 @command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,7 +18,9 @@ from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
     ConnectionOptions,
+    NewOption,
     TimeoutOption,
+    ensure_known,
     need_project,
 )
 from tandem.cli.sources import Inputs, Source
@@ -94,9 +96,13 @@ def submit(  # noqa: PLR0913 an option each
     ] = "cli",
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
+    new: NewOption = False,
     options: ConnectionOptions,
 ) -> Answer:
-    """Submit your change for review: by default all changes of the working tree, new files included."""
+    """Submit your change for review: by default all changes of the working tree, new files included.
+
+    Submitted again unchanged, it is the review that is there.
+    """
     if source.text is not None and description is not None:
         raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
     if intent is None and revise is None and parent is None:
@@ -107,7 +113,7 @@ def submit(  # noqa: PLR0913 an option each
     identity = given(phase=phase, plan=plan, task=task)
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
     order = SubmitOptions(source, stated, revise, parent)
-    return _put_up(order, options, WaitPolicy(wait, timeout))
+    return _put_up(order, replace(options, new=new), WaitPolicy(wait, timeout))
 
 
 async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
@@ -121,7 +127,8 @@ async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Wa
         if not (patience.wait and data["ok"]):
             return present(envelope, ReviewCreated, as_json=options.as_json)
         if options.as_json:
-            say(f"{data['data']['review_id']} is up, round {data['data']['round']}")
+            is_up = "is there already" if data["data"]["existed"] else "is up"
+            say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
             present(envelope, ReviewCreated, as_json=False)
         status = await _verdict(client, data["data"], patience.timeout_s)
@@ -132,13 +139,15 @@ async def _request(client: TandemClient, order: SubmitOptions, options: Connecti
     """The request, completed from the review that is revised or followed."""
     known_id = order.revise or order.parent
     known = await client.get_proposal(known_id) if known_id else None
+    if known is None:
+        await ensure_known(client, options, begins=True)
     project = known.project if known else await need_project(client, options)
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)
     request = persons.marked(request)
     if order.revise:
         return {**request, "review_id": order.revise}
-    return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {})
+    return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {"reuse": True})
 
 
 def _inherited(known: Proposal) -> dict[str, Any]:
@@ -161,7 +170,9 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     """The status envelope once there is a verdict and what it needs to count, or the time is up."""
     remarks, checks = _Remarks(), _CheckRemarks(client, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    arguments = {"review_id": created["review_id"], "cursor": created["cursor"], "wake_on": "any"}
+    # One that was there may have its verdict: what is so now counts, not only what comes.
+    cursor = None if created["existed"] else created["cursor"]
+    arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
     async with progress("waiting for the verdict") as doing:
         await checks.follow()
         while True:

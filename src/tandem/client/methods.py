@@ -59,6 +59,7 @@ class Operations(ABC):
         review_id: str | None = None,
         parent_id: str | None = None,
         skip_diff_validation: bool = False,
+        reuse: bool = False,
     ) -> reviews_answers.ReviewCreated:
         """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
         return await self._operate("create_review", locals())
@@ -105,11 +106,12 @@ class Operations(ABC):
         self,
         *,
         project: str | None = None,
-        status: Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
+        status: Literal["open", "pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"] | None = None,
         category: Literal["plan_review", "code_change", "verification", "handoff"] | None = None,
         priority: Literal["critical", "normal", "low"] | None = None,
         turn: Literal["proposer", "reviewer"] | None = None,
         attention: bool | None = None,
+        order: Literal["queue", "activity"] = "queue",
         wait: bool = False,
         cursor: str | None = None,
         timeout_s: float | None = None,

@@ -66,6 +66,7 @@ class ReviewCreated:
     affected_files: Files
     cursor: Cursor
     parent_id: ParentId | None = None
+    existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tandem.reviews.discussion_rules import next_round, reset_turn
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
-from tandem.store import ledger
+from tandem.store import events, ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
 from tandem.store.event import EventKind
@@ -53,6 +53,8 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     def work(unit: Unit) -> ReviewCreated:
         if request.parent_id is not None:
             _check_parent(unit, request.parent_id, project)
+        if request.reuse and (known := _find_same(unit, services, caller, project, request, content)) is not None:
+            return _created(services, known, content, existed=True)
         written = open_in(unit, services, caller, review_id, project, request, content)
         return _created(services, written, content)
 
@@ -146,6 +148,17 @@ def _revisable(unit: Unit, services: Services, review_id: str, project: str | No
     return review
 
 
+def _find_same(
+    unit: Unit, services: Services, caller: Caller, project: str, request: CreateReview, content: contents.Content
+) -> Review | None:
+    """The caller's open review of this content; null too where the content was not validated."""
+    if content.digest is None or request.parent_id is not None:
+        return None
+    # Else two that come at once would both find none.
+    events.lock(unit)
+    return reviews.find_same(unit, _new_review("", project, request, content, caller, services.clock.now_us()))
+
+
 def _check_parent(unit: Unit, parent_id: str, project: str) -> None:
     parent = reviews.get(unit, parent_id)
     if parent.project != project:
@@ -231,7 +244,7 @@ def _facts(review: Review, content: contents.Content) -> dict[str, Any]:
     return facts
 
 
-def _created(services: Services, review: Review, content: contents.Content) -> ReviewCreated:
+def _created(services: Services, review: Review, content: contents.Content, *, existed: bool = False) -> ReviewCreated:
     return views.answer(
         ReviewCreated,
         services.waits,
@@ -239,4 +252,5 @@ def _created(services: Services, review: Review, content: contents.Content) -> R
         validated=bool(review.validated),
         priority=PRIORITIES[review.priority],
         affected_files=content.affected_files,
+        existed=existed,
     )

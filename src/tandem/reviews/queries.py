@@ -42,6 +42,18 @@ _get_round = Statement(
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
 )
+_open_of_content = Statement(
+    select(tables.reviews)
+    .where(
+        _r.project == bindparam("project"),
+        _r.digest == bindparam("digest"),
+        _r.proposer_id == bindparam("proposer_id"),
+        _r.category + "" == bindparam("category"),
+        _r.state.not_in([State.REJECTED.value, State.CLOSED.value]),
+    )
+    .order_by(_r.event_seq.desc())
+    .limit(1)
+)
 _get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
     select(tables.rounds.c.author)
@@ -129,6 +141,13 @@ _queue_heads = {
 def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
     """A review, if there is one; with `lock`, nobody else changes it before this transaction ends."""
     row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
+    return Review(*row) if row else None
+
+
+def find_same(unit: Unit, review: Review) -> Review | None:
+    """The newest open review in which the same proposer put up the same content, as the same kind of change."""
+    stated = {name: getattr(review, name) for name in ("project", "digest", "proposer_id", "category")}
+    row = unit.one_or_none(_open_of_content, **stated)
     return Review(*row) if row else None
 
 

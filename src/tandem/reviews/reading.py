@@ -158,33 +158,47 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
 
     Raises:
         TooLarge: More rows than a page may have.
-        InvalidInput: The page token or cursor is none of ours.
+        InvalidInput: The page token or cursor is none of ours, or the order does not go with a filter.
     """
     limit, status = request.limit, request.status
     pages.check_limit(services, limit)
     hub = services.waits
     after = hub.place(request.cursor)
-    place = pages.decode(services, request.page, int, int, str) if request.page else None
     project = services.projects.resolve(request.project, caller.project)
-    columns = {
-        "project": project,
-        "state": status,
+    filters = {
         "category": request.category,
         "priority": None if request.priority is None else PRIORITIES.index(request.priority),
         "turn": request.turn,
+        "attention": request.attention,
     }
+    by_activity = request.order == "activity"
+    if by_activity and (given := [name for name, value in filters.items() if value is not None]):
+        raise InvalidInput(
+            f"By activity there is no list of one {given[0]}; leave out {given[0]}, or order.", field=given[0]
+        )
+    kinds = (int,) if by_activity else (int, int, str)
+    place = pages.decode(services, request.page, *kinds) if request.page else None
+    # A wait for what is open looks at all: a review that is closed leaves the list, too.
+    state = None if status == reports.OPEN else status
+
+    def rows(unit: Unit) -> list[Review]:
+        if by_activity:
+            before = place[0] if place else None
+            return reports.list_latest(unit, limit=limit + 1, before=before, project=project, state=status)
+        return reports.list_queue(unit, limit=limit + 1, after=place, project=project, state=status, **filters)
 
     def work(unit: Unit) -> tuple[ReviewPage, bool]:
         newest = hub.newest(unit, after)
-        found = reports.list_queue(unit, limit=limit + 1, attention=request.attention, after=place, **columns)
+        found = rows(unit)
         shown = found[:limit]
-        is_news = after is not None and _has_news(unit, project, status, after, newest)
+        is_news = after is not None and _has_news(unit, project, state, after, newest)
         following = None
         if len(found) > limit:
             last = shown[-1]
-            following = pages.encode(services, last.priority, last.created_at, last.id)
-        rows = tuple(views.row(review) for review in shown)
-        return ReviewPage(rows, following, hub.cursor(newest), changed=is_news), is_news
+            key = (last.event_seq,) if by_activity else (last.priority, last.created_at, last.id)
+            following = pages.encode(services, *key)
+        page = ReviewPage(tuple(map(views.row, shown)), following, hub.cursor(newest), changed=is_news)
+        return page, is_news
 
     async def look() -> tuple[ReviewPage, bool]:
         nonlocal after
@@ -196,7 +210,7 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
             answer = replace(answer, changed=is_news)
         return answer, is_news
 
-    return await look_or_wait(services, topic(project=project, state=status), look, request)
+    return await look_or_wait(services, topic(project=project, state=state), look, request)
 
 
 _LOOK_BACK = 200

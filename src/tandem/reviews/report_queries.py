@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import bindparam, func, select, tuple_, union_all
 
@@ -22,6 +23,8 @@ _v = tables.verdicts.c
 _a = tables.approvals.c
 _ap = tables.approved_paths.c
 _EQUALS = ("project", "state", "category", "priority", "turn")
+OPEN: Final = "open"
+"""As a state: all of them but closed."""
 
 
 def _aside(column: Any) -> Any:
@@ -54,24 +57,36 @@ class _Shape:
 def _queue_page(shape: _Shape) -> Statement:
     """A page of a list, by the index that leaves the fewest rows; which one, the planner cannot know.
 
-    Those that wait for a person are rare. Open reviews are few, and only they are somebody's turn. Of all
-    reviews or of closed ones, a category is the smaller part. What names none of these is read state by
-    state and merged, so that every part is in queue order already.
+    Those that wait for a person are rare. Open reviews are few, and only they are somebody's turn, or wait for a
+    person. Of all reviews or of closed ones, a category is the smaller part. What names none of these is read state
+    by state and merged, so that every part is in queue order already.
     """
     if shape.attention:
         return _by_index(shape, weak=frozenset(_EQUALS))
     if "turn" in shape.filters:
         return _by_index(shape, weak=frozenset({"project", "state", "category"}))
-    if shape.state not in (None, State.CLOSED):
+    if shape.state not in (None, OPEN, State.CLOSED):
         return _by_index(shape, weak=frozenset({"category"}))
-    if "category" in shape.filters:
+    if "category" in shape.filters and shape.state != OPEN:
         return _by_index(shape, weak=frozenset({"state"}))
-    if shape.state is not None:
+    if shape.state == State.CLOSED:
         return _by_index(shape, weak=frozenset())
-    parts = [_rows(shape, weak=frozenset()).where(_r.state == state.value) for state in State]
-    merged = union_all(*(select(_ordered(shape, part).subquery()) for part in parts)).subquery()
-    place: list[Any] = [merged.c[column.name] for column in shape.order]
-    return Statement(select(merged).order_by(*place).limit(bindparam("limit")))
+    rows = _rows(shape, weak=frozenset({"category"}))
+    parts = [_ordered(shape, rows.where(_r.state == state)) for state in _states(shape.state)]
+    return _merged(parts, lambda merged: [merged.c[column.name] for column in shape.order])
+
+
+def _states(state: str | None) -> tuple[str, ...]:
+    """The states that are meant by one, by `OPEN`, or by none."""
+    if state not in (None, OPEN):
+        return (state,)
+    return tuple(one.value for one in State if state is None or one is not State.CLOSED)
+
+
+def _merged(parts: list[Any], order: Callable[[Any], list[Any]]) -> Statement:
+    """One page from the first rows of each part."""
+    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    return Statement(select(merged).order_by(*order(merged)).limit(bindparam("limit")))
 
 
 def _by_index(shape: _Shape, *, weak: frozenset[str]) -> Statement:
@@ -100,13 +115,35 @@ def list_queue(
     after: tuple[int, int, str] | None,
     **filters: Any,
 ) -> list[Review]:
-    """Reviews by priority and age, after a place; filters are project, state, category, priority, turn."""
+    """Reviews by priority and age, after a place; filters are project, state (or `OPEN`), category, priority, turn."""
+    state = filters.get("state")
     params = {name: filters[name] for name in _EQUALS if filters.get(name) is not None}
-    shape = _Shape(tuple(params), attention, after is not None, params.get("state"))
+    if state == OPEN:
+        del params["state"]
+    shape = _Shape(tuple(params), attention, after is not None, state)
     if after is not None:
         place = dict(zip(("priority", "created_at", "id"), after, strict=True))
         params |= {f"after_{column.name}": place[column.name] for column in shape.order}
     return [Review(*row) for row in unit.all(_queue_page(shape), limit=limit, **params)]
+
+
+@cache
+def _latest_page(states: tuple[str, ...], *, project: bool, before: bool) -> Statement:
+    """A page of reviews by their newest event, state by state, each by its index."""
+    rows = select(tables.reviews)
+    if project:
+        rows = rows.where(_r.project == bindparam("project"))
+    if before:
+        rows = rows.where(_r.event_seq < bindparam("before"))
+    newest_first = rows.order_by(_r.event_seq.desc()).limit(bindparam("limit"))
+    return _merged([newest_first.where(_r.state == state) for state in states], lambda all_: [all_.c.event_seq.desc()])
+
+
+def list_latest(unit: Unit, *, limit: int, before: int | None, project: str | None, state: str | None) -> list[Review]:
+    """Reviews of a state, of `OPEN` or of all, newest activity first, whose newest event is before a place."""
+    params = {name: value for name, value in (("project", project), ("before", before)) if value is not None}
+    statement = _latest_page(_states(state), project=project is not None, before=before is not None)
+    return [Review(*row) for row in unit.all(statement, limit=limit, **params)]
 
 
 _e = log_tables.events.c

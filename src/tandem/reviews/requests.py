@@ -26,6 +26,7 @@ from tandem.contract.request import (
     ReviewId,
     RoundNumber,
     StateFilter,
+    StatusName,
     Text,
     Token,
     WaitCursor,
@@ -83,6 +84,7 @@ class CreateReview(WriteRequest):
     review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None
     parent_id: Annotated[Id | None, Field(description="Resubmit: the rejected review this one follows.")] = None
     skip_diff_validation: Annotated[bool, Field(description="No digest: no gate accepts its approval.")] = False
+    reuse: Annotated[bool, Field(description="Answer your open review of the same content, if there is one.")] = False
 
 
 class GetReviewStatus(ProjectRequest):
@@ -123,11 +125,16 @@ class ListReviews(ProjectRequest):
 
     refusals: ClassVar[Refusals] = (CursorExpired,)
 
-    status: StateFilter = None
+    status: Annotated[
+        Literal["open", StatusName] | None, Field(description="Only reviews in this state; open: in any but closed.")
+    ] = None
     category: CategoryFilter = None
     priority: PriorityFilter = None
     turn: TurnFilter = None
     attention: AttentionFilter = None
+    order: Annotated[
+        Literal["queue", "activity"], Field(description="activity: newest first, with no filter but status.")
+    ] = "queue"
     wait: WaitFlag = False
     cursor: WaitCursor = None
     timeout_s: WaitSeconds = None

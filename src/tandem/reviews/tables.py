@@ -58,6 +58,16 @@ reviews = Table(
     Index("ix_reviews_project_state", "project", "state", "priority", "created_at", "id"),
     Index("ix_reviews_category", "category", "priority", "created_at", "id"),
     Index("ix_reviews_project_category", "project", "category", "priority", "created_at", "id"),
+    # For lists by newest activity, likewise state by state.
+    Index("ix_reviews_activity", "state", "event_seq"),
+    Index("ix_reviews_project_activity", "project", "state", "event_seq"),
+    Index(
+        "ix_reviews_digest",
+        "project",
+        "digest",
+        postgresql_where=text("digest IS NOT NULL"),
+        sqlite_where=text("digest IS NOT NULL"),
+    ),
     Index(
         "ix_reviews_parent",
         "parent_id",

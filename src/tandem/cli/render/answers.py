@@ -41,6 +41,8 @@ def _(answer: answers.ReviewCreated) -> RenderableType:
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     known = facts([("project", answer.project), ("category", answer.category), ("content", checked)])
     head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
+    if answer.existed:
+        head.append("  is there already, with the same content: nothing new was submitted")
     return Group(head, known, parts.files(answer.affected_files))
 
 
@@ -127,9 +129,9 @@ def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
 
 @render.register
 def _(answer: answers.ReviewPage) -> RenderableType:
-    rows = ((*parts.review_cells(row), row.turn, ago(row.created_at)) for row in answer.reviews)
-    columns = "id!, state!, priority, project, intent, by, turn, age!"
-    return parts.page(columns, rows, answer.next_page, empty="No reviews.")
+    rows = ((*parts.review_cells(row), row.turn, ago(row.updated_at)) for row in answer.reviews)
+    columns = "id!, state!, priority, project, intent, by, turn, last activity!"
+    return parts.page(columns, rows, answer.next_page, empty="No such reviews. All there are: tandem review list --all")
 
 
 @render.register

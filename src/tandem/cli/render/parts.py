@@ -38,6 +38,11 @@ def plain(value: object, style: str = "") -> Text:
     return Text("" if value is None else visible_line(str(value)), style=style)
 
 
+def cut(value: str) -> Text:
+    """A text by others as one line that ends where its column does."""
+    return Text(visible_line(value), no_wrap=True, overflow="ellipsis")
+
+
 def block(value: object, style: str = "") -> Text:
     """A text by others that may have several lines and tabs, harmless, for a place that is indented or framed."""
     return Text("" if value is None else visible(str(value)), style=style)
@@ -71,7 +76,7 @@ def ago(at: str | None, *, now: datetime | None = None) -> str:
 def review_cells(row: ReviewRow) -> tuple[str | Text, ...]:
     """What every list says of a review: id, state, priority, project, intent and by whom."""
     shown = state(row.status, row.outcome), Text(row.priority, style=_PRIORITY_STYLES.get(row.priority, ""))
-    return row.review_id, *shown, row.project, row.intent, row.proposer_id
+    return row.review_id, *shown, row.project, cut(row.intent), row.proposer_id
 
 
 def duration(seconds: float | None) -> str:

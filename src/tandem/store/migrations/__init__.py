@@ -19,5 +19,6 @@ REVISIONS: Final = (
     "0009_keyed_log",
     "0010_checks",
     "0011_gate_record",
+    "0012_activity",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
