@@ -12,6 +12,8 @@ import pytest
 
 from tandem.contract.access import Names
 from tandem.inbox import queries as inbox
+from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
 from tandem.reviews import search_queries as search
 from tandem.reviews.search_queries import Shape
 from tandem.schema import TANDEM
@@ -147,6 +149,29 @@ def check(pair: tuple[Weighed, Weighed], read: Callable[[Weighed], object]) -> N
     few, many = (weigh(unit, read) for unit in pair)
     assert few > 0
     assert many < 1.5 * few + 300
+
+
+@pytest.mark.parametrize("project", [None, "beta"])
+@pytest.mark.parametrize("state", [None, "open", "closed"])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_list_by_newest_activity_costs_the_same(
+    pair: tuple[Weighed, Weighed], state: str | None, project: str | None, *, deep: bool
+) -> None:
+    def read(unit: Weighed) -> None:
+        before = unit.reviews if deep else None
+        found = reports.list_latest(unit, limit=5, before=before, project=project, state=state)
+        assert [one.event_seq for one in found] == sorted((one.event_seq for one in found), reverse=True)
+        assert len(found) == 5 or (deep and state == "open")
+
+    check(pair, read)
+
+
+def test_an_open_review_of_the_same_content_is_found_by_its_digest(pair: tuple[Weighed, Weighed]) -> None:
+    def read(unit: Weighed) -> None:
+        [review] = reports.list_latest(unit, limit=1, before=None, project="beta", state="open")
+        assert reviews.find_same(unit, review._replace(digest="none")) is None
+
+    check(pair, read)
 
 
 @pytest.mark.parametrize("project", [None, "beta"])

@@ -42,13 +42,15 @@ _get_round = Statement(
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
 )
+_SAME = ("category", "proposer_id", "agent_type", "agent_role", "phase", "plan", "task")
+"""Beside project and digest, what two proposals of the same content have in common, too."""
 _open_of_content = Statement(
     select(tables.reviews)
     .where(
         _r.project == bindparam("project"),
         _r.digest == bindparam("digest"),
-        _r.proposer_id == bindparam("proposer_id"),
-        _r.category + "" == bindparam("category"),
+        # As conditions only, found by the digest.
+        *((_r[name] + "").is_not_distinct_from(bindparam(name, type_=Text)) for name in _SAME),
         _r.state.not_in([State.REJECTED.value, State.CLOSED.value]),
     )
     .order_by(_r.event_seq.desc())
@@ -145,8 +147,8 @@ def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
 
 
 def find_same(unit: Unit, review: Review) -> Review | None:
-    """The newest open review in which the same proposer put up the same content, as the same kind of change."""
-    stated = {name: getattr(review, name) for name in ("project", "digest", "proposer_id", "category")}
+    """The newest open review in which the same agent put up the same content as the same work."""
+    stated = {name: getattr(review, name) for name in ("project", "digest", *_SAME)}
     row = unit.one_or_none(_open_of_content, **stated)
     return Review(*row) if row else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 from tandem.contract import answer
 from tandem.contract.caller import Caller
@@ -165,7 +166,7 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
     hub = services.waits
     after = hub.place(request.cursor)
     project = services.projects.resolve(request.project, caller.project)
-    filters = {
+    filters: dict[str, Any] = {
         "category": request.category,
         "priority": None if request.priority is None else PRIORITIES.index(request.priority),
         "turn": request.turn,
@@ -173,9 +174,7 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
     }
     by_activity = request.order == "activity"
     if by_activity and (given := [name for name, value in filters.items() if value is not None]):
-        raise InvalidInput(
-            f"By activity there is no list of one {given[0]}; leave out {given[0]}, or order.", field=given[0]
-        )
+        raise InvalidInput(f"order=activity goes with no filter but status: leave out {given[0]}.", field=given[0])
     kinds = (int,) if by_activity else (int, int, str)
     place = pages.decode(services, request.page, *kinds) if request.page else None
     # A wait for what is open looks at all: a review that is closed leaves the list, too.
