@@ -127,7 +127,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         if before is not None:
             strict = before.strict if wish.strict is None else wish.strict
             sign = before.sign if wish.sign is None else wish.sign
-            project = wish.project or await _on_record(call, before)
+            project = wish.project or await _on_record(call, before, main_worktree(place))
             wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
@@ -163,13 +163,15 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         return gate
 
 
-async def _on_record(call: Call, before: GateFile) -> str | None:
-    """The project that a switch names, if the broker has its folder on record for that; null if not."""
+async def _on_record(call: Call, before: GateFile, root: Path) -> str:
+    """The project of a switch: by the broker's record of its folder, else as it says itself, as a copy does."""
     try:
         known = await call("get_gate", {"project": before.project})
     except NotFound:
-        return None
-    return before.project if before.place.common_dir in known["folders"] else None
+        known = {"folders": ()}
+    if before.place.common_dir in known["folders"]:
+        return before.project
+    return await registered_as(call, root) or before.project
 
 
 async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str]:
