@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -77,6 +78,27 @@ def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
     ended = shell.run("submit", "-m", "m", "--wait", "--timeout", "0.5", "--json")
     assert ended.status == 12
     assert ended.data["status"] == "pending"
+
+
+def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(shell: Shell) -> None:
+    client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "1200"}
+    ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
+    assert (ended.status, ended.data["status"]) == (12, "pending")
+    assert "still waiting for the verdict: " in ended.stderr
+    go_on = f"tandem review status {ended.data['review_id']} --wait"
+    assert ended.stderr.endswith(f"{go_on}\n")
+    again = finish(shell.start(*shlex.split(go_on)[1:], **client))
+    assert (again.status, again.stderr.endswith(f"{go_on}\n")) == (12, True)
+
+
+def test_the_time_that_an_agent_states_comes_before_its_clients_limit(shell: Shell) -> None:
+    client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "300"}
+    waiting = shell.start("submit", "-m", "m", "--wait", "--timeout", "60", **client)
+    assert waiting.stderr is not None
+    while "still waiting for the verdict: 1 s" not in (said := waiting.stderr.readline().decode()):
+        assert said, "it has ended"
+    decide(shell, "approved")
+    assert finish(waiting).status == 0
 
 
 def test_submit_goes_on_waiting_through_questions_and_says_how_to_answer(shell: Shell) -> None:

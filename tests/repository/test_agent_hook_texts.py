@@ -21,7 +21,9 @@ def test_a_context_is_written_when_exactly_it_is_approved(gated: Gated) -> None:
         words = agent.writes(path, TEXT).words
         assert f"{path} may be written when exactly this content is approved" in words
         assert f"tandem gate context {path} --content" in words
-        approve_text(gated, path, TEXT)
+        review = gated.call("create_review", intent="i", agent_type="tests", path=path, description=TEXT)["review_id"]
+        assert f"tandem review status {review} --wait" in agent.writes(path, TEXT).words
+        gated.decide(review)
         assert agent.writes(path, TEXT).passes
         assert not agent.writes(path, f"{TEXT}And a second.\n").passes, "one line more"
         assert not agent.writes(f"{FOLDER}/04-CONTEXT.md", TEXT).passes, "another path"

@@ -21,7 +21,10 @@ def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
     assert "tandem submit --staged" in words
     assert "tandem gate override" in words
     review = gated.submit()
-    gated.refused("commit", "-m", "Count in digits")
+    words = gated.refused("commit", "-m", "Count in digits")
+    assert f"a.txt: {review}, round 1, has exactly this content" in words
+    assert f"tandem review status {review} --wait" in words
+    assert "tandem submit --staged" not in words
     gated.decide(review)
     gated.git("commit", "-m", "Count in digits")
     assert gated.message() == f"Count in digits\n\nTandem-Review: {review}"

@@ -11,6 +11,7 @@ import pytest
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.runner import Git
+from tandem.hooks import person
 
 
 def python(code: str, cwd: Path, stdin: bytes = b"", timeout_seconds: float = 30) -> tuple[int, bytes, str]:
@@ -44,3 +45,28 @@ def test_a_process_that_hangs_is_ended(tmp_path: Path):
             python("time.sleep(60)", tmp_path, sent, timeout_seconds=0.5)
     with pytest.raises(Unavailable, match="nothing"):
         Git("nothing-of-that-name").run(["version"], environment={})
+
+
+@pytest.mark.parametrize(
+    ("marks", "seconds"),
+    [
+        ({}, None),
+        ({"CLAUDECODE": "1"}, 100),
+        ({"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "600000"}, 500),
+        ({"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "soon"}, 100),
+        ({"OPENCODE": "1", "OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS": "60000"}, 50),
+        ({"GEMINI_CLI": "1"}, 250),
+        ({"GEMINI_CLI": "1", "CLAUDECODE": "1"}, 100),
+        ({"CODEX_THREAD_ID": "one"}, 100),
+        ({"AI_AGENT": "other"}, 100),
+    ],
+)
+def test_a_wait_is_shorter_than_what_the_agents_client_allows(
+    marks: dict[str, str], seconds: float | None, monkeypatch: pytest.MonkeyPatch
+):
+    for mark in list(os.environ):
+        if person.agent_mark({mark: "1"}) is not None or mark == "BASH_DEFAULT_TIMEOUT_MS":
+            monkeypatch.delenv(mark)
+    for mark, value in marks.items():
+        monkeypatch.setenv(mark, value)
+    assert person.wait_seconds() == seconds

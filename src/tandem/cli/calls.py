@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +12,12 @@ import orjson
 
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_project
-from tandem.cli.terminal import Exit, progress, show, show_envelope
+from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import Condition, has_changed, is_proposers_turn, read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.hooks.person import wait_seconds
 from tandem.settings.workflows import COMPLETE
 
 _VERDICTS = {
@@ -39,6 +42,10 @@ class WaitCondition:
     ready: Condition
     done: Condition
     status: Callable[[dict[str, Any]], Exit]
+
+    def has_ended(self, data: dict[str, Any]) -> bool:
+        """Whether an answer has what was waited for; else the time was up."""
+        return self.ready(data) or self.done(data)
 
 
 def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
@@ -67,6 +74,8 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
 
 def verdict_status(data: dict[str, Any]) -> Exit:
     """The exit status of a wait for a verdict; an approval counts once the required checks have passed."""
+    if data.get("attention") is not None:
+        return Exit.PERSON
     if _is_approved(data):
         return _CHECKED[data.get("checks")]
     return _VERDICTS.get(data["status"], Exit.WAITING)
@@ -127,11 +136,21 @@ class WaitPolicy:
 
     Attributes:
         wait: Whether it waits at all.
-        timeout_s: Seconds; null for as long as it takes.
+        stated_s: Seconds, as they were asked for; null if none were.
     """
 
     wait: bool = False
-    timeout_s: float | None = None
+    stated_s: float | None = None
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds: those that were asked for, else what the agent's client allows; null for as long as it takes."""
+        return wait_seconds() if self.stated_s is None else self.stated_s
+
+
+def say_go_on(command: str) -> None:
+    """Say that the time was up, and the one command to go on with."""
+    say(f"Nothing yet. Go on waiting with: {command}")
 
 
 async def call(
@@ -158,7 +177,7 @@ async def call(
             given = persons.marked(given)
         elif operation.name in persons.REVIEWING:
             await persons.refuse(client, given.get("review_id"))
-        async with progress("waiting" if wait else f"{operation.noun} {operation.verb}"):
+        async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
             besides = None if options.as_json else await _checks_besides(operation, envelope, client)
         if operation.name == "claim_review" and "review_id" not in given:
@@ -166,6 +185,8 @@ async def call(
     # What is printed as it came needs no type.
     answer = object if options.as_json else operation.answer
     status = present(envelope, answer, as_json=options.as_json, status=wait.status if wait else None)
+    if wait is not None and status is Exit.WAITING and not wait.has_ended(orjson.loads(envelope)["data"]):
+        say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
         present(besides, OPERATIONS["list_checks"].answer, as_json=False)
     return status

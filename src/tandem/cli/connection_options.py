@@ -62,7 +62,12 @@ NewOption = Annotated[
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until there is something new.")]
 TimeoutOption = Annotated[
     float | None,
-    typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait; default: as long as it takes."),
+    typer.Option(
+        "--timeout",
+        min=0,
+        metavar="SECONDS",
+        help="How long to wait; default: as long as it takes, for an agent as long as its client allows.",
+    ),
 ]
 
 

@@ -110,7 +110,7 @@ class _PoolStory:
         review_id = _id_in(await stage.tandem("submit", "-m", "Round to three digits; makes the program CRASH"))
         stage.tell("proposer", "waits: while the pool is paused, nothing is started")
         await stage.tandem("reviewers", "resume")
-        await stage.tandem("review", "status", review_id, *_WAIT, status=12)
+        await stage.tandem("review", "status", review_id, *_WAIT, status=14)
         for event in await self._events(self._beginning):
             if event.kind == EventKind.CLAIM_RELEASED and event.subject == review_id:
                 later = "tried again later" if event.data.get("not_before") else "raised to a person's attention"

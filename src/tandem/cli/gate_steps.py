@@ -27,6 +27,7 @@ from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepRequest, look
 from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES
+from tandem.hooks.person import wait_seconds
 
 EXITS: dict[StepWord, Exit] = {
     StepWord.SOLO: Exit.DONE,
@@ -36,7 +37,7 @@ EXITS: dict[StepWord, Exit] = {
     StepWord.CHANGES: Exit.CHANGES_REQUESTED,
     StepWord.REJECTED: Exit.REJECTED,
     StepWord.WAITING: Exit.WAITING,
-    StepWord.ESCALATE: Exit.REFUSED,
+    StepWord.ESCALATE: Exit.PERSON,
     StepWord.ROLLBACK: Exit.CHANGES_REQUESTED,
 }
 """The exit status of each word; part of the contract."""
@@ -50,12 +51,11 @@ _STYLES = {
     StepWord.WAITING: "bold yellow",
 }
 _TIMEOUT_SECONDS = 540.0
-"""Shorter than the longest that agents let a command run, so that it ends with a word of its own."""
 _WORDS = """[bold]The first line is one word[/bold]
 
   SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
 
-  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (1)."""
+  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,15 @@ class StepOptions:
         bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
     ] = False
     timeout: Annotated[
-        float,
-        typer.Option("--timeout", min=0, metavar="SECONDS", help="How long to wait for the verdict; 0: not at all."),
-    ] = _TIMEOUT_SECONDS
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0,
+            metavar="SECONDS",
+            help=f"How long to wait for the verdict; 0: not at all; default: {_TIMEOUT_SECONDS:g}, or less where an"
+            " agent's client ends commands sooner.",
+        ),
+    ] = None
     agent_type: Annotated[
         str | None,
         typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
@@ -231,6 +237,10 @@ def wave(
     return _step(order, asked, options)
 
 
+def _seconds(stated: float | None) -> float:
+    return min(_TIMEOUT_SECONDS, wait_seconds() or _TIMEOUT_SECONDS) if stated is None else stated
+
+
 def _review(
     step: str,
     document: DocumentOptions,
@@ -277,7 +287,7 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
 
 
 async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) -> Exit:
-    order = replace(order, accept=asked.accept, timeout_seconds=asked.timeout)
+    order = replace(order, accept=asked.accept, timeout_seconds=_seconds(asked.timeout))
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
         say(f"{problem}.")

@@ -117,7 +117,8 @@ app = typer.Typer(
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "
         "required check failed, "
-        "11 rejected, 12 still waiting, 13 closed without approval, or the cycle is over."
+        "11 rejected, 12 not yet: run what is printed, 13 closed without approval, or the cycle is over, "
+        "14 a person has to look: stop."
     ),
     no_args_is_help=True,
     rich_markup_mode="rich",

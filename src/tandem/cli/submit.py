@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, awaits_checks, given, present, verdict_status
+from tandem.cli.calls import WaitPolicy, awaits_checks, given, present, say_go_on, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -132,7 +132,10 @@ async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Wa
         else:
             present(envelope, ReviewCreated, as_json=False)
         status = await _verdict(client, data["data"], patience.timeout_s)
-    return present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
+    ended = present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
+    if ended is Exit.WAITING:
+        say_go_on(f"tandem review status {data['data']['review_id']} --wait")
+    return ended
 
 
 async def _request(client: TandemClient, order: SubmitOptions, options: ConnectionOptions) -> dict[str, Any]:
@@ -173,7 +176,7 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     # One that was there may have its verdict: what is so now counts, not only what comes.
     cursor = None if created["existed"] else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
-    async with progress("waiting for the verdict") as doing:
+    async with progress("still waiting for the verdict") as doing:
         await checks.follow()
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -186,7 +189,7 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
             if data.get("checks") is not None:
                 await checks.follow()
             if awaits_checks(data):
-                doing("waiting for the checks")
+                doing("still waiting for the checks")
             if (is_decided(data) and not awaits_checks(data)) or not has_changed(data):
                 break
             arguments["cursor"] = data["cursor"]

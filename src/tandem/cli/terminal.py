@@ -20,10 +20,12 @@ from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
+from tandem.hooks.person import wait_seconds
 
 _PIPE_WIDTH = 160
 _FOLLOW_SECONDS = 0.2
 """Columns where there is no terminal: wide enough that lines of lists do not break."""
+_LINE_SECONDS = 20.0
 _SPINNER_DELAY_SECONDS = 1.0
 _SPINNER_LOOK_SECONDS = 0.1
 _SPINNER_CHARACTERS = 72
@@ -50,6 +52,8 @@ class Exit(IntEnum):
     """
     CLOSED = 13
     """Closed without approval; of a cycle, over before it was the waiting role's turn."""
+    PERSON = 14
+    """A person has to look, and an agent stops: no reviewer could decide, or a step of GSD ends with `ESCALATE`."""
 
 
 def of_error(error: TandemError) -> Exit:
@@ -141,18 +145,31 @@ def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
 
 @asynccontextmanager
 async def progress(doing: str) -> AsyncGenerator[Callable[[str], None], None]:
-    """Show a spinner and the time on a terminal's standard error, for what takes over a second.
+    """Show on standard error what is being done, and for how long.
+
+    People see a spinner at their terminal after a second. Agents and pipes get a line every 20 s, as some clients end a
+    command that is silent.
 
     Yields what says, from any thread, what is being done from then on.
     """
     words = [doing]
-    spinning = asyncio.create_task(_spin(words)) if sys.stderr.isatty() else None
+    limit_seconds = wait_seconds()
+    is_person = sys.stderr.isatty() and limit_seconds is None
+    showing = asyncio.create_task(_spin(words) if is_person else _tell_time(words, limit_seconds))
     try:
         yield lambda now: words.append(visible_line(now)[:_SPINNER_CHARACTERS])
     finally:
-        if spinning:
-            spinning.cancel()
-            await asyncio.gather(spinning, return_exceptions=True)
+        showing.cancel()
+        await asyncio.gather(showing, return_exceptions=True)
+
+
+async def _tell_time(words: list[str], limit_seconds: float | None) -> None:
+    began = time.monotonic()
+    # Several lines within the limit of the agent's client, however short that is set.
+    pause = _LINE_SECONDS if limit_seconds is None else min(_LINE_SECONDS, limit_seconds / 5)
+    while True:
+        await asyncio.sleep(pause)
+        say(f"{words[-1]}: {round(time.monotonic() - began)} s")
 
 
 async def _spin(words: list[str]) -> None:

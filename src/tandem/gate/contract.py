@@ -463,11 +463,11 @@ class PathDecision:
     review_id: Annotated[
         str | None,
         Field(
-            description="The review whose approval covers the path. Without a `round`, the review whose approval took "
-            "back the one that did."
+            description="The review whose approval covers the path, or that has exactly this content and no verdict "
+            "yet. Without a `round`, the review whose approval took back the one that did."
         ),
     ]
-    round: Annotated[int | None, Field(description="The approved round.")]
+    round: Annotated[int | None, Field(description="The round of that review.")]
     reason: Annotated[str, Field(description="Which approval covers it, or why none does.")]
     kind: Annotated[
         str | None,

@@ -55,6 +55,7 @@ class _Found:
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
         instead: By path that is not covered, a review that approved something else to come of the same content.
+        undecided: By path that is not covered, the review and round that wait for a verdict on exactly this content.
         signature: For all of it: this broker's, if one was asked for and everything is approved, or a signer's.
         unsigned: Why no signature counts that the commit brings along; null if one does, or there is none.
         whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
@@ -67,6 +68,7 @@ class _Found:
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
     instead: dict[str, str] = field(default_factory=dict[str, str])
+    undecided: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     signature: str | None = None
     unsigned: str | None = None
     whole: tuple[Kind, str] | None = None
@@ -205,7 +207,8 @@ def _look(
     if override is not None:
         return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
     missing = [change for change in judged if change.path not in covered]
-    found = replace(found, instead=_instead(unit, project, missing[:_HINTS]))
+    undecided = _undecided(unit, project, changes, missing)
+    found = replace(found, instead=_instead(unit, project, missing[:_HINTS]), undecided=undecided)
     if request.head is None:
         return found
     return replace(
@@ -234,6 +237,19 @@ async def _taken_back(
 
     async with services.validations:
         return await asyncio.to_thread(look)
+
+
+def _undecided(
+    unit: Unit, project: str, changes: Sequence[Change], missing: Sequence[Change]
+) -> dict[str, tuple[str, int]]:
+    """The reviews of exactly this difference, or of the whole text that a path becomes."""
+    whole = reports.find_undecided(unit, project, digest_of(changes))
+    if whole is not None:
+        return {one.path: whole for one in missing}
+    found = (
+        (one.path, reports.find_undecided(unit, project, f"{one.blob_after}:{one.path}")) for one in missing[:_HINTS]
+    )
+    return {path: review for path, review in found if review is not None}
 
 
 def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, str]:
@@ -384,8 +400,11 @@ def _judged(change: Change, found: _Found) -> PathDecision:
     ending = [one for one in candidates if any(end_of(entry) == end_of(change) for entry in one.changes)]
     by = next(((one.review_id, found.ended[one.review_id]) for one in ending if one.review_id in found.ended), None)
     partly = next((one for one in ending if change in one.changes), None)
+    review_id, number = (by[1], None) if by is not None else found.undecided.get(change.path, (None, None))
     if by is not None:
         reason = _taken_back_by(*by)
+    elif review_id is not None:
+        reason = f"{review_id}, round {number}, has exactly this content and no verdict yet"
     elif partly is not None:
         reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
     elif ending:
@@ -405,4 +424,4 @@ def _judged(change: Change, found: _Found) -> PathDecision:
             )
     if found.unsigned is not None:
         reason = f"{reason}; {found.unsigned}"
-    return PathDecision(change.path, allowed=False, review_id=by[1] if by else None, round=None, reason=reason)
+    return PathDecision(change.path, allowed=False, review_id=review_id, round=number, reason=reason)

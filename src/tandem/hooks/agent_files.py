@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, state
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable, undecided, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -137,8 +137,11 @@ def _refused(asker: GateClient, decision: dict[str, Any], kind: DocumentKind, pa
 
         return checks.explained(asker, decision, f"What {path} would hold", "write exactly that text")
     reason = next((one["reason"] for one in decision["paths"] if not one["allowed"]), decision["reason"])
+    refused = f"{path} may be written when exactly this content is approved; it is not: {reason}."
+    if found := undecided(decision):
+        return [refused, *wait_for(found), "When it is approved, write exactly that text."]
     return [
-        f"{path} may be written when exactly this content is approved; it is not: {reason}.",
+        refused,
         "Write the text to a file outside of .planning, have it reviewed, and wait for the verdict:",
         f"  tandem gate {kind.step} {path} --content FILE",
         f"(over MCP: create_review with category={kind.category}, path={path}, description=the whole text.)",

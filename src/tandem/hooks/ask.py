@@ -155,6 +155,18 @@ class GateClient:
         return answer
 
 
+def undecided(decision: dict[str, Any]) -> list[str]:
+    """The reviews that have exactly what an answer of `check_gate` refuses, and no verdict yet; empty unless all do."""
+    refused = [path for path in decision["paths"] if not path["allowed"]]
+    is_waited_for = decision.get("code") is None and all(path["round"] is not None for path in refused)
+    return sorted({path["review_id"] for path in refused}) if is_waited_for else []
+
+
+def wait_for(reviews: Sequence[str]) -> list[str]:
+    """What to do about content that is under review already, a line each."""
+    return [f"Wait for it: tandem review status {review_id} --wait" for review_id in reviews]
+
+
 def url_of(gate: GateFile) -> str | None:
     """Where a gate's broker is: the one that was named, else the one on its data; null if that has left no address."""
     found = published(gate.data_dir) if gate.broker is None else None

@@ -7,7 +7,7 @@ import os
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, message
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.hooks.ask import GateClient, Refused, Unreachable, undecided, wait_for
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ class CommitDecision:
         changes: What it changes against the commit before.
         advice: What to do, if it is not to put the change up and wait.
         signed: The signatures of that which its trailers hold.
+        undecided: The reviews that have all of what is refused, and no verdict yet.
         held: The broker's answer, if everything is approved and only a check keeps it back; else null.
         former: What the trailers of the commit name that is amended; empty if none is.
     """
 
-    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids", "signed")
+    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids", "signed", "undecided")
 
     def __init__(
         self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = (), signed: str | None = None
@@ -51,6 +52,7 @@ class CommitDecision:
         self.reasons: list[str] = []
         self.advice: list[str] = []
         self.former: list[str] = []
+        self.undecided: list[str] = []
         self.held: dict[str, Any] | None = None
 
 
@@ -100,7 +102,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     passes = decision["allowed"] is True
     ruling = CommitDecision(changes, passes=passes, review_ids=decision["review_ids"], signed=decision["signed"])
     ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
-    ruling.held = _held(decision)
+    ruling.held, ruling.undecided = _held(decision), undecided(decision)
     if head is None or (passes and changes and not gate.sign):
         return ruling
     if _is_amend(place, head, changes, arguments):
@@ -117,6 +119,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
         return CommitDecision(changes, passes=True, review_ids=amended["review_ids"], signed=amended["signed"])
     if amended is not None and ruling.held is None:
         ruling.held = _held(amended)
+        ruling.undecided = ruling.undecided or undecided(amended)
     if passes and changes:
         # A signature is for all of a commit, and this one was for what is added.
         ruling.signed = []
@@ -211,7 +214,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
         )
     action = "merge" if is_merge else "rebase" if git.rebased(gate.place) is not None else None
     again = f": git {action} --continue" if action else ", commit again, exactly what was approved."
-    return [*lines, enforcement.SUBMIT, f"and when it is approved{again}"]
+    return [*lines, *(wait_for(ruling.undecided) or [enforcement.SUBMIT]), f"and when it is approved{again}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

@@ -41,6 +41,14 @@ _CLIENTS = {
     "OPENCODE": "opencode",
 }
 """How the marks of each client begin, and what `tandem init` has it call itself."""
+_LIMITS = {
+    "claude-code": (120.0, "BASH_DEFAULT_TIMEOUT_MS"),
+    "gemini": (300.0, None),
+    "opencode": (120.0, "OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS"),
+}
+"""After how many seconds a client ends a command or leaves it behind, and its own variable for that, in milliseconds.
+Gemini CLI counts from the last line of output. Of the others it is not known; they get the shortest."""
+_SHORTEST_SECONDS = 120.0
 _SESSIONS = ("CODEX_THREAD_ID", "OPENCODE_SESSION_ID", "CLAUDE_SESSION_ID", "GEMINI_SESSION_ID", "CURSOR_SESSION_ID")
 _REVIEWER = "TANDEM_REVIEWER"
 ORIGIN = "submitted_from"
@@ -67,6 +75,20 @@ def clients() -> list[str]:
 def agent_name() -> str | None:
     """What the agent that runs this command is called where it does not say itself; null if none does."""
     return os.environ.get(_REVIEWER) or next(iter(clients()), None)
+
+
+def wait_seconds() -> float | None:
+    """How long a command may wait so that it ends before the agent's client ends it; null if no agent runs it."""
+    if agent_mark() is None:
+        return None
+    limits = [_limit(*_LIMITS[name]) for name in clients() if name in _LIMITS]
+    # A part is left for what comes before and after the wait.
+    return min(limits, default=_SHORTEST_SECONDS) * 5 / 6
+
+
+def _limit(usual_seconds: float, variable: str | None) -> float:
+    stated = os.environ.get(variable, "") if variable else ""
+    return int(stated) / 1000 if stated.isdecimal() and int(stated) else usual_seconds
 
 
 def origin(folder: str, client: str | None = None) -> dict[str, Any] | None:

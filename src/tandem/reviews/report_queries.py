@@ -264,6 +264,17 @@ _by_path = Statement(
     .order_by(_ap.review_id, _ap.round)
     .limit(bindparam("limit"))
 )
+_undecided = Statement(
+    # What is open is few; its content is a condition only, as no index has it.
+    select(_r.id, _r.round)
+    .where(
+        _r.project == bindparam("project"),
+        _r.state.in_([State.PENDING.value, State.CLAIMED.value, State.IN_REVIEW.value]),
+        _r.digest == bindparam("digest"),
+    )
+    .order_by(_r.id.desc())
+    .limit(1)
+)
 _starts_of_path = Statement(
     select(_ap.review_id, _ap.blob_before)
     .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
@@ -300,6 +311,12 @@ def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, li
     """The newest review that approved a change of a path from a content, of so many approvals of the path."""
     rows = unit.all(_starts_of_path, project=project, path=path, limit=limit)
     return max((row[0] for row in rows if row[1] == blob_before), default=None)
+
+
+def find_undecided(unit: Unit, project: str, digest: str) -> tuple[str, int] | None:
+    """The newest review, with its round, whose content is exactly this and that waits for a verdict on it."""
+    row = unit.one_or_none(_undecided, project=project, digest=digest)
+    return (row[0], row[1]) if row else None
 
 
 def list_approved_paths(unit: Unit, review_id: str, number: int, limit: int) -> list[tuple[str, str, str, str, str]]:
