@@ -129,8 +129,13 @@ def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
 
 @render.register
 def _(answer: answers.ReviewPage) -> RenderableType:
-    rows = ((*parts.review_cells(row), row.turn, ago(row.updated_at)) for row in answer.reviews)
-    columns = "id!, state!, priority, project, intent, by, turn, last activity!"
+    # What is the same in all rows would only take the width from the intents.
+    same = [name for name in ("priority", "project") if len({getattr(row, name) for row in answer.reviews}) == 1]
+    names = ("id!", "state!", "priority", "project", "intent", "by", "turn", "active!")
+    shown = [index for index, name in enumerate(names) if name not in same]
+    cells = ((*parts.review_cells(row), row.turn, ago(row.updated_at)) for row in answer.reviews)
+    rows = ([row[index] for index in shown] for row in cells)
+    columns = ", ".join(names[index] for index in shown)
     return parts.page(columns, rows, answer.next_page, empty="No such reviews. All there are: tandem review list --all")
 
 
