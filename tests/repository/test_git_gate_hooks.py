@@ -123,7 +123,7 @@ def test_what_was_there_works_on_and_comes_back_to_the_byte(
     ended = gated.tandem("gate", "off", "--yes")
     assert ended.status == 0, ended.stderr
     assert kept(plain / ".git") == first
-    assert set(picture(plain / ".git")) - set(first) == {"tandem/gate.json"}
+    assert set(picture(plain / ".git")) - set(first) == {"tandem/gate.json", "tandem/project.json"}
     assert gated.git("for-each-ref", "refs/tandem") == ""
     gated.stage({"b.txt": "no gate\n"})
     gated.git("commit", "-m", "x")
@@ -234,7 +234,7 @@ def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_
     for _ in range(order.count("manager")):
         MANAGERS[manager](twin)
     assert kept(plain / ".git") == kept(twin / ".git")
-    assert [file.name for file in (plain / ".git/tandem").iterdir()] == ["gate.json"]
+    assert {file.name for file in (plain / ".git/tandem").iterdir()} == {"gate.json", "project.json"}
 
 
 def test_whatever_takes_the_place_of_the_gates_hooks_is_named_wherever_one_looks(gated: Gated):
@@ -269,7 +269,7 @@ def test_a_setting_that_would_silence_the_hooks_is_an_error_and_changes_nothing(
     ended = gated.tandem("gate", "on")
     assert ended.status == 1
     assert "core.hooksPath" in ended.stderr
-    after = {name: facts for name, facts in picture(plain / ".git").items() if name != "tandem"}
+    after = {name: facts for name, facts in picture(plain / ".git").items() if not name.startswith("tandem")}
     assert after == first
 
 
