@@ -124,16 +124,24 @@ class Checked(Desk):
         return {name: one["status"] for name, one in self.ended(review_id).items()}
 
 
+def _broken(folder: Path) -> Path:
+    """A folder with a bubblewrap that fails, as it does where nobody may make namespaces; the system may have one."""
+    program = folder / "broken" / "bwrap"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    program.chmod(0o755)
+    return program.parent
+
+
 @contextmanager
 def checked(
     folder: Path, *, confined: bool = True, of: type[BrokerProcess] = BrokerProcess, **settings: object
 ) -> Generator[Checked]:
-    """A broker of its own with a project; with bubblewrap, or without it."""
+    """A broker of its own with a project; with bubblewrap, or where that does not work."""
     config_dir = folder / "config"
     config_dir.mkdir(exist_ok=True)
-    path = os.environ["PATH"]
     stated = {"config_dir": config_dir, "checks_readable": f"{sys.prefix},{sys.base_prefix}", **settings}
-    environment = f"{bubblewrap()}{os.pathsep}{path}" if confined else path
+    environment = f"{bubblewrap() if confined else _broken(folder)}{os.pathsep}{os.environ['PATH']}"
     if confined and sandbox.bubblewrap({"PATH": environment}) is None:
         pytest.skip("platform: nobody may make namespaces here")
     with (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -307,8 +306,6 @@ def test_a_setup_that_a_stop_cut_short_is_made_by_the_next_start(tmp_path: Path)
 
 def test_without_bubblewrap_it_takes_a_trust_of_its_own(tmp_path: Path) -> None:
     with checked(tmp_path, confined=False) as project:
-        if os.access("/usr/bin/bwrap", os.X_OK):
-            pytest.skip("platform: this system has bubblewrap")
         project.have(CALM)
         review = project.put_up(diff=edited())
         [found] = project.ended(review).values()
