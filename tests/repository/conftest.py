@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.rolling_back import Plan, Task, optimistic, with_lines
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,17 @@ def plain(tmp_path: Path) -> Path:
 def gated(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
     """The repository `plain` with its gate on; `config_dir` is the user's configuration folder."""
     return gate_on(shared_broker, plain)
+
+
+@pytest.fixture
+def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """A plan in the optimistic mode, in that repository."""
+    return optimistic(gated, monkeypatch.chdir)
+
+
+@pytest.fixture
+def task(plan: Plan) -> Task:
+    """A rejected commit that changes a file and adds one."""
+    found = plan.commit({"f.txt": with_lines(l3="three"), "new.txt": "new\n"}, "feat(03-02): count")
+    plan.reject(found.review)
+    return found

@@ -10,11 +10,6 @@ from tests.repository.gating import Gated
 from tests.repository.rolling_back import BASE, Plan, optimistic, with_lines
 
 
-@pytest.fixture
-def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    return optimistic(gated, monkeypatch.chdir)
-
-
 def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan) -> None:
     before = plan.head
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")

@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.rolling_back import BASE, BRANCH, Plan, optimistic, with_lines
-
-
-@pytest.fixture
-def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    return optimistic(gated, monkeypatch.chdir)
+from tests.repository.gating import gate_on, new_repository
+from tests.repository.rolling_back import BASE, BRANCH, Plan, with_lines
 
 
 def taken_back(plan: Plan, review: str) -> None:

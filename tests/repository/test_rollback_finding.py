@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.gating import Gated
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
+from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
 
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
-
-
-@pytest.fixture
-def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    return optimistic(gated, monkeypatch.chdir)
 
 
 @pytest.fixture

@@ -9,25 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.gating import Gated
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
+from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
 from tests.repository.terminals import Terminal
 
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
 WHY = "we keep it"
-
-
-@pytest.fixture
-def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    return optimistic(gated, monkeypatch.chdir)
-
-
-@pytest.fixture
-def task(plan: Plan) -> Task:
-    """A rejected commit that changes a file and adds one."""
-    found = plan.commit({"f.txt": with_lines(l3="three"), "new.txt": "new\n"}, "feat(03-02): count")
-    plan.reject(found.review)
-    return found
 
 
 def go_on(plan: Plan) -> str:

@@ -16,23 +16,9 @@ import pytest
 
 from tandem.errors import InvalidTransition
 from tandem.gsd.rollback.rolling import VerifyCommand, verify
-from tests.repository.gating import Gated
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, optimistic, with_lines
+from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
 
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
-
-
-@pytest.fixture
-def plan(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> Plan:
-    return optimistic(gated, monkeypatch.chdir)
-
-
-@pytest.fixture
-def task(plan: Plan) -> Task:
-    """A rejected commit that changes a file and adds one."""
-    found = plan.commit({"f.txt": with_lines(l3="three"), "new.txt": "new\n"}, "feat(03-02): count")
-    plan.reject(found.review)
-    return found
 
 
 def configure(plan: Plan, *argv: str) -> None:
