@@ -457,11 +457,9 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     status.pending = pending.deliver(gate)
     status.refused = tuple(pending.refused(place))
     try:
-        answer = await call("get_gate", {"project": gate.project})
+        answer = await call("get_gate", {"project": gate.project, "with_key": True})
         status.broker_enabled = answer["enabled"] is True
         status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
-        answer = await call("get_gate", {"project": gate.project, "with_key": True})
-        status.broker_enabled, status.accepted = answer["enabled"] is True, tuple(answer["accepted"])
         status.public_key, status.signers = answer["public_key"], tuple(answer["signers"])
         if gate.enabled and status.broker_enabled:
             status.problems += await differences(call, gate)
