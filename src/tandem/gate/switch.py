@@ -17,7 +17,7 @@ from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate import record, signing
-from tandem.gate.contract import GateHere, GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
+from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, check_paths
 from tandem.gate.rules import Gate, Override, names
 from tandem.git.changes import Change
@@ -118,22 +118,19 @@ async def get_gate(services: Services, caller: Caller, request: GetGate) -> Gate
         NotFound: The broker does not know the project.
     """
     project = services.projects.require(request.project, caller.project)
-    state = await state_of(services, project, request.plan, request.here)
+    await record.require_same(services, project, request.here)
+    state = await state_of(services, project, request.plan)
     if not request.with_key:
         return state
     return replace(state, public_key=await asyncio.to_thread(signing.public_key, services.tokens, project))
 
 
-async def state_of(
-    services: Services, project: str, plan: str | None = None, here: GateHere | None = None
-) -> GateState:
+async def state_of(services: Services, project: str, plan: str | None = None) -> GateState:
     """Whether a gate is on, and where one plan stands.
 
     Raises:
-        ConfigInvalid: What a repository says of it differs from the record.
         NotFound: The broker does not know the project.
     """
-    await record.require_same(services, project, here)
 
     def work(unit: Unit) -> GateState:
         require_known(services, unit, project)
