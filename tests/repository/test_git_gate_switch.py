@@ -193,6 +193,17 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
     assert gated.tandem("gate", "status").status == 0
 
 
+def test_p2_what_is_no_longer_trusted_is_not_trusted_again_by_who_writes_it_back(gated: Gated, config_dir: Path):
+    gated.settings(execution_mode="optimistic")
+    written = (config_dir / "trusted.json").read_bytes()
+    assert len(gated.call("get_gate")["trusted"]) == 1
+    assert gated.tandem("trust", "--revoke").status == 0
+    assert gated.call("get_gate")["trusted"] == []
+    (config_dir / "trusted.json").write_bytes(written)
+    gated.stage(DIGITS)
+    assert "is trusted in a form that no person told the broker of" in gated.refused("commit", "-m", "x")
+
+
 def test_p2_another_broker_than_the_one_that_has_the_gate_is_said(gated: Gated, tmp_path: Path):
     (tmp_path / "another").mkdir()
     with BrokerProcess(tmp_path / "another") as another:

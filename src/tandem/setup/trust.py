@@ -9,7 +9,7 @@ import getpass
 import json
 import os
 import tomllib
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -180,7 +180,8 @@ def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]
     asked = list(candidates)
     added = [Trusted(one.root, one.file, one.sha256, at, by) for one in asked if not one.is_trusted]
     for root in dict.fromkeys(one.root for one in asked):
-        _tell(root, [f"{one.sha256} {one.file}" for one in asked if one.root == root])
+        contents = [f"{one.sha256} {one.file}" for one in asked if one.root == root]
+        _tell(root, lambda known, contents=contents: list(dict.fromkeys([*known, *contents])))
     with _changing(config_dir) as entries:
         entries.extend(added)
     return added
@@ -210,15 +211,15 @@ def _gate(root: str) -> GateFile | None:
         return None
 
 
-def _tell(root: str, contents: list[str]) -> None:
-    """Have the broker of a project's gate know what is trusted."""
+def _tell(root: str, change: Callable[[list[str]], list[str]]) -> None:
+    """Have the broker of a project's gate know what is trusted: what it knew, changed."""
     gate = _gate(root)
     if gate is None:
         return
     try:
         with GateClient(gate, user_name()) as asker:
             known = asker.call("get_gate")
-            trusted = [*known["trusted"], *(one for one in contents if one not in known["trusted"])]
+            trusted = change(known["trusted"])
             if known["enabled"] and trusted != known["trusted"]:
                 wish = {"since": known["switched_at"], "enabled": True, "trusted": trusted}
                 asker.call("set_gate", **proof.proved(gate, gate.project, **wish))
@@ -231,9 +232,11 @@ def _tell(root: str, contents: list[str]) -> None:
 def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> list[Trusted]:
     """Take a project's contents off the list, all or those of some files; answers with what was on it.
 
+    Where a gate is on its broker is told after it, so that who writes them back into the list trusts nothing.
+
     Raises:
         ConfigInvalid: The list cannot be understood.
-        Unavailable: It cannot be written.
+        Unavailable: It cannot be written, or a gate is on and its broker is away: the same again tells it.
     """
     named = None if files is None else set(files)
     if named is not None and trust.CHECKS_FILE in named:
@@ -243,6 +246,7 @@ def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> l
             one for one in entries if trust.same(one.root) == trust.same(root) and (named is None or one.file in named)
         ]
         entries[:] = [one for one in entries if one not in gone]
+    _tell(root, lambda known: [one for one in known if named is not None and one.partition(" ")[2] not in named])
     return gone
 
 
