@@ -147,7 +147,13 @@ def test_p7_the_nonce_of_a_run_is_not_in_its_log(project: Counter) -> None:
     review = project.approved("approve-in-pieces")
     [run] = project.broker.runs(review)
     reviewer = project.status(review)["reviewer_id"]
-    said = "\n".join(project.do("get_reviewer_log", reviewer_id=reviewer)["lines"])
+
+    def log() -> str | None:
+        said = "\n".join(project.do("get_reviewer_log", reviewer_id=reviewer)["lines"])
+        return said if f"review {review}, claim 1: verdict" in said else None
+
+    # The line that the program left open ends with the reviewer's own, which comes after the verdict.
+    said = until(log, f"{reviewer} notes the outcome")
     assert '"nonce": "********************************"' in said
     assert run["nonce"] not in said
 
