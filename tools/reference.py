@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+from reference_commands import commands
 from reference_cycles import cycles
 from reference_parts import (
     Field,
@@ -303,6 +304,7 @@ def _guard(guard: Guard) -> str:
 
 
 PAGES: Final = {
+    "commands.md": commands,
     "cycles.md": cycles,
     "errors.md": errors,
     "events.md": events,

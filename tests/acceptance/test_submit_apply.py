@@ -153,7 +153,7 @@ def test_applies_an_accepted_counter_patch(shell: Shell) -> None:
 
     patch_id = shell.ask(offer)
     assert patch_id
-    assert shell.run("review", "accept", review_id, patch_id, "--agent", "carol").status == 0
+    assert shell.run("review", "patch", "accept", review_id, patch_id, "--agent", "carol").status == 0
     approve(shell, review_id)
     assert shell.run("apply", review_id).status == 0
     assert (shell.cwd / "a.txt").read_bytes() == b"better\n"

@@ -15,6 +15,7 @@ from tandem.cli.commands import examples
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
+from tests.architecture.test_reference_documents import find_command
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
 
@@ -58,7 +59,7 @@ def test_a_review_from_creation_to_closing(tandem: Inside) -> None:
     shown = tandem.run("review", "proposal", review_id).stdout
     assert "+two and a half" in shown
     accepted = tandem.run(
-        "review", "accept", review_id, given["counter_patch_id"], "--json", "--agent", "the-proposer"
+        "review", "patch", "accept", review_id, given["counter_patch_id"], "--json", "--agent", "the-proposer"
     ).data
     assert accepted["round"] == 2
     assert "+two and a half" in tandem.run("review", "proposal", review_id, "--since-round", "1").stdout
@@ -82,7 +83,9 @@ def test_declining_a_counter_patch(tandem: Inside) -> None:
         "--counter-patch", DIFF.replace("+2", "+3"), "--json",
     ).data  # fmt: skip
     patch_id = given["counter_patch_id"]
-    declined = tandem.run("review", "reject", "--review-id", review_id, "--counter-patch-id", patch_id, "--json")
+    declined = tandem.run(
+        "review", "patch", "reject", "--review-id", review_id, "--counter-patch-id", patch_id, "--json"
+    )
     assert declined.data["round"] == 1
 
 
@@ -238,7 +241,7 @@ def test_p4_the_same_key_has_one_effect(tandem: Inside) -> None:
 
 def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> None:
     for operation in OPERATIONS.values():
-        ended = tandem.run(operation.noun, operation.verb, "--help")
+        ended = tandem.run(*operation.noun.split(), operation.verb, "--help")
         assert ended.status == 0, operation.name
         assert f"tandem {operation.noun} {operation.verb}" in ended.stdout.partition("Examples")[2], operation.name
         assert "--json" in ended.stdout
@@ -251,16 +254,17 @@ def test_examples_are_understood_as_they_stand(example: str, monkeypatch: pytest
     # Tokens that an example leaves out come from the environment.
     monkeypatch.setenv("TANDEM_SESSION_TOKEN", "sess_1")
     monkeypatch.setenv("TANDEM_LOCK_TOKEN", "lock_1")
-    program, noun, verb, *rest = shlex.split(example.rpartition("|")[2].partition(" > ")[0])
+    program, *words = shlex.split(example.rpartition("|")[2].partition(" > ")[0])
     assert program == "tandem"
-    load(noun).commands[verb].make_context(verb, rest)
+    command, rest = find_command(words)
+    command.make_context("tandem", rest)
 
 
 def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) -> None:
     shown = tandem.run("--help").stdout
     for name, entry in COMMANDS.items():
         assert load(name).name == name
-        assert entry.about in shown
+        assert (entry.about in shown) is not entry.hidden
 
 
 @pytest.mark.parametrize("noun", [noun for noun in COMMANDS if hasattr(load(noun), "commands")])

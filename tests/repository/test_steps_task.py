@@ -124,8 +124,8 @@ def test_a_counter_patch_leaves_other_work_alone_and_is_declined_by_its_command(
     first = steps.reviewed("task", "--json", verdict="changes_requested", counter_patch=PATCH)
     data = steps.ends(first, "CHANGES", 10)
     patch_id = data["counter_patch"]["id"]
-    assert any(f"tandem review reject {data['review_id']} {patch_id}" in line for line in data["next"])
-    steps.gated.tandem("review", "reject", data["review_id"], patch_id, "--reason", "no")
+    assert any(f"tandem review patch reject {data['review_id']} {patch_id}" in line for line in data["next"])
+    steps.gated.tandem("review", "patch", "reject", data["review_id"], patch_id, "--reason", "no")
     ended = steps.run("task", "--accept", "--timeout", "0")
     assert ended.status == 1
     assert "without --accept" in ended.stderr
@@ -189,7 +189,7 @@ def test_a_counter_patch_accepted_elsewhere_is_not_overwritten_by_the_old_conten
         steps.reviewed("task", "--json", verdict="changes_requested", counter_patch=PATCH), "CHANGES", 10
     )
     review_id = first["review_id"]
-    steps.gated.tandem("review", "accept", review_id, first["counter_patch"]["id"], "--agent", "executor")
+    steps.gated.tandem("review", "patch", "accept", review_id, first["counter_patch"]["id"], "--agent", "executor")
     for _ in range(2):
         if steps.status(review_id)["status"] == "pending":
             steps.gated.decide(review_id)

@@ -17,11 +17,10 @@ import typer
 from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
-from typer.core import TyperGroup
 
 from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
-from tandem.cli.commands import add, command, epilog
+from tandem.cli.commands import HELP, CommandGroup, add, command, epilog
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
@@ -51,7 +50,7 @@ _STEPS_BACK = re.compile(r"[~^]")
 _SHORT = 10
 _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
-_HELP_OPTIONS = frozenset({"--help", "-h"})
+_HELPS = frozenset({HELP, "--help", "-h"})
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 _ABOUT = """Check whether the commits of a range are approved; show and verify the event log.
 
@@ -60,12 +59,12 @@ _SQLITE = "sqlite:///"
 _QUIET_SECONDS = 1.0
 
 
-class RangeGroup(TyperGroup):
+class RangeGroup(CommandGroup):
     """A group whose first word, when it is none of its commands, is the range of `commits`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with the command that was left out."""
-        is_named = not args or args[0] in self.commands or args[0] in _HELP_OPTIONS
+        is_named = not args or args[0] in self.commands or args[0] in _HELPS
         return super().parse_args(ctx, args if is_named else [NAME, *args])
 
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Container, Coroutine, Iterator
+from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_origin
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from tandem.cli.terminal import Exit, show_refusal
 from tandem.errors import TandemError
+
+_NEAR = 0.7
+"""How much of a name has to be right for it to be offered."""
+HELP = "help"
+"""The command of every group that shows the help of another."""
 
 EnvelopeOption = Annotated[bool, typer.Option("--json", help="Print an envelope of JSON.")]
 """For what a command finds out by itself."""
@@ -28,6 +34,65 @@ Work = Answer | int | None
 
 What is read from standard input is read before: in a coroutine the first Ctrl-C would not end that.
 """
+
+
+class CommandGroup(TyperGroup):
+    """A group that shows a command's help after `help`, and suggests a name that was meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called; `help`, which every group has, is carried out here."""
+        name = args[0]
+        if name == HELP:
+            show_help(ctx, args[1:])
+        if name not in self.commands and not name.startswith("-"):
+            ctx.fail(f"There is no command '{ctx.command_path} {name}'.{self.suggestion(ctx, name)}")
+        return super().resolve_command(ctx, args)
+
+    def suggestion(self, ctx: Any, name: str) -> str:
+        """Which commands may have been meant, as a sentence; empty if none is near."""
+        shown = [one for one, found in self.commands.items() if not found.hidden]
+        near = difflib.get_close_matches(name, shown, 2, _NEAR)
+        return did_you_mean([f"{ctx.command_path} {one}" for one in near] or _elsewhere(name, ctx.find_root()))
+
+
+def _elsewhere(name: str, root: Any) -> list[str]:
+    """The commands of other groups that are called about so."""
+    shown = [path for path, found in walk(root) if not found.hidden]
+    near = difflib.get_close_matches(name, {path.rpartition(" ")[2] for path in shown}, 1, _NEAR)
+    return [path for path in shown if path.rpartition(" ")[2] in near]
+
+
+def walk(ctx: Any) -> Iterator[tuple[str, Any]]:
+    """Every command below a group's context, with the words that call it."""
+    for name in ctx.command.list_commands(ctx):
+        if name == HELP:
+            continue
+        below = below(ctx, name)
+        if isinstance(below.command, TyperGroup):
+            yield from walk(below)
+        else:
+            yield below.command_path, ctx.command.commands[name]
+
+
+def did_you_mean(near: Sequence[str]) -> str:
+    """The sentence that offers what may have been meant; empty for nothing."""
+    return f" Did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
+
+
+def show_help(context: Any, words: Sequence[str]) -> NoReturn:
+    """Print the help of the command that the words name below a group, and end."""
+    if words:
+        show_help(below(context, words[0]), words[1:])
+    typer.echo(context.get_help())
+    raise typer.Exit
+
+
+def below(ctx: Any, name: str) -> Any:
+    """The context of a group's command."""
+    if not isinstance(ctx.command, TyperGroup):
+        ctx.fail(f"'{ctx.command_path}' has no commands, and so no '{name}'.")
+    found: Any = ctx.command.resolve_command(ctx, [name])[1]
+    return found.make_context(name, [], parent=ctx, resilient_parsing=True)
 
 
 @cache
@@ -109,7 +174,7 @@ def add(group: typer.Typer, words: str, function: Callable[..., Any], *, more: s
     group.command(words.rpartition(" ")[2], epilog=ending or None, **settings)(function)
 
 
-def add_lazily(group: typer.Typer, name: str, about: str, make: Callable[[], Any]) -> None:
+def add_lazily(group: typer.Typer, name: str, about: str, make: Callable[[], Any], *, hidden: bool = False) -> None:
     """Add a command to a group.
 
     Args:
@@ -117,6 +182,7 @@ def add_lazily(group: typer.Typer, name: str, about: str, make: Callable[[], Any
         name: What it is called.
         about: Its line in the group's help; the command's own help.
         make: Makes the command, when it is called.
+        hidden: Whether it is for programs, and not listed.
     """
 
     class StandIn(TyperCommand):
@@ -128,7 +194,7 @@ def add_lazily(group: typer.Typer, name: str, about: str, make: Callable[[], Any
     def stand_in() -> None:
         """Is never called: the command's own context is invoked."""
 
-    group.command(name, cls=StandIn, help=about)(stand_in)
+    group.command(name, cls=StandIn, help=about, hidden=hidden)(stand_in)
 
 
 def imported(module: str, name: str) -> Any:

@@ -11,9 +11,9 @@ import typer
 
 from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
+from tandem.cli.identity import caller
 from tandem.client import TandemClient
 from tandem.errors import InvalidInput
-from tandem.hooks.person import agent_name
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -37,7 +37,7 @@ AgentOption = Annotated[
         "--agent",
         metavar="NAME",
         envvar="TANDEM_AGENT",
-        help="Who is calling; default: the agent that runs the command.",
+        help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.",
         rich_help_panel=COMMON_PANEL,
     ),
 ]
@@ -78,7 +78,7 @@ class ConnectionOptions:
     Attributes:
         broker: The URL, if one was given.
         project: The project, if one was given.
-        agent: Who is calling; null if nobody said: then the agent that runs the command, if one does.
+        agent: Who is calling; null if nobody said: then the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
         data_dir: The data folder of that broker, if it is not the user's own.
         new: Whether the project that was given may be a name that nobody has used so far.
@@ -94,7 +94,7 @@ class ConnectionOptions:
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
         url = self.broker or published_url(self.data_dir or find_data_dir())
-        return TandemClient(url, agent=self.agent or agent_name(), data_dir=self.data_dir)
+        return TandemClient(url, agent=caller(self.agent).name, data_dir=self.data_dir)
 
 
 async def need_project(client: TandemClient, options: ConnectionOptions) -> str:

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
 from tandem.cli.calls import call, given, present, with_project
-from tandem.cli.commands import EnvelopeOption, add, command
+from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.completion import complete_cycle, complete_example, complete_role, complete_workflow
 from tandem.cli.connection_options import (
     ConnectionOptions,
@@ -416,7 +416,9 @@ async def _fetch(client: TandemClient, asked: dict[str, Any], options: Connectio
 
 def register(app: typer.Typer) -> None:
     """Add the groups `cycle` and `session`, in the order in which the commands are needed."""
-    group = typer.Typer(help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True)
+    group = typer.Typer(
+        cls=CommandGroup, help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True
+    )
     add(group, "cycle example", example)
     add(group, "cycle init", make_keys)
     for name in ("cycle_start", "cycle_status", "cycle_complete", "cycle_archive", "list_cycles"):
@@ -426,7 +428,7 @@ def register(app: typer.Typer) -> None:
     add(group, "cycle rotate", rotate_key)
     add_operation(group, OPERATIONS["cycle_revoke"])
     app.add_typer(group, name="cycle")
-    sessions = typer.Typer(help="Sessions of roles, opened with their keys.", no_args_is_help=True)
+    sessions = typer.Typer(cls=CommandGroup, help="Sessions of roles, opened with their keys.", no_args_is_help=True)
     add(sessions, "session open", open_session)
     add_operation(sessions, OPERATIONS["session_close"])
     app.add_typer(sessions, name="session")

@@ -11,7 +11,7 @@ import typer
 
 from tandem.cli import sources
 from tandem.cli.calls import present
-from tandem.cli.commands import Answer, add, add_lazily, command, imported
+from tandem.cli.commands import Answer, CommandGroup, add, add_lazily, command, imported
 from tandem.cli.connection_options import (
     ConnectionOptions,
     need_project,
@@ -21,6 +21,8 @@ from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress
 from tandem.client.table import OPERATIONS
 
+_STEPS = "tandem.cli.gate_steps"
+"""The steps of a workflow call these."""
 _OTHERS = {
     "tandem.cli.gate_switch": {
         "on": "Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks.",
@@ -33,7 +35,7 @@ _OTHERS = {
         "server-hook": "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the"
         " hook.",
     },
-    "tandem.cli.gate_steps": {
+    _STEPS: {
         "plan": "Have a whole PLAN.md reviewed before it is committed or carried out.",
         "context": "Have a whole CONTEXT.md reviewed before it is written or committed.",
         "task": "Have a task's change reviewed before its commit, with what its plan says of it.",
@@ -46,11 +48,13 @@ _OTHERS = {
 
 def register(app: typer.Typer) -> None:
     """Add the group `gate`."""
-    group = typer.Typer(help="The gate: check whether content is approved, and switch it.", no_args_is_help=True)
+    group = typer.Typer(
+        cls=CommandGroup, help="The gate: check whether content is approved, and switch it.", no_args_is_help=True
+    )
     add(group, "gate check", check)
     for module, commands in _OTHERS.items():
         for name, about in commands.items():
-            add_lazily(group, name, about, partial(imported, module, name))
+            add_lazily(group, name, about, partial(imported, module, name), hidden=module == _STEPS)
     for name in ("set_gate", "get_gate", "override_gate"):
         add_operation(group, OPERATIONS[name])
     app.add_typer(group, name="gate")

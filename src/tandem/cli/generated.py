@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -17,8 +17,9 @@ from rich.markup import escape
 from typer.main import get_group
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli.calls import WaitPolicy, call
-from tandem.cli.commands import add, add_lazily, imported, options_of, run
+from tandem.cli import identity
+from tandem.cli.calls import WaitPolicy, call, given
+from tandem.cli.commands import CommandGroup, add, add_lazily, imported, options_of, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -40,6 +41,32 @@ from tandem.cli.sources import Inputs, note
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
+FOR_PROGRAMS = frozenset(
+    {
+        "check_counter_patch",
+        "create_login",
+        "create_review",
+        "draft_counter_patch",
+        "get_discussion",
+        "get_gate",
+        "get_project_settings",
+        "get_reviewer_log",
+        "get_round_file",
+        "list_commits",
+        "list_viewed",
+        "mark_viewed",
+        "override_gate",
+        "record_commit",
+        "record_rollback",
+        "renew_claim",
+        "report_check",
+        "report_outcome",
+        "set_gate",
+        "supervisor_heartbeat",
+        "supervisor_register",
+    }
+)
+"""Operations whose commands hooks, pools and scripts call; people have others for the same. No help lists them."""
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
 _POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id"})
 """May be given without their names where they are required."""
@@ -88,6 +115,7 @@ class Field:
         form: How the value is read: as it is, as a long text, or as JSON.
         info: The model's field.
         positional: Whether it may also be given without its name.
+        is_caller: Whether it is who calls when it is left out.
     """
 
     name: str
@@ -95,6 +123,7 @@ class Field:
     form: Literal["plain", "text", "json"]
     info: FieldInfo
     positional: bool
+    is_caller: bool = False
 
     @property
     def option(self) -> str:
@@ -114,7 +143,7 @@ class Field:
 
 def new_group(noun: str, about: str, *, without: Container[str] = ()) -> typer.Typer:
     """A group with a command for each operation of its noun, but for the verbs that have commands of their own."""
-    group = typer.Typer(help=about, no_args_is_help=True)
+    group = typer.Typer(cls=CommandGroup, help=about, no_args_is_help=True)
     add_operations(group, noun, without=without)
     return group
 
@@ -129,7 +158,13 @@ def add_operations(group: typer.Typer, noun: str, *, without: Container[str] = (
 def add_operation(app: typer.Typer, operation: Described) -> None:
     """Add the command of an operation to the group of its noun."""
     # To build the models of all requests takes longer than most calls.
-    add_lazily(app, operation.verb, escape(operation.description), lambda: _made(operation))
+    add_lazily(
+        app,
+        operation.verb,
+        escape(operation.description),
+        lambda: _made(operation),
+        hidden=operation.name in FOR_PROGRAMS,
+    )
 
 
 def _made(operation: Described) -> Any:
@@ -141,6 +176,7 @@ def _made(operation: Described) -> Any:
         options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
         patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
+        arguments |= _caller(operation, arguments, options)
         run(lambda: call(operation, arguments, options, patience), as_json=options.as_json)
 
     # Typer reads a command's parameters from its signature.
@@ -154,7 +190,11 @@ def fields_of(operation: Described) -> list[Field]:
     """The fields of an operation's request: those that are required first, those that all have last."""
     # Naming a review while creating one means to revise it: too much to say without a name.
     named = operation.name == "create_review"
-    fields = [_field(name, info, named=named) for name, info in operation.request.model_fields.items()]
+    callers = {"person", getattr(operation.request, "actor_field", None)} & {"person", "reviewer_id"}
+    fields = [
+        replace(_field(name, info, named=named), is_caller=name in callers)
+        for name, info in operation.request.model_fields.items()
+    ]
     return sorted(fields, key=lambda field: (field.name in _COMMON_FIELDS, not field.info.is_required()))
 
 
@@ -224,7 +264,7 @@ def _option(field: Field) -> inspect.Parameter:
     )
     if field.name == "agent_type":
         return _parameter(field.name, Annotated[str, option], _DEFAULT_AGENT_TYPE)
-    if field.info.is_required() and not field.positional:
+    if field.info.is_required() and not field.positional and not field.is_caller:
         return _parameter(field.name, Annotated[field.hint, option], inspect.Parameter.empty)
     made = field.info.is_required() or field.info.default_factory is not None
     default = None if made else field.info.default
@@ -245,6 +285,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _help(field: Field) -> str:
     said = _ABOUT.get(field.name) or field.info.description or ""
+    if field.is_caller:
+        said += " Default: who calls, see 'tandem me'."
     if field.form != "plain":
         said = f"{said} {note(is_json=field.form == 'json')}".strip()
     return escape(said)
@@ -258,10 +300,27 @@ def _arguments(fields: list[Field], values: dict[str, Any]) -> Iterator[tuple[st
             yield field.name, field.read(value, inputs)
 
 
+def _caller(operation: Described, arguments: dict[str, Any], options: ConnectionOptions) -> dict[str, Any]:
+    """The name of who calls, where the request has a field for it that was left out.
+
+    Raises:
+        InvalidInput: It is needed, and nobody said it.
+    """
+    field = next((one for one in fields_of(operation) if one.is_caller and one.name not in arguments), None)
+    if field is None:
+        return {}
+    if field.info.is_required():
+        return {field.name: identity.required_caller(options.agent)}
+    # A claim's number says whose it is, and a proposer has no claim.
+    is_reviewer = field.name == "reviewer_id" and arguments.get("sender_role", "reviewer") == "reviewer"
+    left_out = not is_reviewer or "claim_generation" in arguments
+    return {} if left_out else given(reviewer_id=identity.caller(options.agent).name)
+
+
 def _chosen(field: Field, values: dict[str, Any]) -> Any:
     """A field's value, given by its name or by its place."""
     value = one_of(values.get(field.name + _ARGUMENT_SUFFIX), values.get(field.name), field.option)
-    if value is None and field.info.is_required():
+    if value is None and field.info.is_required() and not field.is_caller:
         raise typer.BadParameter(f"Missing {field.name.upper()}.", param_hint=field.option)
     return value
 
@@ -270,7 +329,7 @@ def register(app: typer.Typer) -> None:
     """Add the groups."""
     for name, about in _GROUPS.items():
         app.add_typer(new_group(name, about), name=name)
-    project = typer.Typer(help="Registered projects and their folders.", no_args_is_help=True)
+    project = typer.Typer(cls=CommandGroup, help="Registered projects and their folders.", no_args_is_help=True)
     for name, about in _PROJECT_COMMANDS.items():
         add_lazily(project, name, about, partial(imported, "tandem.cli.project", name))
     add_operations(project, "project", without=("add",))

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from tandem.bridge.project import top_level
-from tandem.cli.commands import EnvelopeOption, add, command
+from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.settings import ask_for
 from tandem.cli.terminal import NoWrap, say, show, show_data
 from tandem.core.visible import visible
@@ -94,7 +94,7 @@ def _show_plan(plan: OverlayPlan, *, remove: bool, dry_run: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the group."""
-    group = typer.Typer(no_args_is_help=True, help="Reviews of GSD's steps.")
+    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Reviews of GSD's steps.")
     for words, function in (("gsd on", on), ("gsd off", off), ("gsd status", status), ("gsd overlay", overlay)):
         add(group, words, function)
     app.add_typer(group, name="gsd")

@@ -6,12 +6,18 @@ import gc
 import importlib
 import io
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_group
+
+from tandem.cli.commands import HELP, CommandGroup, show_help
+from tandem.cli.terminal import show_usage_error
 
 _REVIEWING = "Reviewing"
 _HANDING_OVER = "Handing over"
@@ -26,11 +32,13 @@ class LazyCommand:
         module: Where it is; its `register(app)` adds it to a Typer app.
         about: Its line in the help.
         panel: The heading it stands under.
+        hidden: Whether it is for programs, and not listed.
     """
 
     module: str
     about: str
     panel: str
+    hidden: bool = False
 
 
 COMMANDS: dict[str, LazyCommand] = {
@@ -41,7 +49,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "checks": LazyCommand("tandem.cli.generated", "Checks that run on a change: results, logs, again.", _REVIEWING),
     "open": LazyCommand("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
     "gate": LazyCommand("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
-    "commit": LazyCommand("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING),
+    "commit": LazyCommand("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING, hidden=True),
     "rollback": LazyCommand("tandem.cli.rollback", "Revert a commit that was not approved.", _REVIEWING),
     "audit": LazyCommand("tandem.cli.audit", "Check commits; show and verify the log.", _REVIEWING),
     "reviewers": LazyCommand("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
@@ -49,6 +57,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "session": LazyCommand("tandem.cli.cycle", "Sessions of roles, opened with their keys.", _HANDING_OVER),
     "lock": LazyCommand("tandem.cli.generated", "The lock of the role whose turn it is.", _HANDING_OVER),
     "handoff": LazyCommand("tandem.cli.generated", "What one role hands over to the next.", _HANDING_OVER),
+    "me": LazyCommand("tandem.cli.identity", "Say once who you are; show it.", _SETTING_UP),
     "init": LazyCommand("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
     "uninit": LazyCommand("tandem.cli.init", "Undo exactly what 'tandem init' did.", _SETTING_UP),
     "doctor": LazyCommand("tandem.cli.doctor", "Find problems and their remedies.", _SETTING_UP),
@@ -61,25 +70,49 @@ COMMANDS: dict[str, LazyCommand] = {
     "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
     "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
     "token": LazyCommand("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
-    "supervisor": LazyCommand("tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP),
-    "mcp": LazyCommand("tandem.cli.broker", "Speak MCP over stdio for an agent.", _SETTING_UP),
+    "supervisor": LazyCommand(
+        "tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP, hidden=True
+    ),
+    "mcp": LazyCommand("tandem.cli.broker", "Speak MCP over stdio for an agent.", _SETTING_UP, hidden=True),
     "demo": LazyCommand("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
+    "help": LazyCommand("tandem.cli.main", "Show the help of a command: tandem help review list.", _SETTING_UP),
+    "version": LazyCommand("tandem.cli.main", "Show the version.", _SETTING_UP),
 }
 
 
-class Commands(TyperGroup):
+class Commands(CommandGroup):
     """Imports a command's module only when it is called, so that each starts as fast as it can."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        self._as_json = False
         for name, entry in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=entry.about, rich_help_panel=entry.panel))
+            self.add_command(TyperCommand(name, help=entry.about, rich_help_panel=entry.panel, hidden=entry.hidden))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, with the name's stand-in replaced by the real one."""
         noun, group, verb = _dotted(args[0])
         name, command, rest = super().resolve_command(ctx, [noun, verb, *args[1:]] if group else args)
         return name, group or (load(name) if name in COMMANDS else command), rest
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the options before the command."""
+        self._as_json = "--json" in args
+        with self._usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with self._usage_errors():
+            return super().invoke(ctx)
+
+    @contextmanager
+    def _usage_errors(self) -> Generator[None]:
+        """Print how a command was called wrongly in the form of all refusals."""
+        try:
+            yield
+        except TyperException as error:
+            raise typer.Exit(show_usage_error(error, as_json=self._as_json)) from None
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """What the shell offers: commands, and after a noun and a dot its verbs."""
@@ -109,6 +142,7 @@ def load(name: str) -> Any:
 
 
 app = typer.Typer(
+    name="tandem",
     cls=Commands,
     help=(
         "Submit changes for review, review them, and hand work to each other.\n\n"
@@ -123,6 +157,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -132,10 +167,29 @@ def tandem(
 ) -> None:
     """Options of `tandem` itself."""
     if version:
-        from importlib.metadata import version as version_of
-
-        typer.echo(f"tandem {version_of('tandem-broker')}")
+        show_version()
         raise typer.Exit
+
+
+def show_version() -> None:
+    """Show the version."""
+    from importlib.metadata import version
+
+    typer.echo(f"tandem {version('tandem-broker')}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("version")(show_version)
+    app.command(HELP)(help_of)
+
+
+def help_of(
+    context: typer.Context,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Such as: review list.")] = None,
+) -> None:
+    """Show the help of a command; every group has this command, too."""
+    show_help(context.find_root(), words or ())
 
 
 def run() -> None:

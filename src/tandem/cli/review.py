@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import orjson
 import typer
-from typer.core import TyperGroup
 
-from tandem.cli.calls import WaitPolicy, call, given
-from tandem.cli.commands import add, command
+from tandem.cli import identity, persons
+from tandem.cli.calls import WaitPolicy, call, given, present
+from tandem.cli.commands import CommandGroup, add, command
 from tandem.cli.completion import complete_project, complete_review
 from tandem.cli.connection_options import (
     COMMON_PANEL,
@@ -24,9 +25,9 @@ from tandem.cli.connection_options import (
     WaitOption,
     ensure_ours,
 )
-from tandem.cli.generated import new_group
-from tandem.cli.persons import refuse_agents
+from tandem.cli.generated import add_operations, new_group
 from tandem.cli.render.parts import plain
+from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.client.table import OPERATIONS
 from tandem.contract.request import StatusName
@@ -41,25 +42,30 @@ NAME = "screen"
 _ABOUT = """Reviews: propose, claim, discuss, decide, close.
 
 At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold]."""
-_HELP_OPTION = "--help"
+_HELP_OPTIONS = frozenset({"-h", "--help"})
 _ALONE = "tandem.review.alone"
 
 
-class ScreenGroup(TyperGroup):
+class ScreenGroup(CommandGroup):
     """A group whose command, when none of its own is named, is the screen."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with the command that was left out; a shell that completes leaves out none."""
-        is_named = args[:1] == [_HELP_OPTION] or (bool(args) and not args[0].startswith("-"))
+        is_named = bool(args) and (args[0] in _HELP_OPTIONS or not args[0].startswith("-"))
         ctx.meta[_ALONE] = not args
         return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else [NAME, *args])
 
 
 def register(app: typer.Typer) -> None:
     """Add the group `review`."""
-    group = new_group("review", _ABOUT, without=("list",))
+    group = typer.Typer(help=_ABOUT, no_args_is_help=True)
     add(group, "review list", listed)
     add(group, "review screen", screen)
+    add(group, "review approve", approve)
+    add(group, "review reject", reject)
+    add_operations(group, "review", without=("list",))
+    patches = new_group("review patch", "Counter-patches: take a reviewer's, or decline it.")
+    group.add_typer(patches, name="patch")
     add(group, "review checkout", checkout)
     app.add_typer(group, name="review", cls=ScreenGroup)
 
@@ -124,7 +130,9 @@ async def screen(
             typer.echo(text)
         raise typer.Exit(Exit.USAGE)
     # Agents give verdicts by the other commands, each under its own name. What is decided here counts as a person's.
-    refuse_agents("Here a person reviews in their own name; agents review with 'tandem review claim' and the others.")
+    persons.refuse_agents(
+        "Here a person reviews in their own name; agents review with 'tandem review claim' and the others."
+    )
     if not is_at_terminal():
         raise Forbidden(
             "The screen needs a terminal for its input and its output. Without one, 'tandem review list' and the"
@@ -132,11 +140,57 @@ async def screen(
             needed="terminal",
         )
     # Late: nothing else needs Textual, which takes longer to import than most commands take.
-    from tandem.cli.review_screen import identity
     from tandem.cli.review_screen.application import open_screen
 
     person = identity.remembered() if name is None else identity.checked(name)
     return await open_screen(ConnectionOptions(broker, project, person), person)
+
+
+ReviewArgument = Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)]
+RoundOption = Annotated[
+    int | None, typer.Option("--round", metavar="N", min=1, help="Decide only if this is the current round.")
+]
+
+
+@command(without=("project",))
+async def approve(
+    review_id: ReviewArgument,
+    *,
+    reason: Annotated[str | None, typer.Option("-m", "--reason", metavar="TEXT", help="What convinced you.")] = None,
+    number: RoundOption = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Approve a review in your own name ('tandem me'); nobody approves what they wrote themselves."""
+    return await _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
+
+
+@command(without=("project",))
+async def reject(
+    review_id: ReviewArgument,
+    *,
+    reason: Annotated[str, typer.Option("-m", "--reason", metavar="TEXT", help="Why, for the proposer.")],
+    number: RoundOption = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Reject a review for good, in your own name. To ask for changes: 'tandem review verdict'."""
+    return await _decide(review_id, given(verdict="rejected", reason=reason, round=number), options)
+
+
+async def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions) -> Exit:
+    """Claim a review and give the verdict; a claim that was made for it is given back if the verdict is refused."""
+    if reason := verdict.get("reason"):
+        verdict["reason"] = Inputs().text("--reason", reason)
+    reviewer = identity.required_caller(options.agent)
+    async with options.client() as client, progress("review verdict"):
+        await persons.refuse(client, review_id)
+        before = await client.data("get_review_status", {"review_id": review_id})
+        claim = await client.data("claim_review", {"review_id": review_id, "reviewer_id": reviewer})
+        claimed = {name: claim[name] for name in ("review_id", "claim_generation")}
+        envelope = await client.call("submit_verdict", {**claimed, "reviewer_id": reviewer, **verdict})
+        was_ours = before["claim_generation"] == claim["claim_generation"]
+        if not was_ours and not orjson.loads(envelope)["ok"]:
+            await client.data("release_claim", {**claimed, "reason": "the verdict was refused"})
+    return present(envelope, OPERATIONS["submit_verdict"].answer, as_json=options.as_json)
 
 
 @command(without=("project",))

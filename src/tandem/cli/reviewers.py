@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tandem.cli.calls import call, given
-from tandem.cli.commands import add, command, epilog
+from tandem.cli.commands import CommandGroup, add, command, epilog
 from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
     BrokerOption,
@@ -108,7 +108,13 @@ def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
 def register(app: typer.Typer) -> None:
     """Add the group `reviewers`."""
     # `--help` says what it does without a command; nothing at all shows the help too.
-    group = typer.Typer(invoke_without_command=True, no_args_is_help=True, help=_HELP, epilog=epilog("reviewers"))
+    group = typer.Typer(
+        cls=CommandGroup,
+        invoke_without_command=True,
+        no_args_is_help=True,
+        help=_HELP,
+        epilog=epilog("reviewers"),
+    )
     group.callback()(supervise)
     add_operation(group, OPERATIONS["list_reviewers"])
     add_operation(group, OPERATIONS["spawn_reviewer"])

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tandem.bridge.project import top_level
-from tandem.cli.commands import EnvelopeOption, add, command
+from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.terminal import say, show, show_data
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
@@ -26,7 +26,7 @@ from tandem.setup.trust import Project, TrustCandidate
 
 def register(app: typer.Typer) -> None:
     """Add the group `config` and the command `trust`."""
-    group = typer.Typer(no_args_is_help=True, help="Settings, and where each comes from.")
+    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Settings, and where each comes from.")
     group.command("show")(show_settings)
     app.add_typer(group, name="config")
     add(app, "trust", trust_files)

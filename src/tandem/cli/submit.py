@@ -269,7 +269,8 @@ class _Remarks:
             case "decide_counter_patch":
                 patch = data["counter_patch_id"]
                 say(f"{reviewer or 'a reviewer'} sent a counter-patch; read: tandem review proposal {review_id}")
-                say(f"decide: tandem review accept {review_id} {patch}, or: tandem review reject {review_id} {patch}")
+                answers = (f"tandem review patch {word} {review_id} {patch}" for word in ("accept", "reject"))
+                say(f"decide: {', or: '.join(answers)}")
             case _ if reviewer:
                 say(f"{reviewer} reviews it")
             case _:

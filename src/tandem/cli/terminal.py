@@ -19,7 +19,7 @@ from rich.text import Text
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
-from tandem.errors import TandemError
+from tandem.errors import InvalidInput, TandemError
 from tandem.hooks.person import wait_seconds
 
 _PIPE_WIDTH = 160
@@ -141,6 +141,37 @@ def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
         if name not in _DETAILS_SAID_ALREADY and value not in (None, "", [], {}):
             errors.print(Text(f"  {name}: {indented(_short(value))}", style="dim"), soft_wrap=True)
     return of_error(error)
+
+
+def show_usage_error(error: Any, *, as_json: bool) -> Exit:
+    """Print how a command was called wrongly, as an envelope or for people; answers with the exit status.
+
+    Args:
+        error: What the parser of the command line raised.
+        as_json: Whether to print an envelope.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # A group without a command: its message is the help.
+        sys.stderr.write(f"{error.message}\n")
+        return Exit.USAGE
+    message, context = _usage_message(error), getattr(error, "ctx", None)
+    usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
+    if as_json:
+        refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
+        show_envelope(orjson.dumps({"ok": False, "error": refusal}))
+        return Exit.USAGE
+    errors = console(stderr=True)
+    errors.print(Text("error: ", style="bold red").append(indented(message), style="not bold default"), soft_wrap=True)
+    for name, value in (usage | ({} if context is None else {"help": f"{context.command_path} -h"})).items():
+        errors.print(Text(f"  {name}: {value}", style="dim"), soft_wrap=True)
+    return Exit.USAGE
+
+
+def _usage_message(error: Any) -> str:
+    """What is wrong, in one form whatever the parser calls it."""
+    if possible := getattr(error, "possibilities", None):
+        return f"{error.message}. Did you mean {' or '.join(sorted(possible))}?"
+    return str(error.format_message()).replace("Value error, ", "")
 
 
 @asynccontextmanager

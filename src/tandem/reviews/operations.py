@@ -31,10 +31,22 @@ OPERATIONS = (
     Operation("release_claim", "review", "release", ask.ReleaseClaim, answers.ClaimReleased, REVIEWER, WRITE),
     Operation("submit_verdict", "review", "verdict", ask.SubmitVerdict, answers.VerdictGiven, REVIEWER, WRITE),
     Operation(
-        "accept_counter_patch", "review", "accept", ask.AcceptCounterPatch, answers.CounterPatchDecided, PROPOSER, WRITE
+        "accept_counter_patch",
+        "review patch",
+        "accept",
+        ask.AcceptCounterPatch,
+        answers.CounterPatchDecided,
+        PROPOSER,
+        WRITE,
     ),
     Operation(
-        "reject_counter_patch", "review", "reject", ask.RejectCounterPatch, answers.CounterPatchDecided, PROPOSER, WRITE
+        "reject_counter_patch",
+        "review patch",
+        "reject",
+        ask.RejectCounterPatch,
+        answers.CounterPatchDecided,
+        PROPOSER,
+        WRITE,
     ),
     Operation("add_message", "review", "message", ask.AddMessage, answers.MessageSent, PROPOSER | REVIEWER, WRITE),
     Operation("get_discussion", "review", "discussion", ask.GetDiscussion, answers.Discussion, ALL, READ),

@@ -10,7 +10,7 @@ OPERATIONS = (
     Operation("get_round_file", "review", "file", ask.GetRoundFile, answers.RoundFile, ALL, READ, listed=False),
     Operation(
         "draft_counter_patch",
-        "review",
+        "review patch",
         "draft",
         ask.DraftCounterPatch,
         answers.CounterPatchDraft,
@@ -20,7 +20,7 @@ OPERATIONS = (
     ),
     Operation(
         "check_counter_patch",
-        "review",
+        "review patch",
         "check",
         ask.CheckCounterPatch,
         answers.CounterPatchCheck,

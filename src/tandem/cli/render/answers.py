@@ -20,7 +20,7 @@ from tandem.reviews import page_answers as file_answers
 _NEXT_ACTIONS = {
     "wait": "wait for the reviewer",
     "answer_message": "answer the reviewer's message: tandem review message",
-    "decide_counter_patch": "decide the counter-patch: tandem review accept | reject",
+    "decide_counter_patch": "decide the counter-patch: tandem review patch accept | reject",
     "revise": "revise and submit again: tandem submit --revise",
     "apply_and_close": "apply it and close: tandem apply, tandem review close",
     "revert": "the change is not wanted: undo it",

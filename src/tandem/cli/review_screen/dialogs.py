@@ -15,7 +15,8 @@ from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, TextArea
 
-from tandem.cli.review_screen import identity, texts
+from tandem.cli import identity
+from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenDraft
 from tandem.client.session import Unreachable
 from tandem.core.visible import visible

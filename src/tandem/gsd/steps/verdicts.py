@@ -172,7 +172,7 @@ def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tup
         return (again,)
     return (
         f"Take the counter-patch: {subject.order.accept_command}",
-        f"Or decline it: tandem review reject {review_id} {patch.id} --reason '…'. {again}",
+        f"Or decline it: tandem review patch reject {review_id} {patch.id} --reason '…'. {again}",
     )
 
 

@@ -1,0 +1,131 @@
+"""Commands for people: one's name is said once, reviews have commands to decide them, programs' ones are not listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commandline import Ended, Inside, repository, running_broker
+
+PERSON = "alice"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as url:
+        yield url
+
+
+@pytest.fixture
+def desk(broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    """A registered project, with a person who has not said who they are."""
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(tmp_path / "config"))
+    root = repository(tmp_path / tmp_path.name)
+    monkeypatch.chdir(root)
+    found = Inside(broker, root)
+    assert found.run("project", "add").status == 0
+    return found
+
+
+def said(ended: Ended, status: int) -> str:
+    assert ended.status == status, ended
+    return ended.stderr
+
+
+def state(desk: Inside, review_id: str) -> dict[str, Any]:
+    return desk.run("review", "status", review_id, "--json").data
+
+
+def test_who_i_am_is_said_once_and_every_command_uses_it(desk: Inside) -> None:
+    assert "Say it once: tandem me" in said(desk.run("me"), 1)
+    assert desk.run("me", PERSON).status == 0
+    found = desk.run("me", "--json").data
+    assert (found["name"], Path(found["source"]).name) == (PERSON, "person.json")
+    assert desk.run("me", "--json", TANDEM_AGENT="carol").data == {"name": "carol", "source": "TANDEM_AGENT"}
+    review_id = desk.created()
+    assert desk.run("review", "proposal", review_id, "--json").data["proposer_id"] == PERSON
+    other = desk.created("--agent", "carol")
+    assert desk.run("review", "claim", other, "--json").data["reviewer_id"] == PERSON
+    assert desk.run("inbox", "show", "--json").data["person"] == PERSON
+
+
+def test_an_agent_neither_takes_nor_sets_the_persons_name(desk: Inside) -> None:
+    desk.run("me", PERSON)
+    assert desk.run("me", "--json", CLAUDECODE="1").data["name"] == "claude-code"
+    assert "an agent runs this command" in said(desk.run("me", "mallory", CLAUDECODE="1"), 1)
+    assert desk.run("me", "--json").data["name"] == PERSON
+
+
+def test_reviews_are_approved_and_rejected_in_ones_own_name(desk: Inside) -> None:
+    first, second = desk.created("--agent", "carol"), desk.created("--agent", "carol")
+    assert "tandem me NAME" in said(desk.run("review", "approve", first), 1)
+    desk.run("me", PERSON)
+    assert desk.run("review", "approve", first, "--json").data["verdict"] == "approved"
+    assert state(desk, first)["reviewer_id"] == PERSON
+    assert "--reason" in said(desk.run("review", "reject", second), 2)
+    assert desk.run("review", "reject", second, "-m", "No tests", "--json").data["status"] == "rejected"
+    assert state(desk, second)["verdict_reason"] == "No tests"
+
+
+def test_ones_own_change_is_not_ones_to_approve_and_goes_back_to_the_queue(desk: Inside) -> None:
+    desk.run("me", PERSON)
+    review_id = desk.created()
+    refused = desk.run("review", "approve", review_id, "--json")
+    assert (refused.status, refused.envelope["error"]["code"]) == (1, "SELF_APPROVAL")
+    assert state(desk, review_id)["status"] == "pending"
+
+
+def test_a_decision_about_an_older_round_is_refused_and_the_claim_given_back(desk: Inside) -> None:
+    desk.run("me", PERSON)
+    review_id = desk.created("--agent", "carol")
+    refused = desk.run("review", "approve", review_id, "--round", "2", "--json")
+    assert refused.envelope["error"]["code"] == "STALE_ROUND"
+    assert state(desk, review_id)["status"] == "pending"
+
+
+def test_a_counter_patch_is_taken_by_its_own_command(desk: Inside) -> None:
+    review_id = desk.created("--agent", "carol")
+    desk.run("review", "claim", review_id, "--reviewer-id", PERSON)
+    better = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+II\n"
+    patched = desk.run(
+        *("review", "verdict", review_id, "--verdict", "changes_requested", "--reviewer-id", PERSON),
+        *("--reason", "Roman", "--counter-patch", better, "--json"),
+    ).data
+    taken = desk.run("review", "patch", "accept", review_id, patched["counter_patch_id"], "--agent", "carol")
+    assert taken.status == 0
+    assert state(desk, review_id)["round"] == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (("-h",), "Usage: tandem [OPTIONS]"),
+        (("help",), "Usage: tandem [OPTIONS]"),
+        (("review", "-h"), "Usage: tandem review [OPTIONS]"),
+        (("help", "review", "approve"), "Usage: tandem review approve"),
+        (("review", "help", "patch", "accept"), "Usage: tandem review patch accept"),
+        (("audit", "help"), "Usage: tandem audit"),
+        (("version",), "tandem "),
+    ],
+)
+def test_help_and_version_are_where_people_look(desk: Inside, asked: tuple[str, ...], shown: str) -> None:
+    ended = desk.run(*asked)
+    assert (ended.status, shown in ended.stdout) == (0, True), ended
+
+
+def test_commands_for_programs_are_carried_out_and_not_listed(desk: Inside) -> None:
+    assert [name for name in ("│ mcp ", "│ supervisor ", "│ commit ") if name in desk.run("-h").stdout] == []
+    assert [name for name in ("│ create ", "│ renew ", "│ file ") if name in desk.run("review", "-h").stdout] == []
+    assert desk.created()
+
+
+def test_a_command_called_wrongly_answers_with_an_envelope_if_one_was_asked_for(desk: Inside) -> None:
+    ended = desk.run("review", "list", "--statsu", "open", "--json")
+    assert ended.status == 2
+    error = json.loads(ended.stdout)["error"]
+    assert error["code"] == "INVALID_INPUT"
+    assert "Did you mean --status" in error["message"]
