@@ -67,11 +67,11 @@ def walk(ctx: Any) -> Iterator[tuple[str, Any]]:
     for name in ctx.command.list_commands(ctx):
         if name == HELP:
             continue
-        below = below(ctx, name)
-        if isinstance(below.command, TyperGroup):
-            yield from walk(below)
+        inner = below(ctx, name)
+        if isinstance(inner.command, TyperGroup):
+            yield from walk(inner)
         else:
-            yield below.command_path, ctx.command.commands[name]
+            yield inner.command_path, ctx.command.commands[name]
 
 
 def did_you_mean(near: Sequence[str]) -> str:
