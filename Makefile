@@ -16,10 +16,13 @@ MINUTES ?= 5
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## Make or update .venv (the other targets do so by themselves)
-	@$(or $(PYTHON),python3) tools/setup.py $(if $(PYTHON),--exact)
+setup_command := $(or $(PYTHON),python3) tools/setup.py $(if $(PYTHON),--exact)
 
-demo: setup ## A broker, agents, a review and a hand-off cycle, live, in a minute
+setup: ## Make or update .venv (the other targets do so by themselves)
+	@$(setup_command)
+
+demo: ## A broker, agents, a review and a hand-off cycle, live, in a minute
+	@$(setup_command) --running
 	@$(venv_bin)/tandem demo $(ARGS)
 
 test: setup ## Everything that a change must pass, as CI runs it

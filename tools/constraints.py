@@ -1,11 +1,12 @@
-"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and `requirements.txt`.
+"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and what has hashes.
 
     python tools/constraints.py --check   what is installed and what is pinned agree (run by `make test`)
     python tools/constraints.py --write   pin what is installed now; pins of other platforms stay
     python tools/constraints.py --hash    write the pins of those who only use Tandem, with the hashes of their files
 
 `requirements.txt` is what the guides have people install: Tandem's own dependencies and what builds it, for all
-platforms. The hashes come from the package index, by `uv`, which is installed into an environment of its own for that.
+platforms; `requirements-extras.txt` what PostgreSQL and the terminal screen need in addition. The hashes come from the
+package index, by `uv`, which is installed into an environment of its own for that.
 
 Markers are kept line by line: a package that is not for every platform carries one.
 """
@@ -23,10 +24,16 @@ from pathlib import Path
 
 FILE = Path(__file__).resolve().parent.parent / "constraints.txt"
 HASHED = FILE.with_name("requirements.txt")
+HASHED_EXTRAS = FILE.with_name("requirements-extras.txt")
 HASHED_HEADER = """\
 # Every package that Tandem needs to run and to be built, with the hashes of its files: for `pip --require-hashes`.
 # Written by `make constraints`, from `constraints.txt`.
 """
+EXTRAS_HEADER = """\
+# What PostgreSQL and the terminal screen need beside requirements.txt, with hashes: for `pip --require-hashes`.
+# Written by `make constraints`, from `constraints.txt`.
+"""
+EXTRAS = ("postgres", "screen")
 HEADER = """\
 # Every package that Tandem and its development install, at the version that is tested.
 # Written by `make constraints`; a marker says that a package is not for every platform.
@@ -49,10 +56,13 @@ def main() -> int:
         FILE.write_text(render(installed(), pinned()), "utf-8")
         return 0
     if asked.hash:
-        HASHED.write_text(HASHED_HEADER + compiled(), "utf-8")
+        base, extras = compiled()
+        HASHED.write_text(HASHED_HEADER + base, "utf-8")
+        HASHED_EXTRAS.write_text(EXTRAS_HEADER + extras, "utf-8")
         return 0
     faults = differences(installed(), pinned(), FILE.read_text("utf-8"))
-    faults += stale(pinned(), HASHED.read_text("utf-8") if HASHED.exists() else "")
+    for file in (HASHED, HASHED_EXTRAS):
+        faults += stale(pinned(), file.name, file.read_text("utf-8") if file.exists() else "")
     for fault in faults:
         print(f"constraints.txt: {fault}", file=sys.stderr)
     return 1 if faults else 0
@@ -102,36 +112,44 @@ def _blocks(text: str) -> list[tuple[re.Match[str], str]]:
     return [(match, block) for block in blocks if (match := _HASHED.match(block))]
 
 
-def stale(pins: dict[str, tuple[str, str | None]], text: str) -> list[str]:
+def stale(pins: dict[str, tuple[str, str | None]], name_of_file: str, text: str) -> list[str]:
     """One sentence for each package whose hashes are not those of its pin."""
     found = hashed(text)
-    faults = [] if found else ["requirements.txt has no hashes; run `make constraints`"]
+    faults = [] if found else [f"{name_of_file} has no hashes; run `make constraints`"]
     for name, (version, count) in sorted(found.items()):
         pin = pins.get(name, ("nothing", None))[0]
         if pin != version or not count:
             faults.append(
-                f"{name}: requirements.txt has {count} hashes of {version}, {pin} is pinned; run `make constraints`"
+                f"{name}: {name_of_file} has {count} hashes of {version}, {pin} is pinned; run `make constraints`"
             )
     return faults
 
 
-def compiled() -> str:
-    """The pins of what Tandem needs, with hashes, as `uv` finds them; takes the network."""
+def compiled() -> tuple[str, str]:
+    """The pins of what Tandem needs, and of what its extras add, with hashes, as `uv` finds them; takes the network."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         binaries = Path(folder, "Scripts" if sys.platform == "win32" else "bin")
         subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", "uv"], check=True)
-        how = ["--constraints", FILE, "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
-        done = subprocess.run(
-            [binaries / "uv", "pip", "compile", FILE.with_name("pyproject.toml"), "-", *how],
-            input="hatchling\n",
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+        base = _compiled_by(binaries / "uv", ())
+        whole = _compiled_by(binaries / "uv", EXTRAS)
+    return "".join(base.values()), "".join(block for name, block in whole.items() if name not in base)
+
+
+def _compiled_by(uv: Path, extras: tuple[str, ...]) -> dict[str, str]:
+    """The lines of each package by its normalised name."""
+    how = ["--constraints", FILE, "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--quiet"]
+    done = subprocess.run(
+        [uv, "pip", "compile", FILE.with_name("pyproject.toml"), "-", *how, *(f"--extra={extra}" for extra in extras)],
+        input="hatchling\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     # Not what only platforms need that have no pin because Tandem does not run there.
     pins = pinned()
-    return "".join(block for match, block in _blocks(done.stdout) if normalised(match["name"]) in pins)
+    blocks = ((normalised(match["name"]), block) for match, block in _blocks(done.stdout))
+    return {name: block for name, block in blocks if name in pins}
 
 
 def _is_well_formed(line: str) -> bool:

@@ -15,6 +15,7 @@ from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final
 
+from distribution import released
 from tandem.setup import teaching
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,7 +61,7 @@ def plugin_files() -> dict[str, str]:
     facts = metadata(_DISTRIBUTION)
     about: dict[str, Any] = {
         "name": _NAME,
-        "version": facts["Version"],
+        "version": released()[0],
         "description": _DESCRIPTION,
         "author": {"name": "Tandem contributors"},
         "license": facts["License-Expression"],

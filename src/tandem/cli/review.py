@@ -31,7 +31,8 @@ from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.client.table import OPERATIONS
 from tandem.contract.request import StatusName
-from tandem.errors import Forbidden, InvalidInput
+from tandem.core.platforms import how_to_add
+from tandem.errors import Forbidden, InvalidInput, Unavailable
 from tandem.reviews.rules import Category, Priority, Side
 
 if TYPE_CHECKING:
@@ -139,8 +140,14 @@ async def screen(
             " other commands that 'tandem review --help' lists do the same.",
             needed="terminal",
         )
-    # Late: nothing else needs Textual, which takes longer to import than most commands take.
-    from tandem.cli.review_screen.application import open_screen
+    # Late: nothing else needs Textual, which takes longer to import than most commands take, and is an extra.
+    try:
+        from tandem.cli.review_screen.application import open_screen
+    except ImportError as exc:
+        raise Unavailable(
+            "The terminal screen needs a library that is not installed. Install it with:"
+            f" {how_to_add('screen')}; 'tandem open' shows the same in a browser."
+        ) from exc
 
     person = identity.remembered() if name is None else identity.checked(name)
     return await open_screen(ConnectionOptions(broker, project, person), person)

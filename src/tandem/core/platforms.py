@@ -50,6 +50,11 @@ _PEOPLE = range(501 if sys.platform == "darwin" else 1000, 60_000)
 """Numbers of users that are people, and not services."""
 
 
+def how_to_add(extra: str) -> str:
+    """The command that adds one of Tandem's extras to the environment that this program runs in."""
+    return f'"{sys.executable}" -m pip install "tandem-broker[{extra}]"'
+
+
 def data_dir() -> str:
     """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
     if sys.platform == "win32":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
+from tandem.core.platforms import how_to_add
 from tandem.errors import ConfigInvalid
 from tandem.store.base import REREAD, Conflict, Row, Store, StoreError, StoreStatistics, Unit
 from tandem.store.event import Seal, unkeyed
@@ -48,13 +49,19 @@ def make_store(
         seal: What the hashes of events are made with; a broker gives one with its secret.
 
     Raises:
-        ConfigInvalid: The URL is of neither kind.
+        ConfigInvalid: The URL is of neither kind, or the driver is missing.
     """
     if url.startswith(_SQLITE) and (path := url.removeprefix(_SQLITE)) and path != ":memory:":
         return SqliteStore(Path(path), schema, durability=durability, readers=readers, seal=seal)
     if url.startswith(_POSTGRESQL):
-        # The driver takes 0.1 s to import, which a broker on SQLite need not spend.
-        from tandem.store.postgres import PostgresStore
+        # The driver takes 0.1 s to import, which a broker on SQLite need not spend, and is an extra.
+        try:
+            from tandem.store.postgres import PostgresStore
+        except ImportError as exc:
+            raise ConfigInvalid(
+                f"PostgreSQL needs a driver that is not installed. Install it with: {how_to_add('postgres')}",
+                setting="database_url",
+            ) from exc
 
         return PostgresStore(url, schema, durability=durability, connections=connections, seal=seal)
     raise ConfigInvalid(
