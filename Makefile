@@ -11,7 +11,7 @@ ARGS ?=
 MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz test-clients coverage lint format bench docs constraints clean
+.PHONY: help setup demo test fuzz test-clients coverage lint format bench docs picture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ bench: setup ## The benchmark: a real server over a real socket, against the flo
 docs: setup ## Write what is generated again: the reference pages, and the operations of the Python client
 	@$(python) tools/reference.py $(ARGS)
 	@$(python) tools/python_client.py $(ARGS)
+
+picture: setup ## Record the README's picture again: a real session at two terminals
+	@$(python) tools/picture.py
 
 constraints: setup ## Pin what .venv has installed now
 	@$(python) tools/constraints.py --write

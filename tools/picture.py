@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "images" / "session.svg"
 PROPOSER, REVIEWER = "A coding agent proposes", "A reviewer decides"
-COLUMNS = 106
+COLUMNS = 110
 ROWS = {PROPOSER: 15, REVIEWER: 13}
-CELL, LINE, FONT = 7.8, 18, 13
+CELL, LINE, FONT = 7.5, 18, 12.5
 MARGIN, TITLE, GAP = 14, 30, 10
 WORD_SECONDS, LINE_SECONDS, PAUSE_SECONDS, READ_SECONDS, LAST_SECONDS = 0.08, 0.02, 0.4, 1.6, 5.0
 BEFORE = """\
@@ -50,6 +50,7 @@ FIXED = (
     (re.compile(r"\b\d+ s ago"), "1 s ago"),
     (re.compile(r"(?<=^\[main )\w+"), "5845e21"),
 )
+LABELLED = 'role="img" aria-labelledby="title text"'
 NAME = "A commit is refused, reviewed, approved and accepted"
 DESCRIPTION = (
     "In one terminal git refuses a commit that nobody approved; the change is submitted and waits. In the other a "
@@ -181,10 +182,8 @@ def play(session: Session) -> None:
     review = next(found[0] for line in waiting if (found := ID.search(line)))
     next(line for line in waiting if "upload.py" in line)
     session.record.pause()
-    session.run(REVIEWER, f"tandem review claim {review} --reviewer-id alice")
-    next(line for line in waiting if "alice" in line)
-    session.record.pause()
-    session.run(REVIEWER, f"tandem review verdict {review} --verdict approved --reviewer-id alice")
+    session.run(REVIEWER, f"tandem review show {review}")
+    session.run(REVIEWER, f"tandem review approve {review} --agent alice -m 'Callers back off now'")
     for _ in waiting:
         pass
     session.record.pause()
@@ -217,8 +216,7 @@ def draw(record: Recording) -> str:
         top += height + GAP
     style = STYLE.replace("LENGTH", f"{length:.2f}s").replace("FONT", f"{FONT}px")
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top - GAP}" role="img" '
-        'aria-labelledby="title text">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top - GAP}" {LABELLED}>',
         f'<title id="title">{NAME}</title>',
         f'<desc id="text">{DESCRIPTION}</desc>',
         f"<style>{style}",
