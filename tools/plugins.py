@@ -21,7 +21,6 @@ from tandem.setup import teaching
 ROOT = Path(__file__).resolve().parents[1]
 
 FOLDER: Final = "plugins/tandem"
-SERVER: Final = "gsdreview"
 _DISTRIBUTION: Final = "tandem-broker"
 _NAME: Final = "tandem"
 _COMMAND: Final = ("tandem", "hook")
@@ -74,7 +73,7 @@ def plugin_files() -> dict[str, str]:
         # Not in `commands`: Codex would make skills of its own of them.
         f"{FOLDER}/.claude-plugin/plugin.json": _json({**about, "commands": "./claude-commands/"}),
         f"{FOLDER}/.codex-plugin/plugin.json": _json(_codex_manifest(about)),
-        f"{FOLDER}/.mcp.json": _json({"mcpServers": {SERVER: {"command": "tandem", "args": ["mcp"]}}}),
+        f"{FOLDER}/.mcp.json": _json({"mcpServers": {teaching.SERVER: {"command": "tandem", "args": ["mcp"]}}}),
         f"{FOLDER}/hooks/hooks.json": _json(_hooks("claude")),
         f"{FOLDER}/hooks/codex.json": _json(_hooks("codex")),
         skills: teaching.skill(),
@@ -140,7 +139,7 @@ def _codex_manifest(about: dict[str, Any]) -> dict[str, Any]:
     return {
         **about,
         "skills": ["./skills/", "./codex-skills/"],
-        "mcpServers": {SERVER: server},
+        "mcpServers": {teaching.SERVER: server},
         "hooks": "./hooks/codex.json",
         "interface": {"displayName": "Tandem", "shortDescription": _DESCRIPTION, "category": "Coding"},
     }

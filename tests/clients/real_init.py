@@ -25,16 +25,16 @@ from tests.repository.gating import new_repository
 SECONDS = 200
 PLAN = {"intent": "The plan", "agent_type": "author", "category": "plan_review", "description": "1. Begin."}
 TOOLS = {
-    "claude": "mcp__gsdreview__create_review",
-    "codex": "mcp__gsdreview/create_review",
-    "gemini": "mcp_gsdreview_create_review",
-    "opencode": "gsdreview_create_review",
+    "claude": "mcp__tandem__create_review",
+    "codex": "mcp__tandem/create_review",
+    "gemini": "mcp_tandem_create_review",
+    "opencode": "tandem_create_review",
 }
 LISTED = {
-    "claude": "gsdreview: tandem mcp --role proposer - ✔ Connected",
+    "claude": "tandem: tandem mcp --role proposer - ✔ Connected",
     "codex": '"tool_timeout_sec": 120.0',
-    "gemini": "✓ gsdreview: tandem mcp --role proposer (stdio) - Connected",
-    "opencode": "✓ gsdreview",
+    "gemini": "✓ tandem: tandem mcp --role proposer (stdio) - Connected",
+    "opencode": "✓ tandem",
 }
 CHOSEN = [name for name in TOOLS if name in os.environ["TANDEM_CLIENTS"].split(",")]
 

@@ -64,7 +64,7 @@ def test_claude_code_validates_and_installs_the_plugin(machine: Machine) -> None
     assert skills is not None, details
     assert set(skills[1].split(", ")) == {"review", "status", "tandem-review"}
     assert re.search(r"Hooks \(2\) +PreToolUse, SessionStart", details)
-    assert re.search(r"MCP servers \(1\) +gsdreview", details)
+    assert re.search(r"MCP servers \(1\) +tandem", details)
     machine.run("claude", "plugin", "uninstall", "tandem@tandem")
     assert json.loads(machine.run("claude", "plugin", "list", "--json")) == []
 
@@ -74,7 +74,7 @@ def test_codex_installs_the_plugin(machine: Machine) -> None:
     machine.run("codex", "plugin", "marketplace", "add", str(ROOT))
     machine.run("codex", "plugin", "add", "tandem@tandem")
     assert re.search(r"tandem@tandem +installed, enabled", machine.run("codex", "plugin", "list"))
-    assert re.search(r"gsdreview +tandem +mcp", machine.run("codex", "mcp", "list"))
+    assert re.search(r"tandem +tandem +mcp", machine.run("codex", "mcp", "list"))
     with CodexHooks(machine.home, machine.environment) as hooks:
         assert [(one.event, one.command, one.trust) for one in hooks.listed()] == [
             ("preToolUse", "tandem hook agent --client codex", "untrusted"),

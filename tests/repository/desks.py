@@ -112,7 +112,7 @@ def server_of(root: Path, name: str) -> dict[str, Any]:
     """Our server in a client's file."""
     text = (root / name).read_text("utf-8-sig")
     data = tomllib.loads(text) if name.endswith(".toml") else json.loads(text)
-    return next(data[key]["gsdreview"] for key in ("mcpServers", "mcp_servers", "mcp") if key in data)
+    return next(data[key]["tandem"] for key in ("mcpServers", "mcp_servers", "mcp") if key in data)
 
 
 def command_of(root: Path, name: str) -> list[str]:

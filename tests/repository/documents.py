@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tandem.errors import ConfigInvalid
 from tandem.setup.edits.json_edits import JsonText
 
-WORDS = ["mcpServers", "gsdreview", "permissions", "allow", "a", "é b", "//", "x\\y", "{"]
+WORDS = ["mcpServers", "tandem", "permissions", "allow", "a", "é b", "//", "x\\y", "{"]
 
 _blank = st.sampled_from(["", "", " ", "\n", "\n  ", "\t", "\r\n", "\r\n\t", "\n\n    "])
 _comment = st.sampled_from(["/**/", "/* a\n , } */", "// b ,\n", "// é  \r\n", "//\n"])

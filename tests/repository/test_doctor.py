@@ -144,7 +144,7 @@ def test_the_clients_files_are_compared_with_what_init_writes(here: Gated) -> No
     assert problems(found) == {}
     assert len(said(found, "agent hooks", "ok")) == 3
     config = json.loads((here.root / ".mcp.json").read_text("utf-8"))
-    config["mcpServers"]["gsdreview"]["timeout"] = 5
+    config["mcpServers"]["tandem"]["timeout"] = 5
     (here.root / ".mcp.json").write_text(json.dumps(config), "utf-8")
     (here.root / "CLAUDE.md").unlink()
     found = examined(here.tandem("doctor", "--json"))

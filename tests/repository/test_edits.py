@@ -71,11 +71,11 @@ def test_odd_files_come_back_and_a_second_run_touches_nothing(tree: Tree, name: 
     before, path = tree.all(), tree.root / name
     edits: dict[str, list[Edit]] = {
         "a.json": [
-            JsonMember(path, ("mcpServers", "gsdreview"), SERVER),
-            JsonItems(path, ("permissions", "allow"), ("mcp__gsdreview__*",)),
+            JsonMember(path, ("mcpServers", "tandem"), SERVER),
+            JsonItems(path, ("permissions", "allow"), ("mcp__tandem__*",)),
             JsonItems(path, ("b",), ("x", {"y": 1})),
         ],
-        "a.toml": [TomlTable(path, ("mcp_servers", "gsdreview"), TABLE)],
+        "a.toml": [TomlTable(path, ("mcp_servers", "tandem"), TABLE)],
         "a.md": [MarkedBlock(path, "review", "Do this.")],
     }
     tree.put(*edits[name])
@@ -157,12 +157,12 @@ def test_what_of_ours_was_changed_stays_and_that_is_said(tree: Tree) -> None:
     config = tree.write(".codex/config.toml", b'model = "x"\n')
     tree.put(*tree.of_every_kind())
     there = tree.all()
-    servers.write_bytes(servers.read_bytes().replace(b'"tandem"', b'"/opt/tandem"'))
-    added = b'\n[mcp_servers.gsdreview.tools.create_review]\napproval_mode = "approve"\n\n# mine\n[tui]\nx = 1\n'
+    servers.write_bytes(servers.read_bytes().replace(b': "tandem"', b': "/opt/tandem"'))
+    added = b'\n[mcp_servers.tandem.tools.create_review]\napproval_mode = "approve"\n\n# mine\n[tui]\nx = 1\n'
     config.write_bytes(config.read_bytes() + added)
     changed = [servers.read_bytes(), config.read_bytes()]
     remarks = tree.take()
-    assert [("gsdreview" in remark, "changed since, and stays" in remark) for remark in remarks] == [(True, True)] * 2
+    assert [("tandem" in remark, "changed since, and stays" in remark) for remark in remarks] == [(True, True)] * 2
     assert [servers.read_bytes(), config.read_bytes()] == changed
     assert tree.all().keys() < there.keys()
     assert not tree.file.exists()
@@ -203,9 +203,9 @@ def test_what_two_owners_want_stays_until_neither_does(tree: Tree) -> None:
 
 
 def test_what_an_earlier_version_remembered_is_taken_out_too(tree: Tree) -> None:
-    tree.write(".mcp.json", b'{"a": 1, "mcpServers": {"gsdreview": 1}}\n')
-    tree.write("settings.json", b'{\n  "mcpServers": {\n    "gsdreview": 1\n  }\n}\n')
-    member = {"kind": "json_member", "keys": ["mcpServers", "gsdreview"], "value": 1}
+    tree.write(".mcp.json", b'{"a": 1, "mcpServers": {"tandem": 1}}\n')
+    tree.write("settings.json", b'{\n  "mcpServers": {\n    "tandem": 1\n  }\n}\n')
+    member = {"kind": "json_member", "keys": ["mcpServers", "tandem"], "value": 1}
     files = {
         name: [{"edit": member, "note": {"depth": 0, "around": [" ", ""], "made": made}, "owners": ["init"]}]
         for name, made in {".mcp.json": False, "settings.json": True}.items()
@@ -219,8 +219,8 @@ def test_what_an_earlier_version_remembered_is_taken_out_too(tree: Tree) -> None
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        (".mcp.json", b'{"mcpServers": {"gsdreview": {"url": 1}}}'),
-        (".codex/config.toml", b'mcp_servers.gsdreview.url = "x"'),
+        (".mcp.json", b'{"mcpServers": {"tandem": {"url": 1}}}'),
+        (".codex/config.toml", b'mcp_servers.tandem.url = "x"'),
         (".claude/skills/x/SKILL.md", b"theirs"),
     ],
 )

@@ -19,20 +19,20 @@ from tests.repository.documents import jsonc, markdown, plain, tables, toml
 BOM = b"\xef\xbb\xbf"
 FILE = Path("/somewhere/file")
 SERVER: dict[str, Any] = {"command": "tandem", "args": ["mcp"], "env": {}}
-TABLE = '[mcp_servers.gsdreview]\ncommand = "tandem"\n\n[mcp_servers.gsdreview.env]\nA = "b"\n'
+TABLE = '[mcp_servers.tandem]\ncommand = "tandem"\n\n[mcp_servers.tandem.env]\nA = "b"\n'
 
 json_edits = st.sampled_from(
     [
-        JsonMember(FILE, ("mcpServers", "gsdreview"), SERVER),
+        JsonMember(FILE, ("mcpServers", "tandem"), SERVER),
         JsonMember(FILE, ("top",), SERVER),
         JsonMember(FILE, ("a", "b", "c"), 1),
-        JsonItems(FILE, ("permissions", "allow"), ("mcp__gsdreview__*",)),
+        JsonItems(FILE, ("permissions", "allow"), ("mcp__tandem__*",)),
         JsonItems(FILE, ("permissions", "allow"), (SERVER, {"other": [1]}, "a")),
         JsonItems(FILE, ("a",), ("one", "two")),
     ]
 )
 toml_edits = st.sampled_from(
-    [TomlTable(FILE, ("mcp_servers", "gsdreview"), TABLE, above) for above in ((), ("# GSD",), ("[t", "[[l"))]
+    [TomlTable(FILE, ("mcp_servers", "tandem"), TABLE, above) for above in ((), ("# GSD",), ("[t", "[[l"))]
 )
 blocks = st.sampled_from(
     [
@@ -101,7 +101,7 @@ def test_several_edits_of_one_file_come_back_to_the_byte(before: bytes | None, e
 def test_toml_comes_back_to_the_byte_and_says_what_was_asked(before: bytes | None, edit: TomlTable) -> None:
     after, record = put_in(before, edit)
     said = tables(after)
-    assert said["mcp_servers"].pop("gsdreview") == {"command": "tandem", "env": {"A": "b"}}
+    assert said["mcp_servers"].pop("tandem") == {"command": "tandem", "env": {"A": "b"}}
     if not said["mcp_servers"] and "mcp_servers" not in tables(before):
         del said["mcp_servers"]
     assert said == tables(before)
@@ -191,14 +191,14 @@ def test_what_a_person_wrote_around_ours_in_toml_stays(
     lines = after.splitlines(keepends=True)
     place %= len(lines) + 1
     offset = len(b"".join(lines[:place]))
-    assume(offset <= after.index(b"[mcp_servers.gsdreview]") or offset > after.index(b'A = "b"') + 7)
+    assume(offset <= after.index(b"[mcp_servers.tandem]") or offset > after.index(b'A = "b"') + 7)
     lines.insert(place, snippet)
     mine = b"".join(lines)
     said = tables(mine)
-    assume(said is not None and said["mcp_servers"]["gsdreview"] == {"command": "tandem", "env": {"A": "b"}})
+    assume(said is not None and said["mcp_servers"]["tandem"] == {"command": "tandem", "env": {"A": "b"}})
     left = taken_out(mine, record)
     assert left is not None
-    del said["mcp_servers"]["gsdreview"]
+    del said["mcp_servers"]["tandem"]
     if not said["mcp_servers"] and "mcp_servers" not in tables(left):
         del said["mcp_servers"]
     assert tables(left) == said

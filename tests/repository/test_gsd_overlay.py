@@ -17,7 +17,7 @@ from tests.commandline import Ended, Inside, git
 from tests.repository.gsd_package import NEWEST, files, install, timeless, versions
 
 MARK = "<!-- tandem:"
-TOOL = "mcp__gsdreview__*"
+TOOL = "mcp__tandem__*"
 FOLDERS = {
     ("claude", "user"): ".claude",
     ("claude", "project"): "project/.claude",
@@ -215,9 +215,9 @@ def test_the_reviews_tools_are_allowed_in_each_clients_words(stocked: Home) -> N
     assert f"  - {TOOL}" in head(claude / "skills/gsd-plan-phase/SKILL.md")
     tools = next(line for line in head(claude / "agents/gsd-executor.md") if line.startswith("tools:"))
     assert tools.endswith(f", {TOOL}")
-    assert head(gemini / "agents/gsd-executor.md")[-1] == "  - mcp_gsdreview_*"
-    assert "  gsdreview_*: true" in head(opencode / "command/gsd-execute-phase.md")
-    assert "gsdreview" not in "".join(head(claude / "skills/gsd-new-project/SKILL.md"))
+    assert head(gemini / "agents/gsd-executor.md")[-1] == "  - mcp_tandem_*"
+    assert "  tandem_*: true" in head(opencode / "command/gsd-execute-phase.md")
+    assert "tandem" not in "".join(head(claude / "skills/gsd-new-project/SKILL.md"))
 
 
 def test_a_tool_that_somebody_had_allowed_already_stays_theirs(stocked: Home) -> None:

@@ -28,7 +28,7 @@ def test_sets_every_client_up_and_takes_exactly_that_back(desk: Desk) -> None:
     for name in ("CLAUDE.md", "AGENTS.md", "GEMINI.md"):
         assert (desk.root / name).read_text("utf-8").count("tandem:review begin") == 1
     settings = json.loads((desk.root / ".claude/settings.json").read_bytes())
-    assert settings["permissions"]["allow"] == ["mcp__gsdreview__*"]
+    assert settings["permissions"]["allow"] == ["mcp__tandem__*"]
     assert "hooks" not in settings
     assert (desk.home / ".claude/skills/tandem-review/SKILL.md").is_file()
     assert "CLAUDE.md" in ended.stdout
@@ -51,7 +51,7 @@ def test_merges_into_whatever_is_there_and_restores_it_to_the_byte(desk: Desk) -
         "[x]"
     ]
     rules = json.loads((desk.root / "opencode.json").read_bytes())["permission"]
-    assert list(rules.items()) == [("*", "ask"), ("gsdreview_*", "allow")]
+    assert list(rules.items()) == [("*", "ask"), ("tandem_*", "allow")]
     again = desk.for_all("--gate")
     assert (again.status, "No file had to be changed" in again.stdout) == (0, True)
     assert (desk.all(), desk.times()) == (there, times)
@@ -96,9 +96,7 @@ def test_what_a_person_and_the_clients_write_meanwhile_stays(desk: Desk) -> None
     settings, config, notes = (
         desk.root / name for name in (".claude/settings.json", ".codex/config.toml", "AGENTS.md")
     )
-    settings.write_bytes(
-        settings.read_bytes().replace(b'"mcp__gsdreview__*"', b'"mcp__gsdreview__*",\n      "Bash(ls)"')
-    )
+    settings.write_bytes(settings.read_bytes().replace(b'"mcp__tandem__*"', b'"mcp__tandem__*",\n      "Bash(ls)"'))
     config.write_bytes(config.read_bytes() + b'\n[projects."/x"]\ntrust_level = "trusted"\n')
     notes.write_bytes(b"# Ours\n\n" + notes.read_bytes() + b"\nMore.\n")
     (desk.root / ".gemini/own.md").write_bytes(b"own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from tests.broker import fresh_project
 from tests.commandline import git
-from tests.repository.desks import THEIRS, Desk, command_of, make_desk, process, server_of
+from tests.repository.desks import SERVER_FILES, THEIRS, Desk, command_of, make_desk, process, server_of
 from tests.repository.gating import new_repository
 
 __all__ = ["make_desk"]
@@ -57,8 +58,8 @@ def test_a_gate_that_cannot_be_installed_takes_everything_back(desk: Desk) -> No
 
 def test_a_server_of_our_name_that_is_not_ours_is_left_alone_and_said(desk: Desk) -> None:
     theirs = {
-        ".mcp.json": b'{"mcpServers": {"gsdreview": {"command": "mine"}}}',
-        ".codex/config.toml": b'[mcp_servers]\ngsdreview = { command = "mine" }\n',
+        ".mcp.json": b'{"mcpServers": {"tandem": {"command": "mine"}}}',
+        ".codex/config.toml": b'[mcp_servers]\ntandem = { command = "mine" }\n',
     }
     desk.write(theirs)
     ended = desk.init("--client", "claude", "--client", "codex")
@@ -68,6 +69,25 @@ def test_a_server_of_our_name_that_is_not_ours_is_left_alone_and_said(desk: Desk
         assert str(desk.root / name) in ended.stderr
     desk.run("uninit", "--yes")
     assert {name: (desk.root / name).read_bytes() for name in theirs} == theirs
+
+
+def test_a_server_of_the_older_name_gets_the_new_one_also_in_a_clone(desk: Desk) -> None:
+    assert desk.for_all().status == 0
+    now = {
+        name: (desk.root / name).read_bytes() for name in (*SERVER_FILES, ".claude/settings.json", ".cursor/cli.json")
+    }
+    assert desk.run("uninit", "--yes").status == 0
+    names = rb'"tandem"(?=: \{|\s*\])|(?<=mcp_servers\.)tandem|mcp__tandem|Mcp\(tandem'
+    older = {
+        name: re.sub(names, lambda found: found[0].replace(b"tandem", b"gsdreview"), text) for name, text in now.items()
+    }
+    assert all(b"gsdreview" in text for text in older.values())
+    desk.write(older)
+    assert desk.for_all().status == 0
+    assert {name: (desk.root / name).read_bytes() for name in now} == now
+    # It is a colleague's file, as the repository has it.
+    assert desk.run("uninit", "--yes").status == 0
+    assert {name: (desk.root / name).read_bytes() for name in now} == older
 
 
 def test_without_tandem_on_path_the_interpreter_is_named_and_works(desk: Desk) -> None:

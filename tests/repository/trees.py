@@ -11,7 +11,7 @@ from tandem.setup.edits.json_edits import JsonItems, JsonMember
 from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 SERVER = {"command": "tandem", "args": ["mcp"]}
-TABLE = '[mcp_servers.gsdreview]\ncommand = "tandem"\n'
+TABLE = '[mcp_servers.tandem]\ncommand = "tandem"\n'
 
 
 class Tree:
@@ -55,11 +55,11 @@ class Tree:
 
     def of_every_kind(self, version: str = "1") -> list[Edit]:
         return [
-            JsonMember(self.root / ".mcp.json", ("mcpServers", "gsdreview"), SERVER),
+            JsonMember(self.root / ".mcp.json", ("mcpServers", "tandem"), SERVER),
             JsonItems(self.root / ".claude/settings.json", ("permissions", "allow"), (f"mcp{version}",)),
             JsonItems(self.root / ".claude/settings.json", ("hooks", "PreToolUse"), ({"v": version},)),
             JsonItems(self.root / ".claude/settings.json", ("hooks", "SessionStart"), ({"same": True},)),
-            TomlTable(self.root / ".codex/config.toml", ("mcp_servers", "gsdreview"), f"{TABLE}v = {version}\n"),
+            TomlTable(self.root / ".codex/config.toml", ("mcp_servers", "tandem"), f"{TABLE}v = {version}\n"),
             MarkedBlock(self.root / "CLAUDE.md", "review", f"Text {version}."),
             WholeFile(self.root / ".claude/skills/x/SKILL.md", f"skill {version}\n"),
         ]

@@ -15,10 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-TOOL: Final = "mcp__gsdreview__*"
+from tandem.setup.teaching import FORMER_SERVER, SERVER
+
+TOOL: Final = f"mcp__{SERVER}__*"
 """Every tool of the MCP server, as Claude Code names them."""
 
-TOOLS: Final = {"claude": TOOL, "gemini": "mcp_gsdreview_*", "opencode": "gsdreview_*"}
+TOOLS: Final = {"claude": TOOL, "gemini": f"mcp_{SERVER}_*", "opencode": f"{SERVER}_*"}
 """The same in each client's words. Codex lists no tools: its agents have those of its configuration."""
 
 _DO: Final = "do what it prints. At SOLO, or where there is no such command, go on as usual."
@@ -162,7 +164,11 @@ def with_tool(text: str, tool: str) -> str:
 
 
 def without_tool(text: str, tool: str) -> str:
-    """The text without what `with_tool` put in; as it is where that is not there."""
+    """The text without what `with_tool` put in, by the server's older name as well; as it is where neither is there."""
+    return _without(_without(text, tool), tool.replace(SERVER, FORMER_SERVER))
+
+
+def _without(text: str, tool: str) -> str:
     listed = _tools(text)
     if listed is None or tool not in listed.names:
         return text

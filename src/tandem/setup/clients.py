@@ -12,19 +12,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
 from tandem.setup.edits.edit import Edit, at
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
-from tandem.setup.teaching import ClientName
-
-SERVER: Final = "gsdreview"
-"""The MCP server's name in every client: its tools are `mcp__gsdreview__…`, and instructions call them so."""
+from tandem.setup.teaching import FORMER_SERVER, SERVER, ClientName
 
 BLOCK: Final = "review"
 """The name of the marked block of instructions."""
@@ -84,6 +81,7 @@ class Site:
         program: How Tandem is called.
         environment: The user's variables.
         broker: The URL that the person named; null for the broker that runs for this user.
+        server_name: What the MCP server is called.
     """
 
     root: Path
@@ -91,6 +89,7 @@ class Site:
     program: Program
     environment: Mapping[str, str]
     broker: str | None = None
+    server_name: str = SERVER
 
     def file(self, scope: Literal["project", "user"], path: str) -> Path:
         """A file of the project, or one below the home folder, whose first folder the user's variables may have moved.
@@ -156,10 +155,10 @@ def _claude_edits(site: Site) -> list[Edit]:
     settings = site.root / ".claude/settings.json"
     server = site.server("claude-code", timeout=_TOOL_TIMEOUT_SECONDS * 1000)
     return [
-        JsonMember(site.root / ".mcp.json", ("mcpServers", SERVER), server),
+        JsonMember(site.root / ".mcp.json", ("mcpServers", site.server_name), server),
         # A project's server waits for approval unless it is named here.
-        JsonItems(settings, ("enabledMcpjsonServers",), (SERVER,)),
-        JsonItems(settings, ("permissions", "allow"), (f"mcp__{SERVER}__*",)),
+        JsonItems(settings, ("enabledMcpjsonServers",), (site.server_name,)),
+        JsonItems(settings, ("permissions", "allow"), (f"mcp__{site.server_name}__*",)),
     ]
 
 
@@ -176,7 +175,7 @@ def _codex_edits(site: Site) -> list[Edit]:
     # Tools need no list of permissions: ours all say that they destroy nothing and reach nobody, and such run unasked.
     program, *arguments = site.server_command
     lines = [
-        f"[mcp_servers.{SERVER}]",
+        f"[mcp_servers.{site.server_name}]",
         f"command = {_toml(program)}",
         f"args = [{', '.join(map(_toml, arguments))}]",
         'env = { TANDEM_AGENT = "codex" }',
@@ -188,7 +187,7 @@ def _codex_edits(site: Site) -> list[Edit]:
         "required = true",
     ]
     table = "\n".join(lines) + "\n"
-    return [TomlTable(site.root / ".codex/config.toml", ("mcp_servers", SERVER), table, (_GSD_BANNER,))]
+    return [TomlTable(site.root / ".codex/config.toml", ("mcp_servers", site.server_name), table, (_GSD_BANNER,))]
 
 
 def _codex_notes(site: Site) -> list[str]:
@@ -201,7 +200,7 @@ def _codex_notes(site: Site) -> list[str]:
 def _gemini_edits(site: Site) -> list[Edit]:
     # With `trust` its tools run unasked.
     server = site.server("gemini", timeout=_TOOL_TIMEOUT_SECONDS * 1000, trust=True)
-    return [JsonMember(site.root / ".gemini/settings.json", ("mcpServers", SERVER), server)]
+    return [JsonMember(site.root / ".gemini/settings.json", ("mcpServers", site.server_name), server)]
 
 
 def _gemini_notes(site: Site) -> list[str]:
@@ -220,13 +219,13 @@ def _opencode_edits(site: Site) -> list[Edit]:
         "environment": {"TANDEM_AGENT": "opencode"},
         "timeout": _TOOL_TIMEOUT_SECONDS * 1000,
     }
-    edits: list[Edit] = [JsonMember(file, ("mcp", SERVER), server)]
+    edits: list[Edit] = [JsonMember(file, ("mcp", site.server_name), server)]
     if says(file, "$schema") in {None, _OPENCODE_SCHEMA}:
         # It writes one into a file that has none.
         edits.insert(0, JsonMember(file, ("$schema",), _OPENCODE_SCHEMA))
     if isinstance(says(file, "permission"), dict):
         # Tools run unasked unless there are rules.
-        edits.append(JsonMember(file, ("permission", f"{SERVER}_*"), "allow"))
+        edits.append(JsonMember(file, ("permission", f"{site.server_name}_*"), "allow"))
     return edits
 
 
@@ -246,8 +245,8 @@ def _opencode_file(site: Site) -> Path:
 def _cursor_edits(site: Site) -> list[Edit]:
     permissions = site.root / ".cursor/cli.json"
     return [
-        JsonMember(site.root / ".cursor/mcp.json", ("mcpServers", SERVER), site.server("cursor")),
-        JsonItems(permissions, ("permissions", "allow"), (f"Mcp({SERVER}:*)",)),
+        JsonMember(site.root / ".cursor/mcp.json", ("mcpServers", site.server_name), site.server("cursor")),
+        JsonItems(permissions, ("permissions", "allow"), (f"Mcp({site.server_name}:*)",)),
         # The program refuses a file that has the one list without the other.
         JsonItems(permissions, ("permissions", "deny"), ()),
     ]
@@ -321,11 +320,13 @@ class ClientSetup:
     Attributes:
         project: Edits of files of the project.
         user: Edits of files of the user's own.
+        former: What of the project's files is of an older version, and goes.
         notes: What a person has to know or do.
         hook_notes: The same about the agents' hooks, when they are new.
     """
 
     project: list[Edit] = field(default_factory=list[Edit])
+    former: list[Edit] = field(default_factory=list[Edit])
     user: list[Edit] = field(default_factory=list[Edit])
     notes: list[str] = field(default_factory=list[str])
     hook_notes: list[str] = field(default_factory=list[str])
@@ -341,6 +342,7 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
     by_scope = {"project": setup.project, "user": setup.user}
     for client in clients:
         setup.project += client.edits(site)
+        setup.former += _former_edits(client, site)
         block = MarkedBlock(site.root / teaching.BLOCK_FILES[client.name], BLOCK, teaching.block())
         if block not in setup.project:
             setup.project.append(block)
@@ -352,6 +354,42 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
                 by_scope[entry.scope].append(JsonItems(site.file(entry.scope, entry.path), entry.keys, entry.items))
             setup.hook_notes += teaching.notes(client.name)
     return setup
+
+
+def _former_edits(client: AgentClient, site: Site) -> list[Edit]:
+    """What an older version put into a client's files under the server's older name, as far as it is there.
+
+    A server of that name that does not start Tandem is somebody else's, and so is what permits its tools.
+    """
+    kept = client.edits(site)
+    former = replace(site, server_name=FORMER_SERVER)
+    server = next(edit for edit in client.edits(former) if edit not in kept)
+    keys = server.name if isinstance(server, TomlTable) else server.keys if isinstance(server, JsonMember) else ()
+    value = says(server.path, *keys)
+    started = _words_of(value)
+    if "mcp" not in started or not any(Path(word).stem == "tandem" for word in started):
+        return []
+    words, options = started[: started.index("mcp")], started[started.index("mcp") :]
+    broker = options[options.index("--broker") + 1] if "--broker" in options[:-1] else None
+    found: list[Edit] = []
+    for edit in client.edits(replace(former, program=Program(tuple(words)), broker=broker)):
+        if isinstance(edit, JsonMember) and edit.keys == keys:
+            found.append(replace(edit, value=value))
+        elif isinstance(edit, JsonItems):
+            listed: list[Any] = says(edit.path, *edit.keys) or []
+            found.append(replace(edit, items=tuple(item for item in edit.items if item in listed)))
+        elif edit not in kept:
+            found.append(edit)
+    return found
+
+
+def _words_of(server: Any) -> list[str]:
+    """The command that a client's file has for a server; empty if it has none."""
+    if not isinstance(server, dict):
+        return []
+    facts = cast("dict[str, Any]", server)
+    command: list[Any] = facts["command"] if isinstance(facts.get("command"), list) else [facts.get("command")]
+    return [str(word) for word in (*command, *(facts.get("args") or ()))]
 
 
 def says(file: Path, *keys: str) -> Any:

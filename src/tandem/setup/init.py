@@ -202,7 +202,8 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     needed = setup_for([one.client for one in chosen], site, gate=gate)
     plan = SetupPlan(place, root, own, chosen, before, gate)
     for manifest, edits, owner in _trees(plan, site, needed):
-        _add(plan, manifest, changes(edits, manifest, owner=owner))
+        former = needed.former if owner == OWNER else ()
+        _add(plan, manifest, changes(edits, manifest, owner=owner, former=former))
     plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
     return plan
 

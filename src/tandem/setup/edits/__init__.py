@@ -4,7 +4,7 @@ An edit puts one thing of ours into a file: a member or items of JSON (with comm
 block of text, or a whole file. What was put where is kept in a manifest.
 
     manifest = Manifest.load(file, tree=root)
-    planned = changes([JsonMember(root / ".mcp.json", ("mcpServers", "gsdreview"), {...})], manifest, owner="init")
+    planned = changes([JsonMember(root / ".mcp.json", ("mcpServers", "tandem"), {...})], manifest, owner="init")
     print(diff(planned))
     install(planned, manifest)
     install(removals(manifest, owner="init"), manifest)

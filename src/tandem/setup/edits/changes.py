@@ -161,7 +161,7 @@ class FileChange:
         return self.before != self.after
 
 
-def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[FileChange]:
+def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> list[FileChange]:
     """What has to be changed so that exactly these edits are there for an owner; nothing is changed yet.
 
     What the owner had put in before and does not want any more is taken out.
@@ -170,6 +170,7 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[Fi
         edits: All that the owner wants in this tree.
         manifest: The tree, and what was put in before.
         owner: For whom; others' edits stay.
+        former: Parts of an older version that nobody wants, also where the manifest does not know them, as in a clone.
 
     Raises:
         ConfigInvalid: A file cannot be read as what it should be, or is outside of the tree.
@@ -184,7 +185,8 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> list[Fi
     for path, of_file in wanted.items():
         name = path.relative_to(manifest.tree.resolve()).as_posix()
         record, before = manifest.files.get(name), content_of(path)
-        after, new, remarks = edited(path, before, record, of_file, owner)
+        gone = [edit for edit in former if located(edit.path, manifest.tree) == path]
+        after, new, remarks = edited(path, before, record, of_file, owner, gone)
         planned.append(FileChange(path, name, manifest.label + name, before, after, new, remarks))
     return [one for one in planned if one.alters or one.remarks or one.record != manifest.files.get(one.key)]
 
@@ -199,7 +201,12 @@ def removals(manifest: Manifest, *, owner: str) -> list[FileChange]:
 
 
 def edited(
-    path: Path, content: bytes | None, record: FileRecord | None, wanted: Sequence[Edit], owner: str
+    path: Path,
+    content: bytes | None,
+    record: FileRecord | None,
+    wanted: Sequence[Edit],
+    owner: str,
+    former: Sequence[Edit] = (),
 ) -> tuple[bytes | None, FileRecord | None, tuple[str, ...]]:
     """One file with exactly these edits of an owner.
 
@@ -209,6 +216,7 @@ def edited(
         record: What was put in before.
         wanted: What the owner wants in it.
         owner: For whom; others' edits stay.
+        former: Parts of an older version that nobody wants.
 
     Returns:
         What it will hold, what has to be remembered of it, and what a person should know.
@@ -231,6 +239,7 @@ def edited(
         after = known.before if gone or new else content
     else:
         after = _cut(path, content, [one for one in gone if not _takes_place(one.edit, new)], known.before, remarks)
+    after = _without(after, former, remarks)
     records: list[EditRecord] = []
     for one in (*kept, *new):
         if not untouched and owner not in one.owners:
@@ -270,6 +279,14 @@ def _cut(
     return before if content is not None and left in _EMPTY and not (before or b"").strip() else content
 
 
+def _without(content: bytes | None, former: Sequence[Edit], remarks: list[str]) -> bytes | None:
+    """A file without the parts of an older version."""
+    for edit in former:
+        content, remark = edit.cut(content, None) if content is not None else (None, "")
+        remarks += [remark] if remark else []
+    return content
+
+
 def _takes_place(edit: dict[str, Any], new: Iterable[EditRecord]) -> bool:
     """Whether an edit that is wanted takes the place of an older one by itself."""
     name = "name" if edit["kind"] == "marked_block" else "keys" if edit.get("replaces") else "kind"
@@ -306,7 +323,7 @@ def _written(record: FileRecord) -> dict[str, Any]:
 def _unreadable(file: Path, problem: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"{file} cannot be used: {problem}. It says what Tandem put into your files; restore it, or delete it and"
-        " take out by hand what is named gsdreview or tandem.",
+        " take out by hand what is named tandem or gsdreview.",
         file=str(file),
     )
 

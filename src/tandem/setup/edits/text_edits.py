@@ -85,7 +85,7 @@ class TomlTable:
 
     Attributes:
         path: The file.
-        name: The way to the table, such as `("mcp_servers", "gsdreview")`.
+        name: The way to the table, such as `("mcp_servers", "tandem")`.
         text: The whole table, its header and those of its inner tables included; no comments at its end.
         above: Beginnings of lines: the table goes above the first line that begins so, where it can; else it goes
             to the end of the file.
