@@ -89,28 +89,6 @@ def test_hooks_are_judged_where_unreviewed_commits_pass_and_nothing_is_put_up(he
     assert everything(here) == before
 
 
-def test_dead_hooks_are_found_and_mended(here: Gated) -> None:
-    hooks = ("prepare-commit-msg", "reference-transaction", "pre-push")
-    for hook in hooks:
-        (here.root / ".git" / "hooks" / hook).write_text(DEAD, "utf-8")
-    before = everything(here)
-    found = examined(here.tandem("doctor", "--json"))
-    dead = said(found, "hooks", "problem")
-    assert [one.partition(" lets through what is not approved")[0] for one in dead] == list(hooks)
-    assert everything(here) == before
-    mended = examined(here.tandem("doctor", "--fix", "--json"))
-    assert len(said(mended, "hooks", "ok")) == 3
-    assert mended["mended"]
-    here.stage({"a.txt": "unapproved\n"})
-    here.refused("commit", "-m", "unapproved")
-
-
-def test_a_gate_that_the_broker_has_otherwise_is_a_problem(here: Gated) -> None:
-    here.loosen(enabled=False)
-    found = examined(here.tandem("doctor", "--json"))
-    assert "The broker has the gate off, this repository has not." in problems(found)["gate"]
-
-
 def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
     plain: Path, user: dict[str, str], tmp_path: Path
 ) -> None:
@@ -124,18 +102,6 @@ def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
         assert said(mended, "database", "ok")
     finally:
         assert finish(Shell("", plain).start("down", **away)).status == 0
-
-
-def test_a_repository_that_is_not_registered_is_registered(
-    shared_broker: BrokerProcess, plain: Path, user: dict[str, str]
-) -> None:
-    other = plain.parent / "other"
-    Gated(shared_broker, plain, "x").git("clone", "--quiet", str(plain), str(other))
-    shell = Shell(shared_broker.url, other)
-    found = examined(finish(shell.start("doctor", "--json")))
-    assert problems(found)["project"] == "This repository is not registered."
-    mended = examined(finish(shell.start("doctor", "--fix", "--json")))
-    assert said(mended, "project") == ["This repository is the project other."]
 
 
 def test_the_clients_files_are_compared_with_what_init_writes(here: Gated) -> None:
@@ -155,18 +121,6 @@ def test_the_clients_files_are_compared_with_what_init_writes(here: Gated) -> No
     assert (here.root / "CLAUDE.md").exists()
 
 
-def test_an_agents_hook_that_lets_everything_through_is_found(here: Gated) -> None:
-    assert here.tandem("init", "--gate", "--yes", "--client", "codex").status == 0
-    file = Path(here.environment["HOME"]) / ".codex" / "hooks.json"
-    text = file.read_text("utf-8")
-    assert "hook agent --client codex" in text
-    file.write_text(text.replace("tandem hook agent", "true tandem hook agent"), "utf-8")
-    found = examined(here.tandem("doctor", "--json"))
-    assert "The hook of codex lets through what is not approved (exit status 0)." in said(
-        found, "agent hooks", "problem"
-    )
-
-
 def test_settings_that_want_trust_are_told(here: Gated) -> None:
     here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
     found = examined(here.tandem("doctor", "--json"))
@@ -183,22 +137,6 @@ def test_checks_that_do_not_run_are_told_with_what_to_do(here: Gated, monkeypatc
     assert "not trusted" in problems(examined(here.tandem("doctor", "--json", **path)))["checks"]
     trust.add(config_dir, trust.Project.at(str(here.root), config_dir).candidates())
     assert "bubblewrap" in said(examined(here.tandem("doctor", "--json", **path)), "checks", "ok")[0]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="platform: Windows has no such permissions")
-def test_a_data_folder_that_others_can_read_is_closed(here: Gated) -> None:
-    here.broker.data_dir.chmod(0o755)
-    found = examined(here.tandem("doctor", "--json"))
-    assert "Others on this machine can get at" in problems(found)["data"]
-    mended = examined(here.tandem("doctor", "--fix", "--json"))
-    assert said(mended, "data", "ok")
-    assert here.broker.data_dir.stat().st_mode & 0o077 == 0
-
-
-def test_settings_that_cannot_be_used_are_named_with_their_place(here: Gated, config_dir: Path) -> None:
-    (config_dir / "config.toml").write_text("diff_limit_bytes = 'much'\n", "utf-8")
-    found = examined(here.tandem("doctor", "--json"))
-    assert str(config_dir / "config.toml") in problems(found)["settings"]
 
 
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated) -> None:

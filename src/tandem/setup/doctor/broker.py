@@ -175,9 +175,10 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
 
 
 def _stopped(pool: Mapping[str, Any]) -> Finding:
-    why = pool.get("paused") or pool.get("last_failure") or pool.get("reason") or ""
-    said = f"The pool {pool.get('supervisor_id', '')} is {pool.get('state')}{f': {why}' if why else ''}."
-    return problem("reviewers", said, "tandem reviewers list; then tandem reviewers resume")
+    said = f"The pool {pool['supervisor_id']} is {pool['state']}: {pool['why']}."
+    if pool["state"] == "lost":
+        return problem("reviewers", said, "start its supervisor again: tandem reviewers --broker URL")
+    return problem("reviewers", said, "remove the cause, then: tandem reviewers resume")
 
 
 def _caller(url: str) -> Call:

@@ -13,22 +13,51 @@ import shlex
 import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.bridge.messages import as_object
+from tandem.errors import ConfigInvalid
 from tandem.setup import teaching
-from tandem.setup.clients import FoundClient, Site, find_program, says, version_of
+from tandem.setup.clients import (
+    CLIENTS,
+    SERVER,
+    AgentClient,
+    FoundClient,
+    Program,
+    Site,
+    find_program,
+    says,
+    version_of,
+)
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.edits.installing import install
+from tandem.setup.edits.json_edits import JsonMember
+from tandem.setup.edits.text_edits import TomlTable
 from tandem.setup.init import InitOptions, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
 _SECONDS: Final = 60.0
 _LISTED: Final = 2
-"""The number of the request for Codex's list of hooks."""
+"""The number of the request for a list: of a server's tools, or of Codex's hooks."""
 
+_CODEX_PASSES_ON: Final = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""What the servers of Codex see of its environment, beside what `env_vars` names."""
+
+_MCP_REQUESTS: Final = (
+    {
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "tandem-doctor", "version": "1"},
+        },
+    },
+    {"method": "notifications/initialized"},
+    {"id": _LISTED, "method": "tools/list"},
+)
 _REFUSED: Final = 2
 _INIT = "tandem init"
 _INIT_GATE = "tandem init --gate"
@@ -42,7 +71,11 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
     before = load_record(Path(here.place.git_dir, "tandem"))
     if before is None:
         return [note("clients", "No client was set up here.", _INIT)]
-    plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, InitOptions(before.clients))
+    try:
+        plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, InitOptions(before.clients))
+    except ConfigInvalid as error:
+        # Which client that was no longer matters: none can be set up.
+        return [problem("clients", error.message, f"correct that place, or delete the file and run: {_INIT}")]
     told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
     return [*await _versions(plan), *_differences(plan), *told]
 
@@ -157,11 +190,17 @@ def _forbidden(root: Path, client: ClientName) -> dict[str, Any]:
 
 def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> Finding:
     """Ask Codex, which changes nothing."""
+    requests = (
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "tandem-doctor", "version": "1"}}},
+        {"method": "initialized"},
+        {"id": _LISTED, "method": "hooks/list", "params": {"cwds": [str(folder)]}},
+    )
     try:
-        hooks = _codex_hooks(program, folder, environment)
+        result = _listed([program, "app-server"], folder, environment, requests)
     except (OSError, ValueError) as error:
         said = f"Codex does not say whether it trusts Tandem's hooks ({error})."
         return note("agent hooks", said, "look in codex: /hooks")
+    hooks = [as_object(hook) for one in _items(result.get("data")) for hook in _items(as_object(one).get("hooks"))]
     ours = [one for one in hooks if "hook agent --client codex" in str(one.get("command"))]
     if not ours:
         return problem("agent hooks", "Codex does not list Tandem's hook here.", _INIT_GATE)
@@ -171,20 +210,70 @@ def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> 
     return ok("agent hooks", "Codex runs Tandem's hook: it is trusted.")
 
 
-def _codex_hooks(program: str, folder: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """What Codex lists.
+async def check_servers(here: DoctorContext) -> list[Finding]:
+    """Start the server that each client's file names, as the client does, and ask it for its tools."""
+    before = load_record(Path(here.place.git_dir, "tandem")) if here.place is not None else None
+    if here.place is None or before is None:
+        return []
+    if here.call is None:
+        return [skipped("servers", "The broker does not answer.")]
+    site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
+    clients = [one for one in CLIENTS if one.name in before.clients]
+    return await asyncio.gather(*(asyncio.to_thread(_try_server, site, one) for one in clients))
+
+
+def _try_server(site: Site, client: AgentClient) -> Finding:
+    title = client.title
+    for edit in client.edits(site):
+        keys = edit.keys if isinstance(edit, JsonMember) else edit.name if isinstance(edit, TomlTable) else ()
+        if keys[-1:] == (SERVER,):
+            break
+    else:
+        return skipped("servers", f"{title} has no server of Tandem's.")
+    stated = as_object(says(edit.path, *keys))
+    if not stated:
+        return problem("servers", f"{edit.path} does not name Tandem's server, so {title} has no tools.", _INIT)
+    command = [str(word) for word in (*_words(stated.get("command")), *_items(stated.get("args")))]
+    correct = f"correct {'.'.join(keys)} in that file; or delete it there, and run: {_INIT}"
+    try:
+        tools = _items(_listed(command, site.root, _environment_for(stated, site), _MCP_REQUESTS).get("tools"))
+    except (OSError, ValueError) as error:
+        said = f"{title} gets no tools: the server that {edit.path} names, '{shlex.join(command)}', fails: {error}."
+        return problem("servers", said, correct)
+    if not tools:
+        return problem("servers", f"{title} gets no tools: the server that {edit.path} names lists none.", correct)
+    return ok("servers", f"{title} reaches Tandem as its file says: {len(tools)} tools.")
+
+
+def _environment_for(stated: Mapping[str, Any], site: Site) -> dict[str, str]:
+    """The environment of a server: that of the client, and what its file adds."""
+    passed_on = _items(stated.get("env_vars"))
+    names = {*_CODEX_PASSES_ON, *passed_on} if passed_on else {*site.environment}
+    added = as_object(stated.get("env")) or as_object(stated.get("environment"))
+    inherited = {name: value for name, value in site.environment.items() if name in names}
+    return inherited | {name: str(value) for name, value in added.items()}
+
+
+def _words(command: Any) -> list[Any]:
+    return [command] if isinstance(command, str) else _items(command)
+
+
+def _listed(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], requests: Iterable[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What a program that speaks JSON-RPC over its pipes answers to the request for a list.
 
     Raises:
         OSError: It cannot be started.
         ValueError: It does not answer in time, or not as expected.
     """
-    requests = (
-        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "tandem-doctor", "version": "1"}}},
-        {"method": "initialized"},
-        {"id": _LISTED, "method": "hooks/list", "params": {"cwds": [str(folder)]}},
-    )
+    if not command:
+        raise ValueError("it names no command")
+    program = shutil.which(command[0], path=environment.get("PATH"))
+    if program is None:
+        raise ValueError(f"{command[0]} is not on PATH")
     with subprocess.Popen(
-        [program, "app-server"],
+        [program, *command[1:]],
         cwd=folder,
         env=dict(environment),
         stdin=subprocess.PIPE,
@@ -201,8 +290,9 @@ def _codex_hooks(program: str, folder: Path, environment: Mapping[str, str]) -> 
             for line in process.stdout:
                 message = as_object(json.loads(line))
                 if message.get("id") == _LISTED:
-                    data: list[Any] = as_object(message.get("result")).get("data") or []
-                    return [as_object(hook) for one in data for hook in as_object(one).get("hooks", [])]
+                    if error := as_object(message.get("error")):
+                        raise ValueError(str(error.get("message")))
+                    return as_object(message.get("result")) or {}
         finally:
             timer.cancel()
             process.kill()

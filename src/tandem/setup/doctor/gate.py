@@ -28,6 +28,9 @@ _GIT: Final = Git(timeout_seconds=60.0)
 _ANY_STATUS: Final = range(256)
 _MESSAGE: Final = "Tandem's doctor fires the hooks\n"
 _MARK: Final = "tandem: refused"
+_REASON: Final = "not approved"
+"""What each says of a change that nobody can have approved; whoever refuses for another reason refuses all."""
+
 _NOBODY: Final = {
     "GIT_AUTHOR_NAME": "Tandem's doctor",
     "GIT_AUTHOR_EMAIL": "doctor@localhost",
@@ -75,7 +78,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
         return [skipped("gate", "It is switched on here when the project is moved.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
-    if found.enabled is False and found.broker_enabled is not True:
+    if found.enabled is False and found.broker_enabled is not True and not found.problems:
         off = "The gate is off here: what is committed need not be approved."
         return [note("gate", off, "tandem gate on, if it should be")]
     repair = _reinstalling(here) if found.enabled and here.call is not None else None
@@ -107,10 +110,12 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
 
 def _judged(hook: str, done: Output, repair: Repair) -> Finding:
     """Whether a hook refused, in the gate's own words."""
-    if done.status_code != 0 and _MARK in done.words:
-        return ok("hooks", f"{hook} refuses what is not approved.")
-    said = [line.strip() for line in done.words.splitlines()][-1:] or ["it said nothing"]
-    return problem("hooks", f"{hook} lets through what is not approved: {said[0]}", _AGAIN, repair)
+    lines = [line.strip() for line in done.words.splitlines() if line.strip()] or ["it said nothing"]
+    if done.status_code == 0 or _MARK not in done.words:
+        return problem("hooks", f"{hook} lets through what is not approved: {lines[-1]}", _AGAIN, repair)
+    if _REASON not in done.words:
+        return problem("hooks", f"{hook} refuses everything: {lines[0]}", _AGAIN, repair)
+    return ok("hooks", f"{hook} refuses what is not approved.")
 
 
 def _fire(gate: GateFile) -> dict[str, Output]:
