@@ -329,10 +329,6 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-ON_ONE_DATABASE = pytest.mark.parametrize("broker", ["sqlite"], indirect=True)
-"""For tests of what no database takes part in: refusals of requests, the table of transitions, git's objects."""
-
-
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartBroker]:
     """Starts brokers of the test's own on SQLite: `start_broker(claim_timeout_seconds=1)`."""

@@ -16,7 +16,7 @@ from tests.postgres import PostgresServer, running_postgres
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-pytest_plugins = ["tests.no_skips", "tests.fuzzing"]
+pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases"]
 
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")

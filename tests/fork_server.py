@@ -24,7 +24,21 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-PRELOADED = ("tandem.app", "tandem.cli.audit", "tandem.cli.broker", "tandem.logs", "psutil", "rich.table", "uvloop")
+PRELOADED = (
+    "tandem.app",
+    "tandem.audit.audit",
+    "tandem.cli.audit",
+    "tandem.cli.broker",
+    "tandem.cli.main",
+    "tandem.logs",
+    "tandem.store.postgres",
+    "encodings.idna",
+    "psutil",
+    "rich.table",
+    "typer._adapters",
+    "uvicorn.lifespan.on",
+    "uvloop",
+)
 NUMBER = struct.Struct("=i")
 """How a process's id, and later its exit status, is told: negative is the number of a signal."""
 

@@ -43,7 +43,15 @@ _SYSTEM_PATTERNS = (
     "/opt/homebrew/opt/postgresql*/bin",
     "/usr/local/opt/postgresql*/bin",
 )
-_FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+_FAST = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+    "autovacuum=off",
+    "jit=off",
+)
 _SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",

@@ -18,6 +18,7 @@ from tests.acceptance.accessing import TOKEN, Bearer, owner_token
 from tests.acceptance.pooling import PID, Steward
 from tests.acceptance.test_cycle_secrets import files_of, tables_of
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
@@ -28,6 +29,7 @@ def verify(broker: BrokerProcess) -> None:
     assert verified.status == 0, verified.stdout
 
 
+@ON_BOTH_DATABASES
 def test_after_a_kill_every_token_is_as_it_was_but_the_owners(
     start_broker: StartBroker, database_settings: dict[str, object]
 ):
@@ -124,6 +126,7 @@ def until_waiting(owner: Bearer) -> None:
     raise AssertionError("nobody waits")
 
 
+@ON_BOTH_DATABASES
 def test_no_secret_is_found_anywhere(start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox):
     broker = start_broker(**TOKEN, log_level="debug", **database_settings)
     refusals: list[str] = []

@@ -19,8 +19,11 @@ from tandem.hooks.trust import CHECKS_FILE
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES, ON_ONE_DATABASE
 from tests.git.sandbox import Sandbox
+
+pytestmark = ON_BOTH_DATABASES
 
 TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, edited
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 HUGE = 10**30
 NAME = "x" * 201
@@ -120,7 +121,6 @@ def review(desk: Desk) -> str:
     return put_up
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(("operation", "arguments", "field"), WRONG, ids=[f"{one[0]}-{one[2]}" for one in WRONG])
 def test_what_no_state_could_accept_names_its_field(
     desk: Desk, review: str, operation: str, arguments: dict[str, Any], field: str
@@ -136,13 +136,11 @@ def test_what_no_state_could_accept_names_its_field(
         assert not error["retryable"]
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(("operation", "arguments"), UNKNOWN, ids=[one[0] for one in UNKNOWN])
 def test_an_unknown_review_is_not_found(desk: Desk, operation: str, arguments: dict[str, Any]):
     desk.refused("NOT_FOUND", operation, **arguments)
 
 
-@ON_ONE_DATABASE
 def test_other_unknown_things_are_not_found(desk: Desk, review: str):
     with desk.unchanged(review):
         desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2)
@@ -158,7 +156,6 @@ def test_another_projects_review_is_not_found(broker: BrokerProcess, desk: Desk,
         elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("verdict", ["comment", "changes_requested", "rejected"])
 @pytest.mark.parametrize("reason", [None, "", "  \n"])
 def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, verdict: str, reason: str | None):
@@ -167,7 +164,6 @@ def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, v
         desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "body",
     [
@@ -193,7 +189,6 @@ MANY = b"{" + b",".join(b'"k%d" : 0' % number for number in range(60_000)) + b"}
 SDK = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -217,7 +212,6 @@ def test_more_values_than_any_request_has_are_refused_before_they_are_read(
     assert response.json()["error"]["details"]["limit"] == "json_values"
 
 
-@ON_ONE_DATABASE
 def test_commas_of_a_text_and_changes_of_a_large_commit_are_not_too_many(desk: Desk):
     text = 'a,"[\\{' * 30_000
     assert desk.do("create_review", **{**PROPOSAL, "description": text})["status"] == "pending"
@@ -225,7 +219,6 @@ def test_commas_of_a_text_and_changes_of_a_large_commit_are_not_too_many(desk: D
     assert desk.do("check_gate", changes=changes)["allowed"] is False
 
 
-@ON_ONE_DATABASE
 def test_a_name_of_any_length_is_cut_in_the_refusal_of_it(desk: Desk, review: str):
     for arguments in ({"y" * 50_000: 1}, {"comments": [{"x" * 50_000: 1}]}):
         sent = {"review_id": review, "verdict": "comment", "reason": WHY, **arguments}
@@ -234,7 +227,6 @@ def test_a_name_of_any_length_is_cut_in_the_refusal_of_it(desk: Desk, review: st
         assert len(response.content) < 3000
 
 
-@ON_ONE_DATABASE
 def test_thousands_of_unknown_names_are_refused_in_few_words(desk: Desk):
     response = desk.send("create_review", json.dumps(dict.fromkeys(map(str, range(10_000)), 0)).encode())
     error = response.json()["error"]
@@ -242,7 +234,6 @@ def test_thousands_of_unknown_names_are_refused_in_few_words(desk: Desk):
     assert "intent" in error["details"]["allowed_fields"]
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
@@ -261,6 +252,7 @@ def test_a_form_of_thousands_of_fields_is_refused(broker: BrokerProcess, body: b
     assert (response.status_code, "INVALID_INPUT" in response.text) == (400, True)
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("depth", [100, 300, 600, 900, 1000])
 @pytest.mark.parametrize("key", [None, "key-1"])
 def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, key: str | None):
@@ -276,6 +268,7 @@ def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, k
         assert desk.discussion(review) == []
 
 
+@ON_BOTH_DATABASES
 def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
     remark = {"file": "a.txt", "line": 2**31 - 1, "body": "Far down."}
     desk.verdict(review, "comment", comments=[remark])
@@ -288,6 +281,7 @@ def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
     desk.refused("NOT_FOUND", "get_proposal", review_id=review, round=2**31 - 1)
 
 
+@ON_BOTH_DATABASES
 def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
     text = "ä" * 128_001
     remark = {"file": "a.txt", "body": text}

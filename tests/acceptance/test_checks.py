@@ -17,6 +17,7 @@ from tests.acceptance.checking import PYTHON, Checked, check, checked, supervise
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import StaffedBroker
 from tests.acceptance.test_gate import staged
+from tests.databases import ON_BOTH_DATABASES
 
 NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
 CALM = check("calm", "print('calm')")
@@ -28,6 +29,7 @@ def decision(project: Checked, digest: str) -> tuple[bool, str | None]:
     return answer["allowed"], answer["code"]
 
 
+@ON_BOTH_DATABASES
 def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
     tmp_path: Path, database_settings: dict[str, Any]
 ) -> None:

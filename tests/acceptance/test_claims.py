@@ -12,6 +12,7 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import Caller, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 LEASE_SECONDS = 4
 """Longer than a busy machine needs for the next call of a holder who lives."""
@@ -46,6 +47,7 @@ def test_the_holder_gets_its_claim_again_renewed_and_others_are_told_by_whom(des
     assert details["reviewer_id"] == REVIEWER
 
 
+@ON_BOTH_DATABASES
 def test_the_next_one_is_the_most_urgent_then_the_oldest(desk: Desk):
     low = desk.put_up(category="verification")
     normal_1 = desk.put_up()
@@ -57,6 +59,7 @@ def test_the_next_one_is_the_most_urgent_then_the_oldest(desk: Desk):
     assert given == [critical, also_critical, normal_1, normal_2, low, also_low, None]
 
 
+@ON_BOTH_DATABASES
 def test_the_next_one_is_of_the_asked_category_and_project(desk: Desk):
     desk.put_up()
     plan = desk.put_up(category="verification")
@@ -72,6 +75,7 @@ def test_the_next_one_is_never_ones_own(desk: Desk):
     assert claim_next(desk, PROPOSER)["review"] is None
 
 
+@ON_BOTH_DATABASES
 def test_who_made_the_round_is_not_offered_it_and_not_stuck_behind_it(desk: Desk):
     revised = desk.put_up()
     desk.revise(revised, proposer_id=OTHER)
@@ -173,6 +177,7 @@ def await_reclaimed(desk: Desk, review: str, cursor: str) -> dict[str, Any]:
     return page["events"][0]
 
 
+@ON_BOTH_DATABASES
 def test_p5_the_review_of_a_dead_holder_is_claimable_within_lease_and_sweep(hasty: Desk):
     review = hasty.put_up()
     claim = hasty.do("claim_review", review_id=review, reviewer_id=REVIEWER)
@@ -185,6 +190,7 @@ def test_p5_the_review_of_a_dead_holder_is_claimable_within_lease_and_sweep(hast
     assert claim_next(hasty)["claim_generation"] == 3
 
 
+@ON_BOTH_DATABASES
 def test_p5_the_claim_of_a_living_holder_is_kept_until_its_hard_deadline(hasty: Desk):
     review = hasty.put_up()
     claim = hasty.do("claim_review", review_id=review, reviewer_id=REVIEWER)
@@ -203,6 +209,7 @@ def test_p5_the_claim_of_a_living_holder_is_kept_until_its_hard_deadline(hasty: 
     assert DEADLINE_SECONDS <= held <= DEADLINE_SECONDS + SWEEP_SECONDS + GRACE_SECONDS
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("sign", ["message", "comment"])
 def test_p5_what_the_holder_says_renews_its_lease(hasty: Desk, sign: str):
     review = hasty.put_up()
@@ -214,6 +221,7 @@ def test_p5_what_the_holder_says_renews_its_lease(hasty: Desk, sign: str):
     assert hasty.status(review)["lease_expires_at"] > claim["lease_expires_at"]
 
 
+@ON_BOTH_DATABASES
 def test_p1_whoever_lost_the_lease_changes_nothing(hasty: Desk):
     review = hasty.put_up()
     claim = hasty.do("claim_review", review_id=review, reviewer_id=REVIEWER)
@@ -260,6 +268,7 @@ def _lose(desk: Desk, review: str, how: str) -> None:
             desk.claim(review, REVIEWER)
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("how", ["released", "revised", "closed", "claimed by another", "claimed anew"])
 def test_p1_a_stale_generation_changes_nothing(desk: Desk, how: str):
     review = desk.put_up()
@@ -272,6 +281,7 @@ def test_p1_a_stale_generation_changes_nothing(desk: Desk, how: str):
             assert details["expected"] > 1
 
 
+@ON_BOTH_DATABASES
 def test_p1_a_generation_of_the_future_changes_nothing_either(desk: Desk):
     review = desk.put_up()
     desk.claim(review)
@@ -280,6 +290,7 @@ def test_p1_a_generation_of_the_future_changes_nothing_either(desk: Desk):
             desk.refused("STALE_CLAIM", operation, **arguments)
 
 
+@ON_BOTH_DATABASES
 def test_p1_of_many_who_claim_at_once_one_holds(desk: Desk):
     for _ in range(3):
         review = desk.put_up()
@@ -292,12 +303,14 @@ def test_p1_of_many_who_claim_at_once_one_holds(desk: Desk):
         assert desk.status(review)["claim_generation"] == 1
 
 
+@ON_BOTH_DATABASES
 def test_p1_many_who_take_the_next_one_get_one_each(desk: Desk):
     reviews = {desk.put_up() for _ in range(10)}
     calls = [partial(claim_next, desk, f"rev-{number}") for number in range(10)]
     assert {answer["review_id"] for answer in at_once(calls)} == reviews
 
 
+@ON_BOTH_DATABASES
 def test_p1_of_many_verdicts_under_one_generation_one_counts(desk: Desk):
     for _ in range(3):
         review = desk.put_up()
@@ -312,6 +325,7 @@ def test_p1_of_many_verdicts_under_one_generation_one_counts(desk: Desk):
         assert desk.kinds(review).count("verdict_submitted") == 1
 
 
+@ON_BOTH_DATABASES
 def test_p1_verdicts_against_releases_claims_and_revisions(desk: Desk):
     """Everybody does everything at once; afterwards no generation has two effective verdicts, and none is mixed up."""
     for _ in range(4):

@@ -18,8 +18,9 @@ import pytest
 from tandem.app import Broker
 from tandem.settings.config import Settings
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER
+from tests.databases import ON_BOTH_DATABASES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_BOTH_DATABASES]
 HOUR = 3600.0
 LEASE = 1200
 ONCE = {**PROPOSAL, "project": "alpha", "description": "Once.", "idempotency_key": "key-1"}

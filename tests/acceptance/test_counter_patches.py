@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edited
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 BETTER = edited(text="better")
@@ -51,6 +52,7 @@ def test_is_shown_to_the_proposer_whole(shop: Desk, review: str, verdict: str):
     assert shop.kinds(review)[-1] == "counter_patch_proposed"
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize(("verdict", "status"), [("comment", "in_review"), ("changes_requested", "pending")])
 def test_accepted_it_is_the_next_rounds_content(shop: Desk, review: str, verdict: str, status: str):
     patch = offer(shop, review, verdict)
@@ -95,6 +97,7 @@ def test_declined_the_content_stays(shop: Desk, review: str, verdict: str):
     assert shop.events(review)[-1]["data"]["reason"] == "I prefer mine."
 
 
+@ON_BOTH_DATABASES
 def test_a_newer_one_supersedes_it(shop: Desk, review: str):
     first, second = offer(shop, review), offer(shop, review, patch=GREAT)
     assert fate(shop, review) == ["superseded", "pending"]

@@ -20,8 +20,11 @@ from tests.acceptance.gated import (
 from tests.acceptance.reviewing import OTHER, REVIEWER, WHY
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
+
+pytestmark = ON_BOTH_DATABASES
 LONG = 45
 
 

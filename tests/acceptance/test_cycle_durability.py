@@ -28,6 +28,9 @@ from tests.acceptance.gated import (
 )
 from tests.acceptance.reviewing import REVIEWER, WHY
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
+
+pytestmark = ON_BOTH_DATABASES
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 60

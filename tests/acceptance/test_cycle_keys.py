@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.cycling import Crew, audit
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 KEY = re.compile(r"psk_[A-Za-z0-9_-]{43}")
 OWN = "a key of my own, with umlauts: \u00e4\u00f6\u00fc"
@@ -151,6 +152,7 @@ def test_a_closed_session_is_over_and_the_others_are_not(crew: Crew):
     assert [(end["actor"], end["data"]["reason"]) for end in ends] == [("gemini", "closed")]
 
 
+@ON_BOTH_DATABASES
 def test_a_session_that_nobody_uses_ends_and_one_in_use_does_not(
     start_broker: StartBroker, database_settings: dict[str, object]
 ):
@@ -189,6 +191,7 @@ REPEATED: dict[str, Callable[[Crew], dict[str, Any]]] = {
 }
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("operation", REPEATED)
 def test_p4_a_repeated_call_gives_the_same_answer_with_its_token_and_changes_nothing(crew: Crew, operation: str):
     arguments = REPEATED[operation](crew.prepare())
@@ -198,6 +201,7 @@ def test_p4_a_repeated_call_gives_the_same_answer_with_its_token_and_changes_not
         crew.refused("IDEMPOTENCY_CONFLICT", operation, **{**arguments, next(iter(arguments)): "another"}, **IDEM)
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_repeated_call_gives_the_token_of_then(crew: Crew):
     crew.prepare()
     crew.do("cycle_start", feature="Once", **IDEM)
@@ -214,6 +218,7 @@ def test_p4_a_repeated_call_gives_the_token_of_then(crew: Crew):
     crew.do("cycle_complete", **session, lock_token=now)
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_repeated_session_opens_nothing_and_is_as_dead_as_the_first(crew: Crew):
     crew.make_keys()
     arguments = {"role": "gemini", "psk": crew.keys["gemini"], **IDEM}
@@ -225,6 +230,7 @@ def test_p4_a_repeated_session_opens_nothing_and_is_as_dead_as_the_first(crew: C
     crew.refused("INVALID_SESSION", "lock_acquire", session_token=token)
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_refusal_is_repeated_too(crew: Crew):
     wrong = {"role": "gemini", "psk": "not the key of gemini", **IDEM}
     crew.make_keys()
@@ -234,6 +240,7 @@ def test_p4_a_refusal_is_repeated_too(crew: Crew):
     assert is_key_of(crew, "gemini", wrong["psk"])
 
 
+@ON_BOTH_DATABASES
 def test_p4_new_keys_are_shown_once(crew: Crew):
     keys = crew.do("cycle_init", **IDEM)["keys"]
     assert all(KEY.fullmatch(key) for key in keys.values())

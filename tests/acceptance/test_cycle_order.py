@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.acceptance.cycling import FEATURE, Crew
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, fresh_project
 
 ROUND_TRIP = ("codex", "gemini")
 TOO_MUCH = "x" * 256_001
 """More than a text may have by default."""
 
 
-@ON_ONE_DATABASE
 def test_of_several_complaints_about_a_hand_off_the_first_in_order_is_made(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew:
         sent: dict[str, Any] = {"target": "nobody", "lock_token": "none", "session_token": "none"}
@@ -46,7 +45,6 @@ def test_of_several_complaints_about_a_hand_off_the_first_in_order_is_made(broke
         crew.do("handoff_write", **sent)
 
 
-@ON_ONE_DATABASE
 def test_of_several_complaints_about_an_end_the_first_in_order_is_made(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew:
         sent = {"lock_token": "none", "session_token": "none"}
@@ -78,7 +76,6 @@ def test_of_several_complaints_about_an_end_the_first_in_order_is_made(broker: B
         crew.archive()
 
 
-@ON_ONE_DATABASE
 def test_of_several_complaints_about_a_beginning_the_first_in_order_is_made(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew:
         crew.refused("CONFIG_INVALID", "session_open", role="nobody", psk="wrong")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tandem.errors import by_code
 from tests.acceptance.cycling import ARRAYS, Crew, audit, without
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -91,7 +92,6 @@ class Offers:
         self._tokens = self.crew.tokens("gemini")
 
 
-@ON_ONE_DATABASE
 def test_every_field_that_is_missing_or_of_another_kind_is_named(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -103,7 +103,6 @@ def test_every_field_that_is_missing_or_of_another_kind_is_named(crew: Crew):
             assert offers.fields({**offers.right, "extras": wrong}) == ["extras"], wrong
 
 
-@ON_ONE_DATABASE
 def test_a_payload_is_an_object(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -111,7 +110,6 @@ def test_a_payload_is_an_object(crew: Crew):
             assert offers.fields(wrong) == ["payload"], wrong
 
 
-@ON_ONE_DATABASE
 def test_a_payload_speaks_of_this_cycle_and_this_hand_off(crew: Crew):
     offers = Offers(crew)
     others = {
@@ -134,7 +132,6 @@ def test_a_payload_speaks_of_this_cycle_and_this_hand_off(crew: Crew):
         assert offers.fields(swapped) == ["producer", "consumer"]
 
 
-@ON_ONE_DATABASE
 def test_all_complaints_are_made_at_once(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -145,7 +142,6 @@ def test_all_complaints_are_made_at_once(crew: Crew):
         assert 10 <= len(many["problems"]) <= 100
 
 
-@ON_ONE_DATABASE
 def test_further_facts_go_into_extras(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -157,6 +153,7 @@ def test_further_facts_go_into_extras(crew: Crew):
     offers.taken(without(offers.right, "extras"))
 
 
+@ON_BOTH_DATABASES
 def test_what_was_written_comes_back_as_it_was(crew: Crew):
     offers = Offers(crew)
     offers.taken(
@@ -179,6 +176,7 @@ def test_what_was_written_comes_back_as_it_was(crew: Crew):
     offers.taken({**offers.right, **{name: [] for name in ARRAYS}})
 
 
+@ON_BOTH_DATABASES
 def test_there_is_a_limit_to_the_size(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -198,7 +196,6 @@ def nested(levels: int) -> dict[str, Any]:
     return innermost
 
 
-@ON_ONE_DATABASE
 def test_there_is_a_limit_to_the_depth(crew: Crew):
     offers = Offers(crew)
     with crew.unchanged():
@@ -213,6 +210,7 @@ def test_there_is_a_limit_to_the_depth(crew: Crew):
     assert json.loads((archive / "handoffs" / "001-codex.json").read_text("utf-8"))["extras"] == nested(LEVELS - 1)
 
 
+@ON_BOTH_DATABASES
 def test_texts_that_no_database_holds_are_refused_wherever_they_are(crew: Crew):
     offers = Offers(crew)
     arguments = {"target": "codex", **crew.tokens()}
@@ -235,7 +233,6 @@ def test_texts_that_no_database_holds_are_refused_wherever_they_are(crew: Crew):
             assert crew.send("handoff_write", {**arguments, "payload": {**offers.right, "notes": [bad]}}) is None
 
 
-@ON_ONE_DATABASE
 def test_a_token_in_a_payload_is_refused_and_not_repeated(crew: Crew):
     offers = Offers(crew)
     tokens = crew.tokens("gemini")
@@ -254,7 +251,6 @@ def test_a_token_in_a_payload_is_refused_and_not_repeated(crew: Crew):
     offers.taken({**offers.right, "notes": ["lock_", "sess_", "The lock_token rotates."]})
 
 
-@ON_ONE_DATABASE
 def test_a_token_as_the_name_of_a_field_is_not_repeated(crew: Crew):
     offers = Offers(crew)
     tokens = crew.tokens("gemini")

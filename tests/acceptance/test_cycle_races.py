@@ -13,8 +13,11 @@ import pytest
 from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, check_story, kinds_of, played
 from tests.acceptance.reviewing import OTHER, WHY, at_once
 from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
+
+pytestmark = ON_BOTH_DATABASES
 TURNS = [("gemini", "codex"), ("codex", "gemini")]
 ROUNDS = 4
 

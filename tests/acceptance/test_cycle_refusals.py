@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.cycling import FEATURE, Crew, without
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, fresh_project
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -46,7 +46,6 @@ def sensitive(crew: Crew) -> dict[str, dict[str, Any]]:
 # ------------------------------------------------------------------------------------------------ keys and roles
 
 
-@ON_ONE_DATABASE
 def test_without_keys_nothing_sensitive_can_be_done(broker: BrokerProcess):
     with Crew(broker.url, fresh_project()) as crew, crew.unchanged():
         for operation, arguments in sensitive(crew).items():
@@ -73,7 +72,6 @@ def test_with_a_role_whose_key_was_revoked_nothing_sensitive_can_be_done(fresh_c
     fresh_crew.hand_over("gemini")
 
 
-@ON_ONE_DATABASE
 def test_only_a_role_of_the_workflow_with_its_own_key_gets_a_session(crew: Crew):
     with crew.unchanged():
         for role in ("planner", "Gemini", " gemini", "", "complete"):
@@ -115,7 +113,6 @@ def bad_sessions(crew: Crew, broker: BrokerProcess) -> dict[str, str]:
     }
 
 
-@ON_ONE_DATABASE
 def test_a_session_that_is_none_can_do_nothing(crew: Crew, broker: BrokerProcess):
     crew.start()
     bad = bad_sessions(crew, broker)
@@ -144,7 +141,6 @@ def test_a_session_ends_with_its_key(fresh_crew: Crew):
 # ------------------------------------------------------------------------------------------------ the lock
 
 
-@ON_ONE_DATABASE
 def test_only_the_active_role_gets_the_lock(crew: Crew):
     started = crew.start()
     with crew.unchanged():
@@ -160,7 +156,6 @@ def test_only_the_active_role_gets_the_lock(crew: Crew):
     assert started["cycle_id"] == crew.status()["cycle_id"]
 
 
-@ON_ONE_DATABASE
 def test_the_right_lock_token_is_of_no_use_to_another_role(crew: Crew):
     crew.start()
     for operation in ("handoff_write", "cycle_complete", "cycle_archive"):
@@ -179,7 +174,6 @@ def test_the_right_lock_token_is_of_no_use_to_another_role(crew: Crew):
             crew.complete()
 
 
-@ON_ONE_DATABASE
 def test_a_lock_token_is_good_for_its_cycle_and_its_turn_only(crew: Crew):
     first = completed(crew)
     last_of_first = crew.lock()
@@ -219,7 +213,6 @@ def test_a_lock_token_is_good_for_its_cycle_and_its_turn_only(crew: Crew):
 # ------------------------------------------------------------------------------------------------ phases
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("phase", [*WAYS, "complete"])
 def test_a_phase_hands_only_to_its_own_targets(crew: Crew, phase: str):
     if phase == "complete":
@@ -256,7 +249,6 @@ def test_a_hand_off_written_twice_is_refused_the_second_time(crew: Crew):
         crew.refused("LOCK_DENIED", "handoff_write", **written)
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("phase", [*WAYS, "complete"])
 def test_completion_and_archive_have_one_phase_and_one_role_each(crew: Crew, phase: str):
     if phase == "complete":
@@ -295,7 +287,6 @@ def test_a_cycle_is_in_the_way_of_another_until_it_is_archived(crew: Crew):
     crew.start("Another")
 
 
-@ON_ONE_DATABASE
 def test_while_idle_only_a_start_makes_sense(crew: Crew):
     first = completed(crew)
     last = crew.tokens()
@@ -310,14 +301,12 @@ def test_while_idle_only_a_start_makes_sense(crew: Crew):
     assert crew.start()["cycle_id"] != first["cycle_id"]
 
 
-@ON_ONE_DATABASE
 def test_a_cycle_needs_a_name_for_what_it_builds(crew: Crew):
     with crew.unchanged():
         for feature in ("", "   ", "\n\t", "x" * 201):
             assert crew.refused("SCHEMA_INVALID", "cycle_start", feature=feature)["field"] == "feature"
 
 
-@ON_ONE_DATABASE
 def test_an_argument_that_is_missing_or_unknown_is_named(crew: Crew):
     crew.start()
     whole = crew.handing("codex")

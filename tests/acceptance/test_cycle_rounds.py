@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.gated import Team, check_story, config_dir
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY
 from tests.broker import StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
 LONG = 45
@@ -149,6 +150,7 @@ def test_a_cycle_that_was_completed_closes_the_review_that_asked_for_changes(wri
     assert writers.do("handoff_read", target="editor") == {}
 
 
+@ON_BOTH_DATABASES
 def test_a_handoff_to_somebody_else_closes_the_review_of_the_first(writers: Team):
     writers.begin()
     first = writers.put_forward("writer", "editor")
@@ -174,6 +176,7 @@ def test_a_handoff_to_somebody_else_closes_the_review_of_the_first(writers: Team
     assert [one["status"] for one in writers.history()["handoffs"]] == ["withdrawn", *["advanced"] * 3]
 
 
+@ON_BOTH_DATABASES
 def test_p1_a_stale_claim_cannot_advance_the_cycle(team: Team):
     team.begin()
     review = team.put_forward("gemini", "codex")
@@ -192,6 +195,7 @@ def test_p1_a_stale_claim_cannot_advance_the_cycle(team: Team):
     assert team.place() == ("backend", "codex")
 
 
+@ON_BOTH_DATABASES
 def test_p2_a_verdict_on_an_older_round_cannot_advance_the_cycle(team: Team):
     team.begin()
     review = team.put_forward("gemini", "codex", notes=["First."])
@@ -216,6 +220,7 @@ def test_p2_a_verdict_on_an_older_round_cannot_advance_the_cycle(team: Team):
     ]
 
 
+@ON_BOTH_DATABASES
 def test_p1_a_claim_that_ran_out_cannot_advance_the_cycle(start_broker: StartBroker, tmp_path: Path):
     hasty = {"claim_timeout_seconds": 1, "sweep_interval_seconds": 0.1}
     broker = start_broker(config_dir=config_dir(tmp_path), **hasty)

@@ -14,6 +14,7 @@ from psycopg import sql
 
 from tests.acceptance.cycling import Crew, audit
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -100,6 +101,7 @@ def tables_of(url: str) -> dict[str, bytes]:
     return {name: "\n".join(row[0] for row in found).encode() for name, found in rows.items()}
 
 
+@ON_BOTH_DATABASES
 def test_no_key_and_no_token_is_found_anywhere(start_broker: StartBroker, database_settings: dict[str, object]):
     broker = start_broker(log_level="debug", **database_settings)
     with Crew(broker.url, fresh_project()) as crew:

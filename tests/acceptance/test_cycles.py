@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.cycling import FEATURE, Crew, audit, payload
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
 
@@ -50,6 +51,7 @@ def called(crew: Crew, tool: str, spelling: str = "_", **arguments: Any) -> dict
     return envelope["data"]
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("spelling", ["_", "."])
 def test_the_daily_procedure_from_the_keys_to_the_first_hand_off(broker: BrokerProcess, spelling: str):
     with Crew(broker.url, fresh_project()) as crew:
@@ -88,6 +90,7 @@ def test_the_daily_procedure_from_the_keys_to_the_first_hand_off(broker: BrokerP
         assert (do("handoff_read", target="codex"), do("handoff_read", target="gemini")) == (sent, {})
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("spelling", ["_", "."])
 def test_the_daily_procedure_from_the_answer_to_the_archive(crew: Crew, spelling: str):
     do = partial(called, crew, spelling=spelling, project=crew.project)
@@ -265,6 +268,7 @@ def test_two_sessions_of_a_role_are_equally_good(crew: Crew):
     crew.do("handoff_write", target="codex", payload=sent, lock_token=token, session_token=second)
 
 
+@ON_BOTH_DATABASES
 def test_everything_goes_on_after_the_broker_was_killed(
     start_broker: StartBroker, database_settings: dict[str, object]
 ):

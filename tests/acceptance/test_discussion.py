@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, REVIEWER, Desk, at_once
 from tests.broker import Caller
+from tests.databases import ON_BOTH_DATABASES
 
 
 @pytest.fixture
@@ -75,6 +76,7 @@ def test_declining_a_counter_patch_is_the_proposers_turn(desk: Desk, review: str
     desk.say(review, "reviewer")
 
 
+@ON_BOTH_DATABASES
 def test_when_both_speak_at_once_both_are_heard_once_and_when_one_speaks_twice_one_is(desk: Desk, review: str):
     for side in itertools.islice(itertools.cycle(("proposer", "reviewer")), 6):
         who = {"reviewer_id": REVIEWER} if side == "reviewer" else {}
@@ -86,6 +88,7 @@ def test_when_both_speak_at_once_both_are_heard_once_and_when_one_speaks_twice_o
     assert [entry["sender_role"] for entry in desk.discussion(review)] == ["proposer", "reviewer"] * 3
 
 
+@ON_BOTH_DATABASES
 def test_both_sides_at_the_same_moment_alternate_too(desk: Desk):
     for _ in range(5):
         review = desk.put_up()
@@ -155,6 +158,7 @@ def test_only_what_was_said_here_can_be_resolved(desk: Desk, review: str):
             )
 
 
+@ON_BOTH_DATABASES
 def test_metadata_and_any_letters_come_back_as_they_were_sent(desk: Desk, review: str):
     metadata: dict[str, Any] = {"files": ["ä/ö.txt"], "lines": [1, 2.5, None, True], "deep": {"er": []}}
     body = "Zeile\r\n\u2028 \U0001f9ea  <script>&amp; \t'\"\\"
@@ -163,6 +167,7 @@ def test_metadata_and_any_letters_come_back_as_they_were_sent(desk: Desk, review
     assert (entry["body"], entry["metadata"]) == (body, metadata)
 
 
+@ON_BOTH_DATABASES
 def test_pages_give_everything_once_and_in_order(desk: Desk, review: str):
     expected: list[str] = []
     for number in range(4):
@@ -185,6 +190,7 @@ def test_pages_give_everything_once_and_in_order(desk: Desk, review: str):
         assert told == expected
 
 
+@ON_BOTH_DATABASES
 def test_each_round_has_its_own_discussion(desk: Desk, review: str):
     desk.say(review, "proposer", "on the first")
     desk.revise(review)

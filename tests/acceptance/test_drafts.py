@@ -9,7 +9,7 @@ import pytest
 
 from tests.acceptance.gated import Team
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk, edited
-from tests.broker import ON_ONE_DATABASE, fresh_project
+from tests.broker import fresh_project
 from tests.git.sandbox import Sandbox, edit, new_file
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
@@ -40,7 +40,6 @@ def applied(repo: Sandbox, patch: str) -> None:
     repo.git("apply", "--whitespace=nowarn", stdin=patch.encode())
 
 
-@ON_ONE_DATABASE
 def test_a_draft_is_the_rounds_change_with_the_edits(shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     made = draft(shop, review, ("b.txt", "one\ntwo\n"), ("sub/new file.txt", "ünï\n"), ("run.sh", "#!/bin/sh\n"))
@@ -65,7 +64,6 @@ def test_a_draft_is_the_rounds_change_with_the_edits(shop: Desk, repo: Sandbox):
     assert accepted["digest"] == made["digest"]
 
 
-@ON_ONE_DATABASE
 def test_edits_of_what_the_round_itself_changed(shop: Desk, repo: Sandbox):
     long = "".join(f"here is line {number}\n" for number in range(30))
     repo.write("moved.txt", long)
@@ -99,7 +97,6 @@ def test_edits_of_what_the_round_itself_changed(shop: Desk, repo: Sandbox):
     assert not {"a.txt", "new.txt", "moved.txt"} & {path.name for path in repo.root.iterdir()}
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "text",
     [
@@ -124,7 +121,6 @@ def test_every_text_arrives_byte_for_byte(shop: Desk, repo: Sandbox, text: str):
     assert "\n".join(shown["lines"]) + "\n" * shown["ends_with_newline"] == text
 
 
-@ON_ONE_DATABASE
 def test_the_branch_may_have_moved(shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     repo.write("a.txt", "nothing is as it was\n")
@@ -136,7 +132,6 @@ def test_the_branch_may_have_moved(shop: Desk, repo: Sandbox):
     assert repo.read("a.txt") == b"and not committed\n"
 
 
-@ON_ONE_DATABASE
 def test_nothing_left_is_said(shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     made = shop.do("draft_counter_patch", review_id=review, edits=edits(("a.txt", repo.read("a.txt").decode())))
@@ -147,7 +142,6 @@ def test_nothing_left_is_said(shop: Desk, repo: Sandbox):
 # ------------------------------------------------------------------------------------------------- refused
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "path", ["../a.txt", "/etc/passwd", ".git/hooks/pre-commit", "sub/.GIT/x", "a/./b", "", "a\0b", "x" * 5000]
 )
@@ -157,7 +151,6 @@ def test_no_edit_leads_out_of_the_repository(shop: Desk, path: str):
         shop.refused("INVALID_INPUT", "draft_counter_patch", review_id=review, edits=edits((path, "x\n")))
 
 
-@ON_ONE_DATABASE
 def test_what_cannot_be_edited_as_text_is_refused(shop: Desk, repo: Sandbox):
     (repo.root / "link").symlink_to("/etc/passwd")
     repo.write("nul.bin", b"a\0b")
@@ -174,7 +167,6 @@ def test_what_cannot_be_edited_as_text_is_refused(shop: Desk, repo: Sandbox):
     assert len(draft(shop, review, ("nul.bin", None), ("latin.txt", None))["affected_files"]) == 3
 
 
-@ON_ONE_DATABASE
 def test_edits_have_to_go_with_the_round_and_with_each_other(shop: Desk):
     diff = shop.put_up(diff=edited())
     text = shop.put_up(path="plan.md", description="# Plan\n")
@@ -198,7 +190,6 @@ def test_edits_have_to_go_with_the_round_and_with_each_other(shop: Desk):
     shop.refused("NOT_FOUND", "draft_counter_patch", review_id=diff, edits=sent, project=fresh_project())
 
 
-@ON_ONE_DATABASE
 def test_a_round_that_is_over_is_refused(shop: Desk):
     review = shop.put_up(diff=edited())
     shop.revise(review, diff=edited(text="best"))
@@ -228,7 +219,6 @@ BODIES = {
 }
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 def test_a_check_says_what_a_verdict_is_told(shop: Desk, body: str):
     review = shop.put_up(diff=edited())
@@ -248,7 +238,6 @@ def test_a_check_says_what_a_verdict_is_told(shop: Desk, body: str):
         assert checked["problem"] == told["error"]["message"]
 
 
-@ON_ONE_DATABASE
 def test_a_draft_that_git_does_not_take_is_a_draft_all_the_same(shop: Desk):
     review = shop.put_up(diff=edited())
     made = shop.do("draft_counter_patch", review_id=review, edits=edits(("b.txt/below.txt", "x\n")))
@@ -259,7 +248,6 @@ def test_a_draft_that_git_does_not_take_is_a_draft_all_the_same(shop: Desk):
     assert again["problem"] == made["problem"]
 
 
-@ON_ONE_DATABASE
 def test_texts(shop: Desk, repo: Sandbox):
     review = shop.put_up(path="plan.md", description="# Plan\n")
     text = "# A better plan\r\n"
@@ -274,7 +262,6 @@ def test_texts(shop: Desk, repo: Sandbox):
     assert (late["applies"], "folder" in late["problem"]) == (False, True)
 
 
-@ON_ONE_DATABASE
 def test_a_label_project_knows_no_files_but_checks(desk: Desk):
     review = desk.put_up(diff=edited())
     desk.refused("NOT_FOUND", "draft_counter_patch", review_id=review, edits=edits(("a.txt", "x\n")))
@@ -287,7 +274,6 @@ def test_a_label_project_knows_no_files_but_checks(desk: Desk):
     assert (made["applies"], made["counter_patch"]) == (True, "Better words.")
 
 
-@ON_ONE_DATABASE
 def test_sizes_are_those_of_a_verdict(desk: Desk, shop: Desk):
     text = desk.put_up(description="Words.")
     desk.refused("TOO_LARGE", "draft_counter_patch", review_id=text, text="x" * 256_001)

@@ -14,6 +14,9 @@ import pytest
 
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
+
+pytestmark = ON_BOTH_DATABASES
 
 T = TypeVar("T")
 WRITERS = 4

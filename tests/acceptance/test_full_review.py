@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk, edited
+from tests.databases import ON_BOTH_DATABASES
+
+pytestmark = ON_BOTH_DATABASES
 
 FIRST, SECOND = edited(text="first"), edited(text="second")
 

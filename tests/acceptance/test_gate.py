@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, REVIEWER, Desk, edited
 from tests.broker import fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import RAW, Sandbox, new_file
 
 Change = dict[str, str]
@@ -65,6 +66,7 @@ def change(shop: Desk, repo: Sandbox) -> dict[str, Any]:
     return created
 
 
+@ON_BOTH_DATABASES
 def test_p2_exactly_what_was_approved_passes(shop: Desk, repo: Sandbox, change: dict[str, Any]):
     decision = check(shop, staged(repo))
     assert decision["allowed"]
@@ -143,6 +145,7 @@ def test_p2_each_fact_of_each_change_counts(shop: Desk, repo: Sandbox, change: d
     assert check(shop, changes)["allowed"]
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("state", ["pending", "claimed", "in_review", "changes_requested", "rejected", "withdrawn"])
 def test_p2_what_is_not_approved_does_not_pass(shop: Desk, repo: Sandbox, state: str):
     repo.write("a.txt", "all is new\n")
@@ -201,6 +204,7 @@ def _two_changes(desk: Desk, repo: Sandbox) -> tuple[dict[str, Any], dict[str, A
     return first, second
 
 
+@ON_BOTH_DATABASES
 def test_p2_a_union_of_approved_changes_passes(shop: Desk, repo: Sandbox):
     first, second = _two_changes(shop, repo)
     decision = check(shop, staged(repo))
@@ -245,6 +249,7 @@ def approved_steps(desk: Desk, repo: Sandbox, *steps: Step) -> list[str]:
     return reviews
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize(
     "steps",
     [
@@ -286,6 +291,7 @@ def test_p2_a_squash_that_leaves_out_or_mixes_what_was_approved_does_not(shop: D
         assert not check(shop, mixed)["allowed"], mixed
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_p2_every_change_of_a_squash_has_to_be_approved_still(shop: Desk, repo: Sandbox, missing: int):
     start = repo.head()

@@ -9,7 +9,8 @@ import pytest
 
 from tests.acceptance.gating import PLAN, Branch, changed_by
 from tests.acceptance.reviewing import Desk, at_once, edited
-from tests.broker import ON_ONE_DATABASE, fresh_project
+from tests.broker import fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 
@@ -78,6 +79,7 @@ def test_a_commit_without_a_plan_is_of_its_branch(shop: Desk):
     assert listed(shop, plan="f") == [made_up(1)]
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_commit_that_is_told_twice_is_one(shop: Desk):
     review = shop.put_up()
 
@@ -93,6 +95,7 @@ def test_p4_a_commit_that_is_told_twice_is_one(shop: Desk):
     assert len(shop.do("get_audit_log", kind="commit_recorded")["events"]) == 1
 
 
+@ON_BOTH_DATABASES
 def test_commits_are_found_by_plan_by_review_and_by_id_in_their_order(shop: Desk):
     reviews = [shop.put_up(), shop.put_up()]
     for number in range(1, 6):
@@ -107,6 +110,7 @@ def test_commits_are_found_by_plan_by_review_and_by_id_in_their_order(shop: Desk
         assert listed(elsewhere) == listed(elsewhere, review_id=reviews[1]) == []
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("wanted", [{}, {"plan": PLAN}, {"review_id": "rv_shared"}], ids=["all", "plan", "review"])
 def test_pages_follow_on_each_other(shop: Desk, wanted: dict[str, Any]):
     for number in range(1, 6):
@@ -204,6 +208,7 @@ def test_reviews_of_another_project_mean_nothing_here(shop: Desk):
     assert shop.do("get_gate", plan=PLAN)["plan"]["mode"] == "optimistic"
 
 
+@ON_BOTH_DATABASES
 def test_whichever_comes_first_the_verdict_or_the_record_the_plan_blocks(shop: Desk):
     """Each review is decided against at the very moment at which its commit is recorded."""
     reviews = [shop.put_up() for _ in range(12)]
@@ -258,6 +263,7 @@ def test_a_rollback_is_told_on_the_reviews_own_timeline(feature: Branch, repo: S
     assert feature.plan()["rolled_back"] == [review]
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_rollback_that_is_told_twice_is_one(shop: Desk):
     review = shop.put_up()
     told(shop, 1, review)
@@ -305,7 +311,6 @@ def test_a_rollback_needs_a_review_of_the_project(shop: Desk):
 # -------------------------------------------------------------------------------------------- what cannot be
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("operation", "arguments", "field"),
     [

@@ -11,7 +11,8 @@ import pytest
 
 from tests.acceptance.gating import Branch, changed_by, inverted, staged
 from tests.acceptance.reviewing import Desk
-from tests.broker import ON_ONE_DATABASE, BrokerProcess, StartBroker, fresh_project
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 FORGED = "0" * 39 + "1"
@@ -31,7 +32,6 @@ def kinds(decision: dict[str, Any]) -> dict[str, str | None]:
 # --------------------------------------------------------------------------------------------- exempt paths
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "path",
     [
@@ -162,6 +162,7 @@ def test_the_users_own_patterns_take_the_place_of_the_usual_ones(start_broker: S
 # ------------------------------------------------------------------------------------------------ rollbacks
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("verdict", [None, "changes_requested", "rejected"])
 def test_p2_the_exact_inverse_of_an_optimistic_commit_passes(feature: Branch, repo: Sandbox, verdict: str | None):
     commit, review = feature.optimistic("a.txt", "worse\n")

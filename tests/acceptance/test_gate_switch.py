@@ -8,7 +8,8 @@ import pytest
 
 from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import Desk, at_once
-from tests.broker import ON_ONE_DATABASE, StartBroker, fresh_project
+from tests.broker import StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 CHANGE = {
@@ -87,6 +88,7 @@ def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk):
     shop.refused("NOT_FOUND", "set_gate", enabled=True)
 
 
+@ON_BOTH_DATABASES
 def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
     start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
 ):
@@ -103,6 +105,7 @@ def test_p3_a_gate_and_an_override_survive_the_death_of_the_broker(
     assert broker.run("audit", "verify").returncode == 0
 
 
+@ON_BOTH_DATABASES
 def test_switching_from_many_places_at_once_leaves_one_whole_story(shop: Desk):
     def switch(number: int) -> dict[str, Any]:
         with Desk(shop.url, shop.project) as mine:
@@ -116,6 +119,7 @@ def test_switching_from_many_places_at_once_leaves_one_whole_story(shop: Desk):
     assert [event["old"] for event in told[1:]] == [event["new"] for event in told[:-1]]
 
 
+@ON_BOTH_DATABASES
 def test_p2_an_override_lets_exactly_its_difference_through(shop: Desk, repo: Sandbox):
     repo.write("a.txt", "a hot fix\n")
     repo.write("new.txt", "new\n")
@@ -192,6 +196,7 @@ def test_an_override_is_told_with_who_why_what_and_when(shop: Desk):
     }
 
 
+@ON_BOTH_DATABASES
 def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
     told = {"changes": [CHANGE], "reason": "Now.", "override_id": "ov-7"}
 
@@ -207,7 +212,6 @@ def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
     assert not shop.do("check_gate", changes=[OTHER])["allowed"]
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("operation", "arguments", "field"),
     [

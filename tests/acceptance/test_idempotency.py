@@ -13,7 +13,10 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
+
+pytestmark = ON_BOTH_DATABASES
 
 KEY = "key-1"
 

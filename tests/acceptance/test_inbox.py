@@ -11,6 +11,7 @@ from tests.acceptance.gated import Team
 from tests.acceptance.pooling import Steward, ended
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
@@ -131,6 +132,7 @@ def test_after_too_many_rounds_a_person_has_to_step_in(desk: Desk):
     assert item(desk, BYSTANDER, review)[1]["detail"] == WHY
 
 
+@ON_BOTH_DATABASES
 def test_a_rejected_change_is_a_problem_as_long_as_its_commits_stand(shop: Desk):
     unapplied, applied = shop.put_up(), shop.put_up()
     shop.do("record_commit", commit=COMMIT, plan="03-02", review_ids=[applied], unreviewed=True)
@@ -186,6 +188,7 @@ def test_a_pool_takes_nothing_of_a_project_without_a_folder(desk: Desk):
     assert place(desk, BYSTANDER, desk.put_up())[:2] == ("your_turn", "review")
 
 
+@ON_BOTH_DATABASES
 def test_a_pool_whose_reviewers_fail_at_once_is_a_problem(shop: Desk):
     steward = Steward(shop)
     steward.register()
@@ -203,6 +206,7 @@ def test_a_pool_whose_reviewers_fail_at_once_is_a_problem(shop: Desk):
 # ------------------------------------------------------------------------------------------------- time
 
 
+@ON_BOTH_DATABASES
 def test_what_should_have_happened_long_ago_is_stuck(
     tmp_path_factory: pytest.TempPathFactory, repo: Sandbox, database_settings: dict[str, object]
 ):
@@ -242,6 +246,7 @@ def test_what_should_have_happened_long_ago_is_stuck(
 # --------------------------------------------------------------------------------------- lists and counts
 
 
+@ON_BOTH_DATABASES
 def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
     kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
     reviews = [desk.put_up(**kind) for kind in kinds * 2]
@@ -255,6 +260,7 @@ def test_lists_are_in_queue_order_and_counted_one_beyond_the_limit(desk: Desk):
     desk.refused("TOO_LARGE", "get_inbox", person=BYSTANDER, limit=201)
 
 
+@ON_BOTH_DATABASES
 def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
     urgent, own, held, last = (
         desk.put_up(**kind) for kind in ({"agent_type": "planner"}, {"proposer_id": OTHER}, {}, {})
@@ -268,6 +274,7 @@ def test_what_a_person_has_to_do_with_comes_first(desk: Desk):
     assert [one["review"]["review_id"] for one in inbox(desk, OTHER)["waiting"]] == [own, urgent, last]
 
 
+@ON_BOTH_DATABASES
 def test_the_inbox_is_of_every_project_unless_one_is_named(broker: BrokerProcess, desk: Desk):
     review = desk.put_up(proposer_id=PERSON)
     with Desk(broker.url, fresh_project()) as other:

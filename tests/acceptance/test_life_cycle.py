@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
-from tests.broker import ON_ONE_DATABASE
+from tests.databases import ON_BOTH_DATABASES
 
 STATES = ("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed")
 OPEN = ("pending", "claimed", "in_review", "changes_requested")
@@ -135,7 +135,6 @@ def ready_to_speak(desk: Desk, review: str, state: str, action: str) -> None:
         desk.say(review, "proposer")
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(("action", "state"), CELLS, ids=[f"{action}-{state}" for action, state in CELLS])
 def test_every_cell_of_the_table(desk: Desk, action: str, state: str):
     review, patch = arrange(desk, state, with_patch=action.endswith("counter_patch"))
@@ -175,7 +174,6 @@ def test_closing_twice_gives_the_same_answer_and_no_second_event(desk: Desk, sta
     assert desk.kinds(review).count("review_closed") == 1
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("state", ["claimed", "in_review"])
 def test_a_held_review_is_refused_to_others_by_name_of_the_holder(desk: Desk, state: str):
     review, _ = arrange(desk, state)
@@ -184,6 +182,7 @@ def test_a_held_review_is_refused_to_others_by_name_of_the_holder(desk: Desk, st
     assert details["reviewer_id"] == REVIEWER
 
 
+@ON_BOTH_DATABASES
 def test_claim_next_gives_out_only_what_is_pending(desk: Desk):
     for state in STATES:
         if state != "pending":
@@ -225,7 +224,6 @@ def test_a_rejected_change_goes_on_as_a_new_review_of_its_parent(desk: Desk):
     assert desk.status(parent)["status"] == "rejected"
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("state", "next_action"),
     [
@@ -254,6 +252,7 @@ def test_after_three_rounds_a_person_is_asked(desk: Desk):
     assert desk.status(review)["next_action"] == "escalate"
 
 
+@ON_BOTH_DATABASES
 def test_the_whole_way_is_told_in_events_with_their_actors(desk: Desk):
     review = desk.put_up()
     generation = desk.claim(review)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.reviewing import OTHER, REVIEWER, WHY, Desk, edited
 from tests.broker import fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox, new_file
 
 
@@ -25,6 +26,7 @@ def pages(desk: Desk, operation: str, rows: str, **filters: Any) -> list[dict[st
         page = {"page": answer["next_page"]}
 
 
+@ON_BOTH_DATABASES
 def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk):
     kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
     reviews = [desk.put_up(**kind) for kind in kinds * 3]
@@ -35,6 +37,7 @@ def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk
         assert [row["priority"] for row in found] == ["critical"] * 3 + ["normal"] * 3 + ["low"] * 3
 
 
+@ON_BOTH_DATABASES
 def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     plan = desk.put_up(category="plan_review", agent_type="planner")
     approved = desk.put_up(category="code_change")
@@ -57,6 +60,7 @@ def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     assert ids(status="closed", turn="proposer") == []
 
 
+@ON_BOTH_DATABASES
 def test_a_page_goes_on_where_it_was_though_the_queue_moves(desk: Desk):
     reviews = [desk.put_up() for _ in range(4)]
     first = desk.do("list_reviews", limit=2)
@@ -67,6 +71,7 @@ def test_a_page_goes_on_where_it_was_though_the_queue_moves(desk: Desk):
     assert urgent not in {row["review_id"] for row in rest["reviews"]}
 
 
+@ON_BOTH_DATABASES
 def test_the_feed_is_by_latest_activity_with_its_event(desk: Desk):
     reviews = [desk.put_up() for _ in range(5)]
     desk.claim(reviews[1])
@@ -78,6 +83,7 @@ def test_the_feed_is_by_latest_activity_with_its_event(desk: Desk):
         assert [entry["last_event"]["kind"] for entry in found[:2]] == ["message_sent", "review_claimed"]
 
 
+@ON_BOTH_DATABASES
 def test_statistics_count_what_happened(desk: Desk):
     approved, rejected, revised, withdrawn = (desk.put_up() for _ in range(4))
     desk.approve(approved)
@@ -114,6 +120,7 @@ def test_statistics_count_what_happened(desk: Desk):
     assert (never["total"]["submitted"], never["by_day"], never["by_project"]) == (0, {}, {})
 
 
+@ON_BOTH_DATABASES
 def test_statistics_of_all_projects_tell_them_apart(desk: Desk):
     desk.put_up()
     with Desk(desk.url, fresh_project()) as other:

@@ -13,7 +13,10 @@ from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess
+from tests.databases import ON_BOTH_DATABASES
 from tests.store.histories import statements
+
+pytestmark = ON_BOTH_DATABASES
 
 REVIEWS = 4_500
 LOOKED_AT = 2_000

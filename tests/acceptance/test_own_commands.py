@@ -14,7 +14,6 @@ from tests.commandline import Ended, Shell, finish
 from tests.git.sandbox import Sandbox
 
 # What decides here is on the caller's side, so that one database is enough.
-pytestmark = pytest.mark.parametrize("broker", ["sqlite"], indirect=True)
 
 CLAUDE = {"CLAUDECODE": "1"}
 CODEX = {"CODEX_THREAD_ID": "thread-1"}

@@ -18,7 +18,10 @@ from tandem.store.event import GENESIS, Event, Seal, unkeyed
 from tandem.store.log import chain
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.postgres import PostgresServer
+
+pytestmark = ON_BOTH_DATABASES
 
 DATABASE_FILE = "tandem.db"
 

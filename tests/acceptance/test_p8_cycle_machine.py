@@ -14,8 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.acceptance.gated import DIRECT, PHASES, ROLES, UNDECIDED, Team, check_story, to_idle
 from tests.acceptance.model import ModelReview, Refused, Round
 from tests.acceptance.reviewing import WHY
+from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
+
+pytestmark = ON_BOTH_DATABASES
 
 NOBODY = "nobody"
 

@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.pooling import Steward, ended
 from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 FAILURES = ("no_verdict", "unreadable", "timeout", "crashed")
@@ -48,6 +49,7 @@ def test_p7_a_run_without_a_verdict_decides_nothing(shop: Desk, steward: Steward
     assert steward.log(f"reviewer:{reviewer}")[-1]["kind"] == "reviewer_outcome"
 
 
+@ON_BOTH_DATABASES
 def test_p7_after_two_more_tries_a_person_is_asked_and_nobody_else_gets_it(shop: Desk, steward: Steward) -> None:
     review = shop.put_up()
     reviewer = steward.one()
@@ -149,6 +151,7 @@ def test_reports_of_nobodys_reviewers_are_refused(shop: Desk, steward: Steward) 
         )
 
 
+@ON_BOTH_DATABASES
 def test_p5_what_a_dead_reviewer_held_is_anybodys_at_once(shop: Desk, steward: Steward) -> None:
     review = shop.put_up()
     reviewer = steward.one()
@@ -163,6 +166,7 @@ def test_p5_what_a_dead_reviewer_held_is_anybodys_at_once(shop: Desk, steward: S
     assert shop.do("claim_review", reviewer_id="another")["review_id"] == review
 
 
+@ON_BOTH_DATABASES
 def test_p5_a_new_start_takes_back_what_the_one_before_held_and_nothing_else(shop: Desk, steward: Steward) -> None:
     ours, persons, strangers = (shop.put_up() for _ in range(3))
     other = Steward(shop)
@@ -256,6 +260,7 @@ def test_quiet_hours_pause_and_end_by_themselves(shop: Desk, steward: Steward) -
     assert kinds == ["pool_registered", "pool_paused", "pool_resumed"]
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize(
     ("budget", "spending"),
     [
@@ -300,6 +305,7 @@ def test_what_a_reviewer_did_is_counted(shop: Desk, steward: Steward) -> None:
     assert shown["review_id"] is None
 
 
+@ON_BOTH_DATABASES
 def test_p5_who_lets_a_lease_run_out_is_ended_and_replaced(start_broker: StartBroker, repo: Sandbox) -> None:
     started = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=0.1)
     with Desk(started.url, "stuck") as desk:

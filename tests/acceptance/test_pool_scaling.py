@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.acceptance.pooling import PID, Steward, ended
 from tests.acceptance.reviewing import Desk, at_once
+from tests.databases import ON_BOTH_DATABASES
 
 PATIENCE_SECONDS = 40.0
 IDLE_SECONDS = 2.0
@@ -43,6 +44,7 @@ def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None
     assert kinds == ["reviewer_requested", "reviewer_spawned"]
 
 
+@ON_BOTH_DATABASES
 def test_a_supervisor_that_waits_hears_of_a_proposal_at_once(shop: Desk) -> None:
     steward = Steward(shop)
     steward.register()
@@ -79,6 +81,7 @@ def test_what_nobody_can_claim_now_does_not_count(shop: Desk) -> None:
     assert steward.beat()["reviewers"] == []
 
 
+@ON_BOTH_DATABASES
 def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
     steward = Steward(shop, max_pool_size=3)
     steward.register()
@@ -101,6 +104,7 @@ def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
     }
 
 
+@ON_BOTH_DATABASES
 def test_two_pools_do_not_both_answer_the_same_proposal(shop: Desk) -> None:
     first, second = Steward(shop), Steward(shop)
     first.register()
@@ -256,6 +260,7 @@ def test_supervisors_that_call_their_starts_the_same_have_reviewers_of_their_own
     assert len(set(started)) == 2
 
 
+@ON_BOTH_DATABASES
 def test_names_begin_anew_with_each_start_and_ids_do_not(shop: Desk) -> None:
     steward = Steward(shop)
     ids: list[str] = []

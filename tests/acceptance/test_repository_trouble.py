@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
-from tests.broker import ON_ONE_DATABASE, StartBroker, fresh_project
+from tests.broker import StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 GIT_SECONDS = 4
 """As long as git may take; a busy machine needs a second for what takes some milliseconds on an idle one."""
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "diff",
     [
@@ -48,14 +48,12 @@ def test_a_diff_that_cannot_be_taken_is_refused(shop: Desk, diff: str):
         shop.refused("INVALID_DIFF", "create_review", **PROPOSAL, review_id=review, diff=diff)
 
 
-@ON_ONE_DATABASE
 def test_an_unknown_base_is_refused(shop: Desk):
     for base in ("nothing", "--help", "HEAD~99", "0" * 40, "HEAD\n"):
         details = shop.refused("INVALID_INPUT", "create_review", **PROPOSAL, diff=edited(), base=base)
         assert details["field"] == "base"
 
 
-@ON_ONE_DATABASE
 def test_a_base_that_git_cannot_follow_is_refused_in_its_words(shop: Desk):
     bases = ("main@{u}", "@{push}", "HEAD@{99}", "HEAD:../a.txt", "HEAD^{/(}", ":0:a.txt", "HEAD..HEAD", "x" * 512)
     for base in bases:
@@ -65,7 +63,6 @@ def test_a_base_that_git_cannot_follow_is_refused_in_its_words(shop: Desk):
     assert "git says: no upstream configured for branch 'main'" in envelope["error"]["message"]
 
 
-@ON_ONE_DATABASE
 def test_a_base_may_be_said_in_every_way_that_git_knows(shop: Desk, repo: Sandbox):
     first = repo.head()
     repo.write("c.txt", "new\n")
@@ -99,21 +96,18 @@ def base_of(desk: Desk, base: str | None) -> str:
     return desk.do("get_proposal", review_id=review)["base_commit"]
 
 
-@ON_ONE_DATABASE
 def test_a_lost_final_newline_is_put_back(shop: Desk):
     whole = shop.put_up_whole(diff=edited())
     repaired = shop.put_up_whole(diff=edited(end="").removesuffix("\n"))
     assert repaired["digest"] == whole["digest"]
 
 
-@ON_ONE_DATABASE
 def test_a_folder_that_is_no_repository_is_no_project(desk: Desk, tmp_path: Path):
     for root in ("relative", str(tmp_path), str(tmp_path / "missing")):
         envelope = desk.envelope_unscoped("register_project", root=root, name=desk.project)
         assert envelope["error"]["code"] == "INVALID_INPUT"
 
 
-@ON_ONE_DATABASE
 def test_a_repository_that_is_gone_stops_its_own_diffs_only(shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     repo.root.rename(repo.root.with_name("moved"))
@@ -169,6 +163,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
+@ON_BOTH_DATABASES
 def test_a_failure_that_may_pass_is_not_kept_for_its_key(shop: Desk, repo: Sandbox):
     """`retryable` answers are not kept: the same call with the same key is done once that is possible."""
     moved = repo.root.with_name("moved")

@@ -11,7 +11,7 @@ import pytest
 from tandem.pool.reviewers.logs import RotatingLog
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
-from tests.broker import ON_ONE_DATABASE, BrokerProcess
+from tests.broker import BrokerProcess
 
 
 @pytest.fixture
@@ -41,7 +41,6 @@ def numbered(first: int, last: int) -> list[str]:
     return [f"line {number}" for number in range(first, last + 1)]
 
 
-@ON_ONE_DATABASE
 def test_a_log_elsewhere_is_not_available(shop: Desk, reviewer: str):
     assert read(shop, reviewer) == {
         "reviewer_id": reviewer,
@@ -54,7 +53,6 @@ def test_a_log_elsewhere_is_not_available(shop: Desk, reviewer: str):
         shop.refused("UNKNOWN_REVIEWER", "get_reviewer_log", reviewer_id=other)
 
 
-@ON_ONE_DATABASE
 def test_the_last_lines_and_what_comes_after_them(shop: Desk, reviewer: str, path: Path):
     path.write_bytes("".join(f"{line}\n" for line in numbered(1, 300)).encode() + b"not ende")
     shown = read(shop, reviewer)
@@ -78,7 +76,6 @@ def test_the_last_lines_and_what_comes_after_them(shop: Desk, reviewer: str, pat
     assert place == more["position"]
 
 
-@ON_ONE_DATABASE
 def test_it_goes_on_through_rotations(shop: Desk, reviewer: str, path: Path):
     log = RotatingLog(str(path), max_bytes=100, backups=3)
     for line in numbered(1, 5):
@@ -100,7 +97,6 @@ def test_it_goes_on_through_rotations(shop: Desk, reviewer: str, path: Path):
     assert len(late) > 10
 
 
-@ON_ONE_DATABASE
 def test_what_programs_write_plays_no_tricks(shop: Desk, reviewer: str, path: Path):
     path.write_bytes(
         b"\x1b[2J\x1b]0;title\x07red\r\n" + "a\u202eb\u2066".encode() + b"\xff\x00\n" + b"x" * 100_000 + b"\n"
@@ -112,7 +108,6 @@ def test_what_programs_write_plays_no_tricks(shop: Desk, reviewer: str, path: Pa
     assert len(lines[2]) < 5_000
 
 
-@ON_ONE_DATABASE
 def test_a_program_that_never_ends_a_line(shop: Desk, reviewer: str, path: Path):
     path.write_bytes(b"first\n")
     place = read(shop, reviewer)["position"]
@@ -128,7 +123,6 @@ def test_a_program_that_never_ends_a_line(shop: Desk, reviewer: str, path: Path)
     assert found == 2
 
 
-@ON_ONE_DATABASE
 def test_only_files_of_the_folder_are_read(shop: Desk, reviewer: str, path: Path, tmp_path: Path):
     secret = tmp_path / "secret"
     secret.write_text("not yours\n", "utf-8")
@@ -142,7 +136,6 @@ def test_only_files_of_the_folder_are_read(shop: Desk, reviewer: str, path: Path
     assert read(shop, reviewer)["available"] is False
 
 
-@ON_ONE_DATABASE
 def test_a_position_that_is_none_is_refused(shop: Desk, reviewer: str, path: Path):
     path.write_text("line\n", "utf-8")
     for position in ("x", "0", "1-", "-1-1", "1-1", "1-1-1-1", "../1-1-1", "9" * 60 + "-1-1"):

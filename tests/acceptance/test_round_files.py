@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import Desk, edited
-from tests.broker import ON_ONE_DATABASE, fresh_project
+from tests.broker import fresh_project
 from tests.git.sandbox import Sandbox
 
 TEN = [f"line {number}" for number in range(1, 11)]
@@ -44,7 +44,6 @@ def change(repo: Sandbox) -> str:
     return diff
 
 
-@ON_ONE_DATABASE
 def test_both_sides_of_a_change(shop: Desk, repo: Sandbox):
     review = shop.put_up(diff=edited())
     after = of(shop, review, "a.txt")
@@ -76,7 +75,6 @@ def test_both_sides_of_a_change(shop: Desk, repo: Sandbox):
     assert of(shop, review, "a.txt", side="before") == before
 
 
-@ON_ONE_DATABASE
 def test_some_lines_and_at_most_two_thousand(shop: Desk, repo: Sandbox):
     repo.write("long.txt", "".join(f"{number}\n" for number in range(1, 4502)))
     repo.commit()
@@ -96,7 +94,6 @@ def test_some_lines_and_at_most_two_thousand(shop: Desk, repo: Sandbox):
     assert shop.refused("INVALID_INPUT", "get_round_file", review_id=review, path="a.txt", first_line=5, last_line=4)
 
 
-@ON_ONE_DATABASE
 def test_every_kind_of_change(shop: Desk, repo: Sandbox):
     repo.write("crlf.txt", "one\r\ntwo\r\n")
     repo.write("open.txt", "no end")
@@ -130,7 +127,6 @@ def test_every_kind_of_change(shop: Desk, repo: Sandbox):
     assert both(shop, review, "spaced name") == (None, None)
 
 
-@ON_ONE_DATABASE
 def test_a_file_whose_name_comes_in_another_files_part_of_the_diff(shop: Desk, repo: Sandbox):
     repo.write("list.txt", "a\n")
     repo.commit()
@@ -141,7 +137,6 @@ def test_a_file_whose_name_comes_in_another_files_part_of_the_diff(shop: Desk, r
     assert content(shop, review, "list.txt") == "a\ndiff --git a/a.txt b/a.txt\n--- a/a.txt\n"
 
 
-@ON_ONE_DATABASE
 def test_each_round_is_its_own(shop: Desk):
     review = shop.put_up(diff=edited())
     shop.revise(review, diff=edited(text="best"))
@@ -153,7 +148,6 @@ def test_each_round_is_its_own(shop: Desk):
     shop.refused("NOT_FOUND", "get_round_file", review_id=review, path="a.txt", project=fresh_project())
 
 
-@ON_ONE_DATABASE
 def test_what_is_no_text_has_no_lines(shop: Desk, repo: Sandbox):
     repo.write("nul.bin", b"a\0b\n")
     repo.write("latin.txt", "größer\n".encode("latin-1"))
@@ -181,7 +175,6 @@ HOSTILE = [
 ]
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("path", HOSTILE, ids=range(len(HOSTILE)))
 def test_no_path_leads_out_of_the_repository(shop: Desk, path: str):
     review = shop.put_up(diff=edited())
@@ -190,7 +183,6 @@ def test_no_path_leads_out_of_the_repository(shop: Desk, path: str):
         assert details["field"] == "path"
 
 
-@ON_ONE_DATABASE
 def test_links_and_submodules_are_not_followed(shop: Desk, repo: Sandbox, tmp_path: Path):
     secret = tmp_path / "secret.txt"
     secret.write_text("not yours\n", "utf-8")
@@ -208,7 +200,6 @@ def test_links_and_submodules_are_not_followed(shop: Desk, repo: Sandbox, tmp_pa
     assert both(shop, review, "folder/secret.txt") == (None, None)
 
 
-@ON_ONE_DATABASE
 def test_nothing_of_the_repository_runs_and_nothing_is_written(shop: Desk, repo: Sandbox, tmp_path: Path):
     ran = tmp_path / "ran"
     repo.write(".gitattributes", "*.txt text eol=crlf filter=evil diff=evil\n")
@@ -225,7 +216,6 @@ def test_nothing_of_the_repository_runs_and_nothing_is_written(shop: Desk, repo:
     assert repo.git("status", "--porcelain") == ""
 
 
-@ON_ONE_DATABASE
 def test_a_file_that_nobody_reads_is_refused(shop: Desk, repo: Sandbox):
     repo.write("huge.txt", b"0123456\n" * 1_100_000)
     repo.commit()
@@ -237,7 +227,6 @@ def test_a_file_that_nobody_reads_is_refused(shop: Desk, repo: Sandbox):
     )
 
 
-@ON_ONE_DATABASE
 def test_the_base_is_gone(shop: Desk, repo: Sandbox):
     first = repo.head()
     repo.write("a.txt", "\n".join(["one", *TEN]) + "\n")
@@ -257,7 +246,6 @@ def test_the_base_is_gone(shop: Desk, repo: Sandbox):
     shop.refused("UNAVAILABLE", "get_round_file", review_id=review, path="b.txt")
 
 
-@ON_ONE_DATABASE
 def test_texts(shop: Desk, repo: Sandbox):
     repo.write("plan.md", "# Old\n")
     repo.commit()
@@ -268,7 +256,6 @@ def test_texts(shop: Desk, repo: Sandbox):
     assert both(shop, nowhere, "other.md") == (None, "# Other\n")
 
 
-@ON_ONE_DATABASE
 def test_without_a_repository_only_a_text_can_be_shown(desk: Desk):
     text = desk.put_up(path="plan.md", description="# Plan\n")
     assert content(desk, text, "plan.md") == "# Plan\n"
@@ -280,13 +267,11 @@ def test_without_a_repository_only_a_text_can_be_shown(desk: Desk):
     assert details["project"] == desk.project
 
 
-@ON_ONE_DATABASE
 def test_what_was_not_validated_has_no_known_base(shop: Desk):
     review = shop.put_up(diff=edited(), skip_diff_validation=True)
     shop.refused("NOT_FOUND", "get_round_file", review_id=review, path="a.txt")
 
 
-@ON_ONE_DATABASE
 def test_a_repository_with_long_ids(broker: Any, tmp_path: Path):
     made = Sandbox(tmp_path / "long", "sha256")
     made.write("a.txt", "".join(f"{line}\n" for line in TEN))
@@ -299,7 +284,6 @@ def test_a_repository_with_long_ids(broker: Any, tmp_path: Path):
         assert desk.do("draft_counter_patch", review_id=review, edits=edits)["applies"]
 
 
-@ON_ONE_DATABASE
 def test_before_the_first_commit(broker: Any, tmp_path: Path):
     made = Sandbox(tmp_path / "unborn")
     made.write("a.txt", "first\n")

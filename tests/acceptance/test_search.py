@@ -9,7 +9,10 @@ import pytest
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
+
+pytestmark = ON_BOTH_DATABASES
 
 SORTS = ("queue", "newest", "oldest", "updated")
 

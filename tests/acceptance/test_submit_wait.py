@@ -16,6 +16,7 @@ import pytest
 from tandem.client import TandemClient
 from tandem.reviews.answers import ReviewRow
 from tests.commandline import Shell, finish, repository, running_broker
+from tests.databases import ON_BOTH_DATABASES
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -151,6 +152,7 @@ def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(
     assert ended.data["next_action"] == "answer_message"
 
 
+@ON_BOTH_DATABASES
 def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(shell: Shell) -> None:
     first = shell.run("submit", "-m", "m", "--json").data
     again = shell.run("submit", "-m", "said differently", "--json").data

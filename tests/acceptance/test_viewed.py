@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.reviewing import Desk, at_once, edited
 from tests.broker import BrokerProcess
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
 
 ANNA = "anna"
@@ -30,6 +31,7 @@ def review(shop: Desk) -> str:
     return shop.put_up(diff=edited() + edited("b.txt") + new_file("new.txt"))
 
 
+@ON_BOTH_DATABASES
 def test_a_file_is_marked_and_unmarked_as_often_as_one_likes(shop: Desk, review: str):
     assert viewed(shop, review) == []
     assert mark(shop, review, "new.txt") == ["new.txt"]
@@ -68,6 +70,7 @@ def test_only_what_is_there_can_be_marked(shop: Desk, review: str):
     assert viewed(shop, review) == []
 
 
+@ON_BOTH_DATABASES
 def test_a_text_is_marked_by_its_path_however_long_that_is(desk: Desk):
     path = "/".join(f"folder-{number}" for number in range(100, 190)) + "/ünï.md"
     review = desk.put_up(description="# Plan", path=path)
@@ -81,6 +84,7 @@ def test_a_repeated_call_has_one_effect(shop: Desk, review: str):
     assert viewed(shop, review) == []
 
 
+@ON_BOTH_DATABASES
 def test_many_marks_at_once_are_all_kept(shop: Desk, broker: BrokerProcess):
     names = [f"file-{number}.txt" for number in range(12)]
     review = shop.put_up(diff="".join(new_file(name) for name in names))

@@ -13,8 +13,9 @@ from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, ON_BOTH_DATABASES]
 LONG = 45
 SHORT = 0.2
 MANY = 500

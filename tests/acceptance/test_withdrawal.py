@@ -9,6 +9,7 @@ import pytest
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.gating import Branch, Change, inverted, staged
 from tests.acceptance.reviewing import OTHER, REVIEWER, WHY, Desk, edited
+from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
@@ -33,6 +34,7 @@ def withdraw(desk: Desk, review: str, **more: Any) -> dict[str, Any]:
     return desk.do("withdraw_approval", review_id=review, reason=WHY, **more)
 
 
+@ON_BOTH_DATABASES
 def test_p2_a_withdrawn_approval_opens_no_gate(feature: Branch):
     review, changes = approved(feature)
     digest = feature.desk.status(review)["digest"]
@@ -72,6 +74,7 @@ def test_p2_the_approval_of_a_closed_review_is_withdrawn_too(feature: Branch):
         feature.desk.refused("INVALID_TRANSITION", "withdraw_approval", review_id=review, reason=WHY)
 
 
+@ON_BOTH_DATABASES
 def test_what_is_committed_is_named_and_can_be_reverted_without_a_review(feature: Branch, repo: Sandbox):
     commit, review = feature.optimistic("a.txt", "better\n")
     feature.desk.approve(review)
