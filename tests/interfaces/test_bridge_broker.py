@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,10 @@ def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.M
         Forwarder(broker, route, written.append).answer(PendingRequest(request(number, "tools/call")))
         if broker._starting is not None:
             # The first call starts it, and the second one is told how that ended.
-            broker._starting.process.wait(60)
+            deadline = time.monotonic() + 60
+            while not broker._starting.has_ended():
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
     error = json.loads(written[-1])["result"]["structuredContent"]["error"]
     assert error["code"] == "UNAVAILABLE"
     assert "tandem.db" in error["message"]

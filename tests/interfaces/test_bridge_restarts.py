@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -180,6 +181,52 @@ def test_two_bridges_at_once_start_one_broker(home: dict[str, str], tmp_path: Pa
         reviews = {received(client)["review_id"] for client in clients}
         assert {row["review_id"] for row in tool(clients[0], {}, "list_reviews")["reviews"]} == reviews
         assert len(reviews) == 3
+
+
+CLIENT_THAT_ENDS_ITS_CHILDREN = """
+import json, os, psutil, signal, subprocess, sys
+bridge = subprocess.Popen(
+    [sys.executable, "-m", "tandem", "mcp", "--project", "label"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+)
+call = {"name": "list_reviews", "arguments": {}}
+bridge.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode() + b"\\n")
+bridge.stdin.flush()
+print(bridge.stdout.readline().decode(), end="", flush=True)
+mine = psutil.Process()
+below = mine.children(recursive=True)
+sessions, groups = {os.getsid(one.pid) for one in below}, {os.getpgid(one.pid) for one in below}
+for one in below:
+    one.kill()
+for one in psutil.process_iter():
+    try:
+        if one != mine and (os.getsid(one.pid) in sessions or os.getpgid(one.pid) in groups):
+            one.kill()
+    except (ProcessLookupError, psutil.NoSuchProcess):
+        pass
+print(bridge.wait(), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sessions nor process groups")
+def test_a_broker_that_a_bridge_started_outlives_a_client_that_ends_all_below_it(
+    home: dict[str, str], tmp_path: Path
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", CLIENT_THAT_ENDS_ITS_CHILDREN],
+        cwd=tmp_path,
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,
+    )
+    answer, status = ended.stdout.splitlines()
+    assert json.loads(answer)["result"]["structuredContent"]["ok"] is True
+    assert status == "-9"
+    before = (tmp_path / "data" / "broker.json").read_text()
+    with bridge("--project", "label", folder=tmp_path, **home) as client:
+        assert client.tool("list_reviews")["ok"] is True
+    assert (tmp_path / "data" / "broker.json").read_text() == before
 
 
 def test_a_broker_that_was_killed_is_started_again_by_the_next_call(home: dict[str, str], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json  # writes integers that orjson does not
 from collections.abc import AsyncGenerator
 from typing import Any, cast
@@ -10,6 +11,7 @@ import httpx
 import orjson
 import pytest
 
+from tandem.bridge.http import HttpClient, Target
 from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, call_tool, mcp_headers, mcp_message, serving
 
 pytestmark = pytest.mark.anyio
@@ -172,6 +174,17 @@ async def test_a_notification_and_a_batch(pair: tuple[Served, Served], revision:
 async def test_headers(pair: tuple[Served, Served], revision: str, headers: dict[str, str]):
     body = orjson.dumps(mcp_message(revision, "tools/call", ECHO))
     await _same(pair, body, {**mcp_headers(revision, "tools/call", "echo"), **headers})
+
+
+async def test_blanks_around_the_name_in_a_header_are_no_part_of_it(pair: tuple[Served, Served]):
+    body = orjson.dumps(mcp_message(MODERN, "tools/call", ECHO))
+    for served in pair:
+        # As the client of the tests would not send it.
+        sent = HttpClient(Target(str(served.http.base_url)))
+        headers = {**mcp_headers(MODERN, "tools/call", "echo"), "mcp-name": "\t echo \t"}
+        response = await asyncio.to_thread(sent.request, "POST", "/mcp", body, headers)
+        assert (response.status, b'"error"' in response.read()) == (200, False)
+        sent.close()
 
 
 async def test_a_repeated_routing_header_is_a_contradiction(pair: tuple[Served, Served]):

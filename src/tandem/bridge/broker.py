@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ from tandem.bridge.keys import without_secrets
 from tandem.core import platforms
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
 
     from tandem.bridge.http import HttpFailure
@@ -61,13 +59,18 @@ class Launch:
     """A broker that was started, and what it says until it speaks through its log.
 
     Attributes:
-        process: The child; ended with a status other than 0 if it gave up.
+        pid: The process; ended if it gave up.
+        log: The file that has its words.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], log: str, offset: int) -> None:
-        self.process = process
+    def __init__(self, pid: int, log: str, offset: int) -> None:
+        self.pid = pid
         self.log = log
         self._offset = offset
+
+    def has_ended(self) -> bool:
+        """Whether it gave up."""
+        return platforms.has_ended(self.pid)
 
     def last_words(self) -> str:
         """The end of what it had to say, at most twenty lines."""
@@ -92,27 +95,16 @@ def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
     Raises:
         OSError: The folder cannot be written, or the process cannot be started.
     """
-    import subprocess  # a bridge with a running broker never needs it
-
     platforms.make_private(data_dir)
     path = os.path.join(data_dir, _START_LOG)
     platforms.make_private(os.path.dirname(path))
     # -P, and the folder: else Python would import modules that stand in the repository we run in.
-    command = [sys.executable, "-P", "-m", "tandem", "up", "--data-dir", data_dir, *options]
+    command = ["-P", "-m", "tandem", "up", "--data-dir", data_dir, *options]
     with open(path, "ab") as log:
         offset = log.seek(0, os.SEEK_END)
         if offset > _LOG_LIMIT_BYTES:
             offset = log.truncate(0)
-        process = subprocess.Popen[bytes](
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=data_dir,
-            env=without_secrets(),
-            **platforms.detached(),
-        )
-    return Launch(process, path, offset)
+        return Launch(platforms.start_detached(command, data_dir, without_secrets(), log), path, offset)
 
 
 class BrokerLocator:
@@ -196,7 +188,7 @@ class BrokerLocator:
 
     def _start_if_due(self) -> None:
         if self._starting is not None:
-            if self._starting.process.poll() is None:
+            if not self._starting.has_ended():
                 return
             self._trouble = self._starting.last_words()
             self._starting = None

@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if sys.platform == "win32":
     import msvcrt
@@ -162,6 +162,67 @@ def detached() -> dict[str, Any]:
     if sys.platform == "win32":
         return {"creationflags": _DETACHED}
     return {"start_new_session": True}
+
+
+_DETACH = """\
+import os, sys
+os.setsid()
+number = os.fork()
+if number:
+    print(number)
+else:
+    os.dup2(2, 1)
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+"""Starts a program by way of a process that ends at once, so that no process has it as its child."""
+
+
+def start_detached(arguments: list[str], folder: str, environment: dict[str, str], output: BinaryIO) -> int:
+    """Start Python so that it outlives whoever started it, also one that ends all its children's children.
+
+    It has a session and a process group of its own, no terminal and no pipe, and is nobody's child but the system's.
+
+    Args:
+        arguments: Python's.
+        folder: Where it runs.
+        environment: Its variables.
+        output: The file that takes what it says.
+
+    Returns:
+        The process's number.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    import subprocess  # most who are handed this module start nothing
+
+    command = [sys.executable, *arguments]
+    stated: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": output, "cwd": folder, "env": environment}
+    if sys.platform == "win32":
+        return subprocess.Popen(command, stdout=output, creationflags=_DETACHED, **stated).pid
+    command[1:1] = ["-I", "-S", "-c", _DETACH]
+    # It alone can say the number of its child.
+    with subprocess.Popen[bytes](command, stdout=subprocess.PIPE, **stated) as between:
+        said, _ = between.communicate()
+    if not said:
+        raise OSError("the system gives no process for it")
+    return int(said)
+
+
+def has_ended(number: int) -> bool:
+    """Whether a process that was started a moment ago has ended; one that nobody has reaped has."""
+    if sys.platform == "win32":
+        import psutil
+
+        return not psutil.pid_exists(number)
+    try:
+        os.kill(number, 0)
+        with open(f"/proc/{number}/stat", "rb") as stream:
+            return stream.read().rpartition(b")")[2].split()[0] == b"Z"
+    except ProcessLookupError:
+        return True
+    except OSError:  # other than on Linux
+        return False
 
 
 class ProcessIdentity(NamedTuple):

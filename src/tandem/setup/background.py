@@ -97,7 +97,7 @@ async def run_in_background(
         running = find_running(data_dir)
         if running is not None and await asyncio.to_thread(is_ready, running.url):
             return running
-        if launched.process.poll() is not None and find_running(data_dir) is None:
+        if launched.has_ended() and find_running(data_dir) is None:
             raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
         if now - said > 1:
             said = now

@@ -56,6 +56,11 @@ class Exchange:
         """Whether that header came more than once."""
         return self.has_repeated_headers and sum(key == name for key, _ in self.scope["headers"]) > 1
 
+    def strip_headers(self) -> None:
+        """Take the blanks away that may surround a header's value, which are no part of it."""
+        stripped = [(name, value.strip(b" \t")) for name, value in self.scope["headers"]]
+        self.scope["headers"], self.headers = stripped, dict(stripped)
+
     async def send(self, message: Message) -> None:
         """The ASGI `send`."""
         self.started = True

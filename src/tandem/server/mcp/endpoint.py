@@ -84,6 +84,8 @@ class McpEndpoints:
             Unavailable: The SDK could not be started.
         """
         tools = self._tools[exchange.path]
+        # The HTTP parser leaves those behind a value, and the SDK compares.
+        exchange.strip_headers()
         agent = exchange.headers.get(AGENT_HEADER)
         identify(tools.role, exchange.query, agent)
         try:
