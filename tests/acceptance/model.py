@@ -96,6 +96,8 @@ class ModelReview:
             self.claim_round = self.round
             return
         self._only_in("pending", "changes_requested")
+        if self.is_own(reviewer):
+            raise Refused("SELF_APPROVAL")
         self.generation += 1
         self.state, self.holder, self.claim_round, self.speaker = "claimed", reviewer, self.round, None
 

@@ -191,10 +191,7 @@ def test_the_producing_role_cannot_approve_its_own_handoff(team: Team):
     team.begin()
     review = team.put_forward("gemini", "codex")
     with team.unmoved():
-        own = team.claim(review, "gemini")
-        sent = {"review_id": review, "claim_generation": own, "verdict": "approved"}
-        team.refused("SELF_APPROVAL", "submit_verdict", **sent)
-        team.do("release_claim", review_id=review, claim_generation=own)
+        team.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id="gemini")
     team.approve(review, "codex")
     assert team.place() == ("backend", "codex")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -25,19 +24,11 @@ def offered(desk: Desk, review: str, reviewer: str = REVIEWER) -> dict[str, str]
     return {"review_id": review, "counter_patch_id": given["counter_patch_id"]}
 
 
-def approval(desk: Desk, review: str, reviewer: str) -> dict[str, Any]:
-    """An approval under a claim, as it is sent."""
-    generation = desk.claim(review, reviewer)
-    return {"review_id": review, "verdict": "approved", "claim_generation": generation}
-
-
 def check_refused(desk: Desk, review: str, reviewer: str) -> None:
-    """A reviewer may not approve, the gate stays closed, and the queue passes over it."""
-    sent = approval(desk, review, reviewer)
+    """A reviewer may not claim it, the gate stays closed, and the queue passes over it."""
     with desk.unchanged(review):
-        desk.refused("SELF_APPROVAL", "submit_verdict", **sent)
+        desk.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=reviewer)
     assert not desk.is_open_for(desk.status(review)["digest"])
-    desk.do("release_claim", review_id=review, claim_generation=sent["claim_generation"])
     assert desk.do("claim_review", reviewer_id=reviewer)["review"] is None
 
 
@@ -69,6 +60,17 @@ def test_whoever_accepts_without_a_name_may_be_its_author(shop: Desk, review: st
     check_refused(shop, review, REVIEWER)
     shop.approve(review, OTHER)
     assert shop.is_open_for(shop.status(review)["digest"])
+
+
+def test_what_becomes_the_holders_own_while_they_hold_it_gets_no_verdict_of_theirs(shop: Desk, review: str):
+    generation = shop.claim(review, REVIEWER)
+    given = shop.verdict(review, "comment", generation, counter_patch=BEST)
+    shop.do("accept_counter_patch", review_id=review, counter_patch_id=given["counter_patch_id"])
+    sent = {"review_id": review, "claim_generation": generation, "round": 2, "reason": WHY}
+    with shop.unchanged(review):
+        for verdict in ("approved", "changes_requested", "rejected", "comment"):
+            shop.refused("SELF_APPROVAL", "submit_verdict", verdict=verdict, **sent)
+    assert not shop.is_open_for(shop.status(review)["digest"])
 
 
 def test_an_author_may_approve_what_somebody_else_accepted(shop: Desk, alone: Desk, review: str):
@@ -142,9 +144,7 @@ def test_with_tokens_an_inbox_offers_nobody_their_agents_work(guarded_shop: Bear
             return [item["review"]["review_id"] for item in desk.do("get_inbox")["your_turn"]]
 
         assert (offers(alice), offers(bob)) == ([], [review])
-        # No comment or counter-patch either: a verdict is the other side's.
-        sent = {**approval(alice, review, "bot2"), "verdict": "comment", "reason": WHY, "counter_patch": BEST}
-        alice.refused("SELF_APPROVAL", "submit_verdict", **sent)
+        alice.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id="bot2")
 
 
 def test_who_writes_a_handoff_does_not_approve_it_whatever_role_they_wrote_it_as(newcomers: Team):
@@ -153,6 +153,6 @@ def test_who_writes_a_handoff_does_not_approve_it_whatever_role_they_wrote_it_as
         sent = newcomers.handing("gemini", "codex")
         review = session.do("handoff_write", **sent)["review_id"]
         with newcomers.unmoved():
-            session.refused("SELF_APPROVAL", "submit_verdict", **approval(session, review, "somebody-else"))
-    newcomers.verdict(review, "approved")
+            session.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id="somebody-else")
+    newcomers.approve(review, "codex")
     assert newcomers.where()["phase"] == "backend"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.pages.conftest import Check, OpenWindows
 from tests.pages.windows import Windows
@@ -49,16 +49,21 @@ def unheard(page: Page) -> None:
 
 def test_nobody_decides_on_their_own(windows: Windows, shop: Desk, axe: Check) -> None:
     windows.allow("status of 403")
-    page = windows.open(PROPOSER)
-    review = held(page, shop, PROPOSER)
-    page.get_by_label("Your verdict on round 1").fill(TYPED)
+    page = windows.open("ada")
+    review = shop.put_up(diff=edited())
+    given = shop.verdict(review, "comment", shop.claim(review, "ada"), counter_patch=edited(text="better"))
+    # Nobody says that it was somebody else.
+    shop.do("accept_counter_patch", review_id=review, counter_patch_id=given["counter_patch_id"])
+    kinds = shop.kinds(review)
+    page.goto(f"/reviews/{review}")
+    page.get_by_label("Your verdict on round 2").fill(TYPED)
     # There is no button for it; the key sends the form all the same.
     page.keyboard.press("Control+Enter")
     told = refusal(page, "SELF_APPROVAL")
-    expect(told).to_contain_text("release the claim and let another reviewer take it")
-    expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
+    expect(told).to_contain_text("let another reviewer, or a person, take it")
+    expect(page.get_by_label("Your verdict on round 2")).to_have_value(TYPED)
     axe(page)
-    assert shop.kinds(review) == ["review_created", "review_claimed"]
+    assert shop.kinds(review) == kinds
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
     expect(page.locator("#acts")).to_contain_text("somebody else gives the verdict")

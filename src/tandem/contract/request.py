@@ -54,7 +54,9 @@ OptionalReason = Annotated[Text | None, Field(description="Why, in words.")]
 PageLimit = Annotated[int, Field(ge=1, description="Rows per page, at most 200.")]
 PageToken = Annotated[Token | None, Field(description="`next_page` of the previous page.")]
 WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]
-WaitSeconds = Annotated[float | None, Field(ge=0, le=86_400, description="Seconds to wait; 25 by default, 50 at most.")]
+WaitSeconds = Annotated[
+    float | None, Field(ge=0, le=86_400, description="Seconds to wait; 25 by default, of more than 50 only 50.")
+]
 WaitCursor = Annotated[Token | None, Field(description="Cursor of an earlier answer: wait for what comes after it.")]
 StateFilter = Annotated[StatusName | None, Field(description="Only reviews in this state.")]
 AttentionFilter = Annotated[bool | None, Field(description="Only those that do, or do not, wait for a person.")]

@@ -173,6 +173,9 @@ class Proposal:
     ]
     accepted_by: AcceptedBy | None = None
     interdiff: Annotated[str | None, Field(description="What changed since the round that was asked for.")] = None
+    diff_left_out: Annotated[
+        str | None, Field(description="Over MCP, why a long diff is not here, and how to get it file by file.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

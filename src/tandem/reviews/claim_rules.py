@@ -93,7 +93,7 @@ def is_own(names: Names, *, proposer: str, submitter: str, origin: str, author: 
 
 
 def check_not_own(review: Review, names: Names, *, submitter: str, current: Round) -> None:
-    """Refuse a verdict on content that the caller wrote.
+    """Refuse a claim of, and a verdict on, content that the caller wrote.
 
     Args:
         review: The review.
@@ -114,7 +114,7 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
         accepted_by=current.accepted_by,
     ):
         raise SelfApproval(
-            "Nobody gives the verdict on content that they wrote; release the claim and let another reviewer take it.",
+            "Nobody reviews content that they wrote: let another reviewer, or a person, take it.",
             review_id=review.id,
             reviewer_id=review.reviewer_id,
             proposer_id=review.proposer_id,

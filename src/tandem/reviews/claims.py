@@ -31,6 +31,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     Raises:
         NotFound: There is no such review.
+        SelfApproval: The caller wrote what it asks to review.
         AlreadyClaimed: Another reviewer holds it.
         InvalidTransition: It cannot be claimed in its state.
     """
@@ -58,6 +59,9 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         # Who may not claim it hears so before git is asked anything.
         after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         current = reviews.get_round(unit, before.id, before.round)
+        if is_new:
+            submitter = reviews.submitter(unit, current)
+            claims.check_not_own(before, caller.names(reviewer_id), submitter=submitter, current=current)
         if current.validated and (before.id, before.round) not in heads:
             raise _HeadUnknown(before.project, current)
         if before.attention is not None:

@@ -45,8 +45,23 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
         return await write(services, caller, request)
 
 
+def _require_content(category: str | None, request: CreateReview) -> None:
+    """Refuse a change of code that is only told in words: an approval of it would open no gate.
+
+    Raises:
+        InvalidInput: It is.
+    """
+    if category == "code_change" and request.diff is None and request.path is None:
+        raise InvalidInput(
+            "A code_change needs its diff: send the output of git diff as diff (tandem submit does), or"
+            " category=plan_review for a plan in words.",
+            field="diff",
+        )
+
+
 async def _create(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
     project = services.projects.require(request.project, caller.project)
+    _require_content(request.category, request)
     content = await contents.validate(services, project, request)
     review_id = services.clock.new_id("rv")
 
@@ -69,6 +84,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     if request.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
+    _require_content(known.category, request)
     await landing.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
 

@@ -145,7 +145,7 @@ class ListReviews(ProjectRequest):
 class ClaimReview(WriteRequest):
     """Claim a review, or the next in the queue; answers with the proposal, or review: null."""
 
-    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition)
+    refusals: ClassVar[Refusals] = (NotFound, AlreadyClaimed, InvalidTransition, SelfApproval)
     actor_field: ClassVar[str | None] = "reviewer_id"
 
     reviewer_id: Annotated[Name, Field(description="Who reviews; keep it the same for the whole review.")]

@@ -128,9 +128,11 @@ class PoolSettings(BaseModel):
         default=None, description="File of the prompt; default: the one that comes with Tandem."
     )
     budget_per_review: Dollars | None = Field(default=None, description="The pool pauses when one run cost more.")
-    budget_per_day: Dollars | None = Field(default=None, description="The pool pauses when a day's runs cost as much.")
+    budget_per_day: Dollars | None = Field(
+        default=20, description="The pool pauses when a day's runs, in UTC, cost as many US dollars."
+    )
     token_budget_per_review: Tokens | None = Field(default=None, description="As budget_per_review, in tokens.")
-    token_budget_per_day: Tokens | None = Field(default=None, description="As budget_per_day, in tokens.")
+    token_budget_per_day: Tokens | None = Field(default=20_000_000, description="As budget_per_day, in tokens.")
     quiet_hours: Words = Field(
         default=(), description="Parts of the day in which nothing is started: `22:00-07:00`, in local time."
     )

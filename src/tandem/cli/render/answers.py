@@ -22,7 +22,6 @@ _NEXT_ACTIONS = {
     "answer_message": "answer the reviewer's message: tandem review message",
     "decide_counter_patch": "decide the counter-patch: tandem review patch accept | reject",
     "revise": "revise and submit again: tandem submit --revise",
-    "apply_and_close": "apply it and close: tandem apply, tandem review close",
     "revert": "the change is not wanted: undo it",
     "escalate": "stop and ask a person",
     "none": None,
@@ -76,6 +75,11 @@ def _next(answer: answers.ReviewStatus) -> str | None:
         return f"mend what a check found and submit again, or: tandem checks run {answer.review_id}"
     if answer.next_action == "apply_and_close" and answer.checks == "pending":
         return f"wait for the checks: tandem checks list {answer.review_id} --wait"
+    if answer.next_action == "apply_and_close":
+        close = f"then tandem review close {answer.review_id}"
+        return (
+            f"git commit, of exactly this, {close} (it is not in your index? tandem apply {answer.review_id} --index)"
+        )
     return _NEXT_ACTIONS.get(answer.next_action, answer.next_action)
 
 

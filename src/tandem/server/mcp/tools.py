@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
+from tandem.reviews.answers import Claim, Proposal
 from tandem.server.asgi.calls import find_operation, is_dotted
 from tandem.server.dispatch import CallResult, Dispatcher
 
@@ -84,6 +86,23 @@ CORE_TOOLS = frozenset(
     }
 )
 _NAME_LENGTH = 200
+_MOST_DIFF_CHARACTERS = 60_000
+"""Of a diff that an answer has whole: clients cut longer answers off."""
+
+
+def _short(answer: Any) -> Any:
+    """An answer without a diff that is too long for one answer: it says how to get it file by file."""
+    match answer:
+        case Claim(review=Proposal() as proposal):
+            return replace(answer, review=_short(proposal))
+        case Proposal(diff=str(diff)) if len(diff) > _MOST_DIFF_CHARACTERS:
+            told = (
+                f"The diff has {len(diff)} characters. Read it file by file: get_proposal with review_id, round"
+                f" {answer.round} and files=[path], for each path of affected_files."
+            )
+            return replace(answer, diff=None, diff_left_out=told)
+        case _:
+            return answer
 
 
 class Tools:
@@ -118,7 +137,9 @@ class Tools:
         operation = self._offered.get(name) or find_operation(self.dispatcher.registry, name)
         if operation is None or not operation.over_mcp:
             return CallResult(error=self._unknown(name[:_NAME_LENGTH]))
-        return await self.dispatcher.dispatch(operation.name, {} if arguments is None else arguments, caller)
+        stated = {} if arguments is None else arguments
+        result = await self.dispatcher.dispatch(operation.name, stated, caller)
+        return result if stated.get("files") else replace(result, answer=_short(result.answer))
 
     def _unknown(self, name: str) -> TandemError:
         """The refusal of a name; those of hand-off cycles, which are published with dots, have a code of their own."""
